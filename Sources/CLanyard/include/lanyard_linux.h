@@ -1,0 +1,55 @@
+/* Doors to Linux calls that are hidden behind _GNU_SOURCE, variadic, or macros. _GNU_SOURCE itself stays in linux.c:
+ * defined in a header it clashes with Swift's own view of Glibc. */
+#ifndef LANYARD_LINUX_H
+#define LANYARD_LINUX_H
+
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* accept4(SOCK_NONBLOCK | SOCK_CLOEXEC); the peer's address is not asked for. */
+int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length);
+
+/* epoll_pwait2(): a time limit in nanoseconds; -1 waits without one. Falls back to whole milliseconds, rounded up. */
+int lanyard_epoll_wait(int epoll, struct epoll_event *events, int capacity, int64_t nanoseconds);
+
+/* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */
+static inline struct epoll_event lanyard_epoll_event(uint32_t events, uint64_t data) {
+    struct epoll_event event = {.events = events, .data = {.u64 = data}};
+    return event;
+}
+static inline uint64_t lanyard_epoll_data(const struct epoll_event *event) { return event->data.u64; }
+
+/* EPOLLEXCLUSIVE and EPOLLET are unsigned constants beyond Int32, which Swift imports with differing types. */
+static const uint32_t lanyard_EPOLLEXCLUSIVE = 1u << 28;
+static const uint32_t lanyard_EPOLLET = 1u << 31;
+
+/* SO_PEERCRED: 0 and the three ids, or -1. struct ucred needs _GNU_SOURCE. */
+int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid);
+
+/* CPUs of sched_getaffinity(), or -1. */
+int lanyard_cpu_count(void);
+
+/* prctl() is variadic. Each returns 0 or -1 with errno. */
+int lanyard_set_not_dumpable(void);
+
+/* res_init() and then 2 s and one try per name server, for the calling thread only (_res is a macro). */
+void lanyard_limit_resolver(void);
+
+/* explicit_bzero() under a name that Swift always sees. */
+void lanyard_wipe(void *bytes, size_t count);
+
+/* A clock's time in nanoseconds; struct timespec would be seen as belonging to two modules. */
+int64_t lanyard_clock(int clock);
+
+/* A timerfd for an absolute time of its clock in nanoseconds; 0 disarms. */
+void lanyard_timer_set(int timer, int64_t nanoseconds);
+
+/* CPU time of the calling thread in nanoseconds. */
+int64_t lanyard_thread_cpu_time(void);
+
+#endif

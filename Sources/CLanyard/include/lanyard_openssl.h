@@ -1,0 +1,13 @@
+/* OpenSSL, and doors to its macros. */
+#ifndef LANYARD_OPENSSL_H
+#define LANYARD_OPENSSL_H
+
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+/* CRYPTO_set_mem_functions() with a free that wipes. Must be the first OpenSSL call of the process: 1, else 0. */
+int lanyard_openssl_wipe_on_free(void);
+
+#endif

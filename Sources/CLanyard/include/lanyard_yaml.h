@@ -1,0 +1,7 @@
+/* libyaml needs no wrapper. */
+#ifndef LANYARD_YAML_H
+#define LANYARD_YAML_H
+
+#include <yaml.h>
+
+#endif

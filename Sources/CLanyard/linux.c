@@ -1,0 +1,68 @@
+#define _GNU_SOURCE
+#include "lanyard_linux.h"
+
+#include <arpa/nameser.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length) {
+    return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+int lanyard_epoll_wait(int epoll, struct epoll_event *events, int capacity, int64_t nanoseconds) {
+    static int without_pwait2;
+    if (nanoseconds <= 0) return epoll_wait(epoll, events, capacity, nanoseconds < 0 ? -1 : 0);
+    if (!__atomic_load_n(&without_pwait2, __ATOMIC_RELAXED)) {
+        struct timespec limit = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
+        int count = epoll_pwait2(epoll, events, capacity, &limit, NULL);
+        if (count >= 0 || errno != ENOSYS) return count;
+        __atomic_store_n(&without_pwait2, 1, __ATOMIC_RELAXED);
+    }
+    int64_t milliseconds = (nanoseconds + 999999) / 1000000;
+    return epoll_wait(epoll, events, capacity, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
+}
+
+int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid) {
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length)) return -1;
+    *uid = peer.uid;
+    *gid = peer.gid;
+    *pid = peer.pid;
+    return 0;
+}
+
+int lanyard_cpu_count(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return -1;
+    return CPU_COUNT(&set);
+}
+
+int lanyard_set_not_dumpable(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+
+void lanyard_limit_resolver(void) {
+    res_init();
+    _res.retrans = 2;
+    _res.retry = 1;
+}
+
+void lanyard_wipe(void *bytes, size_t count) { explicit_bzero(bytes, count); }
+
+int64_t lanyard_clock(int clock) {
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+void lanyard_timer_set(int timer, int64_t nanoseconds) {
+    struct itimerspec setting = {
+        .it_value = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000}};
+    timerfd_settime(timer, TFD_TIMER_ABSTIME, &setting, NULL);
+}
+
+int64_t lanyard_thread_cpu_time(void) { return lanyard_clock(CLOCK_THREAD_CPUTIME_ID); }

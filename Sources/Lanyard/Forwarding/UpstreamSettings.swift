@@ -1,0 +1,41 @@
+/// Where a route's requests go and how long each step may take (design §4).
+package struct UpstreamSettings: Equatable, Sendable {
+    package enum Endpoint: Equatable, Hashable, Sendable {
+        /// A name or address literal (v6 without brackets) and a port; `tls` for `https:`.
+        case tcp(host: String, port: UInt16, tls: Bool)
+        case unix(path: String)
+    }
+
+    package struct Timeouts: Equatable, Sendable {
+        /// One address.
+        package var connect = Duration.seconds(5)
+        /// All addresses together.
+        package var connectAll = Duration.seconds(10)
+        /// From the last request byte to the whole response head.
+        package var responseHeader = Duration.seconds(60)
+        /// A request body without a byte.
+        package var requestIdle = Duration.seconds(30)
+        /// A response body without a byte; nil is no limit.
+        package var responseIdle: Duration? = .seconds(300)
+        /// A side that takes no byte of ours.
+        package var write = Duration.seconds(60)
+        package var upgradedIdle = Duration.seconds(3600)
+        package init() {}
+    }
+
+    package var endpoint: Endpoint
+    /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
+    package var authority: String
+    package var timeouts = Timeouts()
+    /// Connections to this upstream, all shards together.
+    package var connectionsMax = 1024
+    /// Metadata services (169.254.0.0/16, fe80::/10) are never dialled without it.
+    package var allowLinkLocal = false
+    /// How long resolved addresses are used.
+    package var dnsRefresh = Duration.seconds(30)
+
+    package init(endpoint: Endpoint, authority: String) {
+        self.endpoint = endpoint
+        self.authority = authority
+    }
+}

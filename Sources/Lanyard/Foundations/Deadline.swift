@@ -1,0 +1,14 @@
+/// One deadline of a watcher. Set it as often as you like: moving it later costs one store.
+///
+/// It belongs to its loop's queue. The owner clears it for good with `EventLoop.drop(_:)` before it goes.
+package final class Deadline {
+    unowned let owner: Watcher
+    /// When it is due; `.never` when unset.
+    package internal(set) var instant = Instant.never
+    /// Where the heap has it: at or before `instant`, since later moves are not carried out at once.
+    var key = Instant.never
+    /// Its place in the heap, or -1.
+    var place = -1
+
+    package init(of owner: Watcher) { self.owner = owner }
+}

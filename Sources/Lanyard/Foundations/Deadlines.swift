@@ -1,0 +1,89 @@
+/// The deadlines of one loop: a binary heap that is lazy about moves to later times.
+///
+/// A connection moves its deadline with every request, nearly always to a later time. Such a move is a store into the
+/// deadline; the heap looks again when the old time comes. So the steady state costs no heap operation.
+struct Deadlines: ~Copyable {
+    private var heap: [Deadline] = []
+
+    /// No deadline is due before this.
+    var earliest: Instant { heap.first?.key ?? .never }
+
+    var count: Int { heap.count }
+
+    mutating func set(_ deadline: Deadline, at instant: Instant) {
+        deadline.instant = instant
+        if deadline.place < 0 {
+            guard instant != .never else { return }
+            deadline.key = instant
+            deadline.place = heap.count
+            heap.append(deadline)
+            rise(deadline.place)
+        } else if instant < deadline.key {
+            deadline.key = instant
+            rise(deadline.place)
+        }
+    }
+
+    /// Forgets the deadline altogether.
+    mutating func remove(_ deadline: Deadline) {
+        deadline.instant = .never
+        guard deadline.place >= 0 else { return }
+        let place = deadline.place
+        let last = heap.count - 1
+        if place != last {
+            exchange(place, last)
+            heap.removeLast()
+            sink(place)
+            rise(place)
+        } else {
+            heap.removeLast()
+        }
+        deadline.place = -1
+    }
+
+    /// The next deadline that is due, already unset, or nil.
+    mutating func next(at now: Instant) -> Deadline? {
+        while let first = heap.first, first.key <= now {
+            if first.instant <= now {
+                remove(first)
+                return first
+            }
+            if first.instant == .never {
+                remove(first)
+            } else {
+                first.key = first.instant
+                sink(0)
+            }
+        }
+        return nil
+    }
+
+    private mutating func rise(_ start: Int) {
+        var place = start
+        while place > 0 {
+            let parent = (place - 1) / 2
+            guard heap[place].key < heap[parent].key else { return }
+            exchange(place, parent)
+            place = parent
+        }
+    }
+
+    private mutating func sink(_ start: Int) {
+        var place = start
+        while true {
+            var least = place
+            for child in (2 * place + 1)...(2 * place + 2) where child < heap.count && heap[child].key < heap[least].key {
+                least = child
+            }
+            guard least != place else { return }
+            exchange(place, least)
+            place = least
+        }
+    }
+
+    private mutating func exchange(_ a: Int, _ b: Int) {
+        heap.swapAt(a, b)
+        heap[a].place = a
+        heap[b].place = b
+    }
+}

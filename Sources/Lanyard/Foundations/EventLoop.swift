@@ -1,0 +1,221 @@
+import CLanyard.Linux
+import Dispatch
+import Glibc
+import Synchronization
+
+/// One serial Dispatch queue with its own epoll descriptor: a shard of the request path, or the loop of libcurl, health, admin.
+///
+/// One DispatchSource watches the epoll descriptor, so a loop costs libdispatch one source however many sockets it has. After
+/// a batch of work the loop lingers in `epoll_wait` for the rest of a millisecond, which saves the way through libdispatch under load;
+/// who posts work meanwhile ends the wait through an eventfd. An idle loop makes no system call.
+///
+/// All state belongs to `queue`; `post` and `start` may be called from anywhere.
+package final class EventLoop: Sendable {
+    /// Names one registration. Stale ones are harmless: their generation no longer fits.
+    package struct Watch: Equatable, Sendable {
+        package let descriptor: CInt
+        let slot: UInt32
+        let generation: UInt32
+    }
+
+    private struct Slot {
+        var watcher: Watcher?
+        var generation: UInt32
+    }
+
+    /// The whole turn, waiting included: a busy loop gives its queue back this often.
+    private static let turnNanoseconds: Int64 = 1_000_000
+    private static let batchCapacity = 256
+    private static let wakeupSlot: UInt64 = 0xffff_fffe
+    private static let timerSlot: UInt64 = 0xffff_ffff
+
+    /// No target queue: loops that target `.global()` starve one another.
+    package let queue: DispatchQueue
+    private let epoll: OwnedDescriptor
+    private let wakeup: OwnedDescriptor
+    private let timer: OwnedDescriptor
+    private nonisolated(unsafe) let batch: UnsafeMutablePointer<epoll_event>
+    private let lingering = Atomic<Bool>(false)
+    private let posted = Atomic<Int>(0)
+
+    private nonisolated(unsafe) var source: (any DispatchSourceRead)?
+    private nonisolated(unsafe) var handled = 0
+    private nonisolated(unsafe) var slots: [Slot] = []
+    private nonisolated(unsafe) var freeSlots: [UInt32] = []
+    private nonisolated(unsafe) var deadlines = Deadlines()
+    private nonisolated(unsafe) var armed = Instant.never
+
+    /// The time at the start of the present batch. On the loop's queue only.
+    package private(set) nonisolated(unsafe) var now = Instant.now
+
+    /// Makes the descriptors. No thread starts before `start`.
+    package init(label: String) throws(Fault) {
+        queue = DispatchQueue(label: label)
+        epoll = try Self.descriptor(epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
+        wakeup = try Self.descriptor(
+            eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
+        timer = try Self.descriptor(
+            timerfd_create(CLOCK_BOOTTIME, CInt(TFD_CLOEXEC) | CInt(TFD_NONBLOCK)), "creating a timerfd")
+        batch = .allocate(capacity: Self.batchCapacity)
+        try control(EPOLL_CTL_ADD, wakeup.raw, [.read, .edge], Self.wakeupSlot)
+        try control(EPOLL_CTL_ADD, timer.raw, [.read, .edge], Self.timerSlot)
+    }
+
+    deinit { batch.deallocate() }
+
+    /// Begins to watch. Once.
+    package func start() {
+        let source = DispatchSource.makeReadSource(fileDescriptor: epoll.raw, queue: queue)
+        source.setEventHandler { [self] in turn() }
+        source.setCancelHandler { [self] in
+            self.source = nil
+            slots.removeAll()
+        }
+        queue.sync { self.source = source }
+        source.activate()
+    }
+
+    /// Ends for good: nothing is told after this. The loop's descriptors close when its last user lets go.
+    package func stop() {
+        queue.async { [self] in source?.cancel() }
+    }
+
+    /// Runs `work` on the loop's queue, soon: a lingering loop is woken.
+    package func post(_ work: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            handled &+= 1
+            now = .now
+            work()
+            armTimer()
+        }
+        posted.add(1, ordering: .sequentiallyConsistent)
+        if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }
+    }
+
+    /// Traps when called elsewhere than on the loop's queue.
+    package func assertHome() { dispatchPrecondition(condition: .onQueue(queue)) }
+
+    // MARK: Descriptors
+
+    /// Tells `watcher` about `descriptor` until `unwatch` or `forget`. The descriptor stays the caller's.
+    package func watch(
+        _ descriptor: CInt, for readiness: Readiness, by watcher: Watcher
+    ) throws(Fault) -> Watch {
+        let slot: UInt32
+        if let free = freeSlots.popLast() {
+            slot = free
+        } else {
+            slot = UInt32(slots.count)
+            slots.append(Slot(watcher: nil, generation: 0))
+        }
+        let watch = Watch(descriptor: descriptor, slot: slot, generation: slots[Int(slot)].generation)
+        do {
+            try control(EPOLL_CTL_ADD, descriptor, readiness, watch.data)
+        } catch {
+            freeSlots.append(slot)
+            throw error
+        }
+        slots[Int(slot)].watcher = watcher
+        return watch
+    }
+
+    /// Watches for something else from now on.
+    package func change(_ watch: Watch, to readiness: Readiness) throws(Fault) {
+        try control(EPOLL_CTL_MOD, watch.descriptor, readiness, watch.data)
+    }
+
+    /// Stops watching a descriptor that stays open.
+    package func unwatch(_ watch: Watch) {
+        epoll_ctl(epoll.raw, EPOLL_CTL_DEL, watch.descriptor, nil)
+        forget(watch)
+    }
+
+    /// Stops watching a descriptor that is being closed and has no duplicate: the kernel removes it by itself.
+    package func forget(_ watch: Watch) {
+        let slot = Int(watch.slot)
+        guard slot < slots.count, slots[slot].generation == watch.generation, slots[slot].watcher != nil else { return }
+        slots[slot].watcher = nil
+        slots[slot].generation &+= 1
+        freeSlots.append(watch.slot)
+    }
+
+    private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: Readiness, _ data: UInt64) throws(Fault) {
+        var event = lanyard_epoll_event(readiness.rawValue, data)
+        guard epoll_ctl(epoll.raw, operation, descriptor, &event) == 0 else {
+            throw Fault(.local, .system(errno), "watching a descriptor")
+        }
+    }
+
+    private static func descriptor(_ raw: CInt, _ doing: String) throws(Fault) -> OwnedDescriptor {
+        guard raw >= 0 else { throw Fault(.local, .system(errno), doing) }
+        return OwnedDescriptor(taking: raw)
+    }
+
+    // MARK: Deadlines
+
+    /// Sets or moves a deadline; `.never` unsets it.
+    package func set(_ deadline: Deadline, at instant: Instant) { deadlines.set(deadline, at: instant) }
+
+    /// Unsets a deadline whose owner is about to go.
+    package func drop(_ deadline: Deadline) { deadlines.remove(deadline) }
+
+    /// The timerfd wakes a loop that is not lingering.
+    private func armTimer() {
+        let earliest = deadlines.earliest
+        guard earliest != armed else { return }
+        armed = earliest
+        lanyard_timer_set(timer.raw, earliest == .never ? 0 : max(earliest.nanoseconds, 1))
+    }
+
+    // MARK: The turn
+
+    /// Works until a turn's time is up, somebody has posted, or nothing came while lingering.
+    private func turn() {
+        now = .now
+        let end = now.nanoseconds + Self.turnNanoseconds
+        var wait: Int64 = 0
+        while true {
+            let count = lanyard_epoll_wait(epoll.raw, batch, CInt(Self.batchCapacity), wait)
+            if wait > 0 { lingering.store(false, ordering: .sequentiallyConsistent) }
+            now = .now
+            for index in 0..<max(Int(count), 0) { tell(batch + index) }
+            fireDeadlines()
+            guard count > 0 else { break }
+            wait = end - Instant.now.nanoseconds
+            guard wait > 0 else { break }
+            lingering.store(true, ordering: .sequentiallyConsistent)
+            guard posted.load(ordering: .sequentiallyConsistent) == handled else {
+                lingering.store(false, ordering: .sequentiallyConsistent)
+                break
+            }
+        }
+        armTimer()
+    }
+
+    private func tell(_ event: UnsafePointer<epoll_event>) {
+        let data = lanyard_epoll_data(event)
+        let slot = data & 0xffff_ffff
+        guard slot < slots.count else {
+            // Edge-triggered, so an unread counter tells nothing twice.
+            if slot == Self.timerSlot { armed = .never }
+            return
+        }
+        let entry = slots[Int(slot)]
+        guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return }
+        let watch = Watch(descriptor: -1, slot: UInt32(slot), generation: entry.generation)
+        watcher.ready(Readiness(rawValue: event.pointee.events), on: watch)
+    }
+
+    private func fireDeadlines() {
+        while let deadline = deadlines.next(at: now) { deadline.owner.due(deadline) }
+    }
+}
+
+extension EventLoop.Watch {
+    /// What epoll carries for this registration.
+    fileprivate var data: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
+
+    package static func == (left: Self, right: Self) -> Bool {
+        left.slot == right.slot && left.generation == right.generation
+    }
+}

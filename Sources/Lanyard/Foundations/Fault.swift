@@ -1,0 +1,50 @@
+/// One typed error for the program: whose fault, what, and while doing what.
+///
+/// `side` is also the word in the log and the metrics, so an operator reads the same story in all three.
+package struct Fault: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Who is to blame.
+    package enum Side: String, Sendable { case client, upstream, identity, local, configuration }
+
+    package enum Kind: Equatable, Sendable {
+        /// Bytes that break a rule of their protocol.
+        case malformed
+        /// A deadline passed.
+        case timedOut
+        /// The other side ended in the middle.
+        case closedEarly
+        /// A limit with a name was passed.
+        case tooLarge
+        /// A system call failed; the value is `errno`.
+        case system(CInt)
+        /// libcurl failed; the value is its `CURLcode`.
+        case curl(UInt32)
+        /// OpenSSL failed; the value is its error code.
+        case openSSL(UInt)
+    }
+
+    package let side: Side
+    package let kind: Kind
+    /// A participle: "reading Content-Length". Never holds a secret or a byte of a request.
+    package let doing: String
+
+    package init(_ side: Side, _ kind: Kind, _ doing: String) {
+        self.side = side
+        self.kind = kind
+        self.doing = doing
+    }
+
+    package var description: String { "\(side.rawValue): \(kindInWords) while \(doing)" }
+
+    /// `kind` as an operator reads it: system errors by their text.
+    package var kindInWords: String {
+        switch kind {
+        case .malformed: "malformed"
+        case .timedOut: "timed out"
+        case .closedEarly: "closed early"
+        case .tooLarge: "too large"
+        case .system(let code): SystemError.text(of: code)
+        case .curl(let code): "libcurl error \(code)"
+        case .openSSL(let code): "OpenSSL error \(String(code, radix: 16))"
+        }
+    }
+}

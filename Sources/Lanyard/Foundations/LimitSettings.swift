@@ -1,0 +1,25 @@
+/// `limits:` of the configuration (design §4, http-requirements §8): per process unless a line says otherwise.
+package struct LimitSettings: Equatable, Sendable {
+    /// Client connections at once. Beyond it the one that waits longest for a request is closed, else 503.
+    package var connectionsMax = 4096
+    /// Client connections of one peer address; nil is no limit.
+    package var connectionsPerPeerMax: Int?
+    /// Requests on one client connection; nil is no limit.
+    package var requestsPerConnectionMax: Int?
+    /// Bytes of a request's field section (431 beyond).
+    package var headerBytesMax = 64 << 10
+    /// Fields of a request (431 beyond).
+    package var headerFieldsMax = 128
+    /// Bytes of a request line (414 beyond).
+    package var requestLineBytesMax = 16 << 10
+    /// A whole request head, from its first byte (408 beyond).
+    package var headerTimeout = Duration.seconds(10)
+    /// A kept-alive client without a byte.
+    package var idleTimeout = Duration.seconds(90)
+    /// Requests that wait for a token or an upstream connection, all users and routes together (503 `overloaded` beyond).
+    package var parkedRequestsMax = 1024
+    /// All buffers of all shards together.
+    package var bufferBytesMax = 64 << 20
+
+    package init() {}
+}

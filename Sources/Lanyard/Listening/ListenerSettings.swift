@@ -1,0 +1,27 @@
+/// One entry of `listeners:`, and of `health` and `admin` as far as they listen (design §4).
+package struct ListenerSettings: Equatable, Sendable {
+    package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
+        /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
+        case tcp(host: String, port: UInt16)
+        case unix(path: String)
+
+        package var description: String {
+            switch self {
+            case .tcp(let host, let port): host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+            case .unix(let path): "unix:\(path)"
+            }
+        }
+    }
+
+    package var address: Address
+    /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the port.
+    package var allowedHosts: [String]?
+    /// Origins of browsers that may ask.
+    package var allowedOrigins: [String] = []
+    /// Permissions of a unix socket.
+    package var socketMode: UInt16 = 0o600
+    /// Binds a non-loopback address without caller authentication.
+    package var unsafe = false
+
+    package init(address: Address) { self.address = address }
+}

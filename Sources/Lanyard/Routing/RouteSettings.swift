@@ -1,0 +1,66 @@
+/// One entry of `routes:` as far as a request is concerned (design §4); its upstream is an `UpstreamSettings`.
+package struct RouteSettings: Equatable, Sendable {
+    /// What to do with the injected field if the client sent it itself.
+    package enum ClientAuthorization: String, Sendable, CaseIterable { case replace, reject, pass }
+    /// `Forwarded`, `X-Forwarded-*`, `X-Real-IP` of the client.
+    package enum ForwardedPolicy: String, Sendable, CaseIterable { case drop, pass, append, reject }
+    /// Which `Host` the upstream sees.
+    package enum HostPolicy: Equatable, Sendable { case upstream, client, value(String) }
+    /// `strict` refuses every path that two readers could take differently.
+    package enum PathMode: String, Sendable, CaseIterable { case lenient, strict }
+
+    /// A path prefix and the methods (empty: all) that the route refuses.
+    package struct Denial: Equatable, Sendable {
+        package var path: String
+        package var methods: [String]
+        package init(path: String, methods: [String] = []) {
+            self.path = path
+            self.methods = methods
+        }
+    }
+
+    /// A fixed field for the upstream.
+    package struct Field: Equatable, Sendable {
+        package var name: String
+        package var value: String
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    package var name: String
+    /// Host names without port that the route answers; empty is any.
+    package var hosts: [String] = []
+    /// Path prefix, whole segments.
+    package var path = "/"
+    /// Methods; empty is any.
+    package var methods: [String] = []
+    package var deny: [Denial] = []
+    /// The path of the upstream URL, which replaces the matched prefix; nil leaves the target as it is.
+    package var upstreamPath: String?
+    /// The pinned user's name; nil follows the active user.
+    package var user: String?
+    package var injectHeader = "Authorization"
+    /// The injected value before and behind the token: `inject.format` cut at `{token}`.
+    package var injectPrefix = "Bearer "
+    package var injectSuffix = ""
+    package var clientAuthorization = ClientAuthorization.replace
+    package var reauthenticateOn: [Int] = [401]
+    /// Bytes of a request body held for a replay.
+    package var replayBodyMax = 64 << 10
+    package var host = HostPolicy.upstream
+    package var setHeaders: [Field] = []
+    /// The field that carries our request id upstream; nil sends none.
+    package var requestIDHeader: String?
+    /// nil is no limit.
+    package var bodyBytesMax: Int64?
+    package var forwarded = ForwardedPolicy.drop
+    package var upgrades = ["websocket"]
+    package var paths = PathMode.lenient
+    package var upgradedMaxAge: Duration?
+    /// Of `logout`, `switch`.
+    package var closeUpgradedOn: [String] = []
+
+    package init(name: String) { self.name = name }
+}

@@ -1,0 +1,21 @@
+/// One entry of `users:`: an alias, its identity service, and what logs it in.
+package struct UserSettings: Equatable, Sendable {
+    package var name: String
+    /// The name of an identity.
+    package var identity: String
+    /// nil: a person logs in.
+    package var login: Login?
+
+    /// Login kinds as configured: secrets are paths, read when they are used and again when the file changes.
+    package enum Login: Equatable, Sendable {
+        case anonymous
+        case emailPassword(email: String, passwordFile: String)
+        case apiKey(keyFile: String)
+    }
+
+    package init(name: String, identity: String, login: Login? = nil) {
+        self.name = name
+        self.identity = identity
+        self.login = login
+    }
+}
