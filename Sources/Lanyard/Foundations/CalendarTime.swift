@@ -1,0 +1,52 @@
+/// A wall-clock time as a calendar shows it: proleptic Gregorian, UTC, no leap seconds.
+///
+/// Own arithmetic, because Foundation is not linked and `gmtime_r` reads the zone files' lock on each call.
+package struct CalendarTime: Equatable, Sendable {
+    package var year: Int
+    /// 1 ... 12.
+    package var month: Int
+    /// 1 ... 31.
+    package var day: Int
+    /// 0 is Sunday.
+    package var weekday: Int
+    package var hour: Int
+    package var minute: Int
+    package var second: Int
+    package var nanosecond: Int
+
+    private static let secondsPerDay: Int64 = 86_400
+
+    package init(_ time: WallTime) {
+        let seconds = time.seconds
+        let days = (seconds - Self.floorRemainder(seconds, Self.secondsPerDay)) / Self.secondsPerDay
+        let ofDay = Int(Self.floorRemainder(seconds, Self.secondsPerDay))
+        hour = ofDay / 3600
+        minute = ofDay / 60 % 60
+        second = ofDay % 60
+        nanosecond = Int(Self.floorRemainder(time.nanoseconds, 1_000_000_000))
+        // 1970-01-01 was a Thursday.
+        weekday = Int(Self.floorRemainder(days + 4, 7))
+        (year, month, day) = Self.civil(days)
+    }
+
+    /// The date of a day number counted from 1970-01-01.
+    ///
+    /// Counts in eras of 400 years whose years begin on 1 March, so that the leap day comes last (H. Hinnant,
+    /// "chrono-compatible low-level date algorithms").
+    private static func civil(_ days: Int64) -> (year: Int, month: Int, day: Int) {
+        let shifted = days + 719_468
+        let ofEra = floorRemainder(shifted, 146_097)
+        let era = (shifted - ofEra) / 146_097
+        let yearOfEra = (ofEra - ofEra / 1_460 + ofEra / 36_524 - ofEra / 146_096) / 365
+        let ofYear = ofEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let marchMonth = (5 * ofYear + 2) / 153
+        let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        return (Int(year), Int(month), Int(ofYear - (153 * marchMonth + 2) / 5 + 1))
+    }
+
+    private static func floorRemainder(_ value: Int64, _ divisor: Int64) -> Int64 {
+        let remainder = value % divisor
+        return remainder < 0 ? remainder + divisor : remainder
+    }
+}
