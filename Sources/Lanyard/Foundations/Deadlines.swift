@@ -72,7 +72,8 @@ struct Deadlines: ~Copyable {
         var place = start
         while true {
             var least = place
-            for child in (2 * place + 1)...(2 * place + 2) where child < heap.count && heap[child].key < heap[least].key {
+            for child in (2 * place + 1)...(2 * place + 2) where child < heap.count && heap[child].key < heap[least].key
+            {
                 least = child
             }
             guard least != place else { return }

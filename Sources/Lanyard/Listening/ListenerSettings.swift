@@ -7,7 +7,8 @@ package struct ListenerSettings: Equatable, Sendable {
 
         package var description: String {
             switch self {
-            case .tcp(let host, let port): host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+            case .tcp(let host, let port):
+                host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
             case .unix(let path): "unix:\(path)"
             }
         }

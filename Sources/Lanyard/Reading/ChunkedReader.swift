@@ -1,0 +1,129 @@
+/// Reads a chunked body, resumable at every byte (http-requirements §6, RFC 9112 §7.1).
+///
+/// Extensions are parsed by their grammar and left out; trailers are checked and left out.
+package struct ChunkedReader {
+    /// What the next bytes are.
+    package enum Piece: Equatable {
+        /// Body bytes, at these places of the buffer.
+        case data(Range<Int>)
+        /// The buffer is used up.
+        case needsMore
+        /// The body is whole: zero chunk, trailer section and empty line were read.
+        case end
+    }
+
+    private enum State: UInt8 {
+        case size, extensionStart, extensionName, extensionAfterName, extensionValueStart, extensionToken,
+            extensionQuoted
+        case extensionEscape, extensionQuotedEnd, extensionAfterValue, sizeLineFeed, data, dataReturn, dataLineFeed,
+            trailers, done
+    }
+
+    private static let sizeLineBytesMax = 4 << 10
+    private static let extensionBytesMax = 16 << 10
+
+    private var state = State.size
+    private var digits = 0
+    private var left: UInt64 = 0
+    private var lineBytes = 0
+    private var extensionBytes = 0
+    private var trailers = FieldSectionReader()
+
+    package init() {}
+
+    package var isDone: Bool { state == .done }
+
+    /// Reads on from `position`, which it moves. Call again until it says `.needsMore` or `.end`.
+    package mutating func next(_ bytes: Bytes, from position: inout Int) throws(HeadFault) -> Piece {
+        while position < bytes.count {
+            switch state {
+            case .data:
+                let count = Int(min(left, UInt64(bytes.count - position)))
+                let piece = position..<(position + count)
+                position += count
+                left -= UInt64(count)
+                if left == 0 { state = .dataReturn }
+                return .data(piece)
+            case .trailers:
+                guard try trailers.read(bytes, from: &position, into: nil, limits: .trailers) else { return .needsMore }
+                state = .done
+                return .end
+            case .done: return .end
+            case .dataReturn:
+                guard bytes[position] == 0x0d else { throw .malformed("chunk data not followed by CRLF") }
+                state = .dataLineFeed
+                position += 1
+            case .dataLineFeed:
+                guard bytes[position] == 0x0a else { throw .malformed("chunk data not followed by CRLF") }
+                (state, digits, lineBytes) = (.size, 0, 0)
+                position += 1
+            default:
+                try readSizeLine(bytes[position])
+                position += 1
+            }
+        }
+        return state == .done ? .end : .needsMore
+    }
+
+    private mutating func readSizeLine(_ byte: UInt8) throws(HeadFault) {
+        lineBytes += 1
+        guard lineBytes <= Self.sizeLineBytesMax else { throw .malformed("a chunk-size line is too long") }
+        switch state {
+        case .size: try readSize(byte)
+        case .sizeLineFeed:
+            guard byte == 0x0a else { throw .malformed("a chunk-size line does not end in CRLF") }
+            state = left == 0 ? .trailers : .data
+        default:
+            extensionBytes += 1
+            guard extensionBytes <= Self.extensionBytesMax else { throw .malformed("chunk extensions are too long") }
+            try readExtension(byte)
+        }
+    }
+
+    private mutating func readSize(_ byte: UInt8) throws(HeadFault) {
+        if let digit = ByteClass.hexValue(byte) {
+            digits += 1
+            guard digits <= 16 else { throw .malformed("a chunk size of more than 16 digits") }
+            left = (digits == 1 ? 0 : left) << 4 | UInt64(digit)
+            return
+        }
+        guard digits > 0 else { throw .malformed("a chunk size that is not hexadecimal") }
+        guard left <= UInt64(Int64.max) else { throw .malformed("a chunk size beyond 2^63-1") }
+        switch byte {
+        case 0x0d: state = .sizeLineFeed
+        case UInt8(ascii: ";"): state = .extensionStart
+        case 0x20, 0x09: state = .extensionAfterValue
+        default: throw .malformed("a chunk size that is not hexadecimal")
+        }
+    }
+
+    /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: white space only in front of `;`, `=` and what follows them.
+    private mutating func readExtension(_ byte: UInt8) throws(HeadFault) {
+        let isSpace = ByteClass.isSpace(byte)
+        let isToken = ByteClass.isToken(byte)
+        switch state {
+        case .extensionStart where isSpace, .extensionAfterName where isSpace, .extensionValueStart where isSpace,
+            .extensionAfterValue where isSpace:
+            break
+        case .extensionStart where isToken, .extensionName where isToken: state = .extensionName
+        case .extensionName where isSpace: state = .extensionAfterName
+        case .extensionName where byte == UInt8(ascii: "="), .extensionAfterName where byte == UInt8(ascii: "="):
+            state = .extensionValueStart
+        case .extensionValueStart where byte == UInt8(ascii: "\""): state = .extensionQuoted
+        case .extensionValueStart where isToken, .extensionToken where isToken: state = .extensionToken
+        case .extensionToken where isSpace, .extensionQuotedEnd where isSpace: state = .extensionAfterValue
+        case .extensionQuoted where byte == UInt8(ascii: "\""): state = .extensionQuotedEnd
+        case .extensionQuoted where byte == UInt8(ascii: "\\"): state = .extensionEscape
+        case .extensionQuoted where ByteClass.isValue(byte): break
+        case .extensionEscape where ByteClass.isValue(byte): state = .extensionQuoted
+        case .extensionName where byte == UInt8(ascii: ";"), .extensionAfterName where byte == UInt8(ascii: ";"),
+            .extensionToken where byte == UInt8(ascii: ";"), .extensionQuotedEnd where byte == UInt8(ascii: ";"),
+            .extensionAfterValue where byte == UInt8(ascii: ";"):
+            state = .extensionStart
+        case .extensionName where byte == 0x0d, .extensionToken where byte == 0x0d,
+            .extensionQuotedEnd where byte == 0x0d:
+            state = .sizeLineFeed
+        default: throw .malformed("a chunk extension that breaks its grammar")
+        }
+    }
+}

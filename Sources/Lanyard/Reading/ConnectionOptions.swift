@@ -1,0 +1,38 @@
+/// What all `Connection` fields of a head say together (RFC 9110 §7.6.1, http-requirements 9.1, 10.1).
+package struct ConnectionOptions: Equatable, Sendable {
+    package var close = false
+    package var keepAlive = false
+    package var upgrade = false
+    /// `TE` is nominated, so that `TE: trailers` counts.
+    package var te = false
+    /// Some member is another word: a field that must not travel.
+    package var nominatesFields = false
+
+    package init() {}
+
+    mutating func add(_ value: Bytes) throws(HeadFault) {
+        for member in FieldList(value) {
+            guard member.allSatisfy(ByteClass.isToken) else { throw .malformed("a Connection option that is no token") }
+            if member.equals(lowered: "close") {
+                // It nominates a field of that name, too.
+                (close, nominatesFields) = (true, true)
+            } else if member.equals(lowered: "keep-alive") {
+                keepAlive = true
+            } else if member.equals(lowered: "upgrade") {
+                upgrade = true
+            } else if member.equals(lowered: "te") {
+                te = true
+            } else {
+                nominatesFields = true
+            }
+        }
+    }
+
+    /// Whether a `Connection` field of the head names this field.
+    package static func nominate(_ name: Bytes, _ table: FieldTable, in head: Bytes) -> Bool {
+        for index in 0..<table.count where table[index].name == .connection {
+            for member in FieldList(table.value(index, in: head)) where member.equalsIgnoringCase(name) { return true }
+        }
+        return false
+    }
+}

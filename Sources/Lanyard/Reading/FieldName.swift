@@ -1,0 +1,63 @@
+/// Field names that the proxy itself reads, writes or drops. All others are `.other`.
+package enum FieldName: UInt8, Sendable {
+    case other
+    case connection, contentLength, transferEncoding, host, keepAlive, proxyConnection, te, trailer, upgrade
+    case proxyAuthenticate, proxyAuthorization, http2Settings
+    case expect, via, forwarded, xForwarded, xRealIP, origin, secFetchSite, maxForwards, lanyard
+    case date, proxyStatus
+
+    /// Looks a name up, without regard to case.
+    package static func of(_ name: Bytes) -> FieldName {
+        switch name.count {
+        case 2: name.equals(lowered: "te") ? .te : .other
+        case 3: name.equals(lowered: "via") ? .via : .other
+        case 4: name.equals(lowered: "host") ? .host : name.equals(lowered: "date") ? .date : .other
+        case 6: name.equals(lowered: "expect") ? .expect : name.equals(lowered: "origin") ? .origin : .other
+        case 7: name.equals(lowered: "upgrade") ? .upgrade : name.equals(lowered: "trailer") ? .trailer : .other
+        case 9:
+            name.equals(lowered: "forwarded")
+                ? .forwarded : name.equals(lowered: "x-real-ip") ? .xRealIP : ofPrefix(name)
+        case 10:
+            name.equals(lowered: "connection")
+                ? .connection : name.equals(lowered: "keep-alive") ? .keepAlive : ofPrefix(name)
+        case 12:
+            name.equals(lowered: "max-forwards")
+                ? .maxForwards : name.equals(lowered: "proxy-status") ? .proxyStatus : ofPrefix(name)
+        case 14:
+            name.equals(lowered: "content-length")
+                ? .contentLength
+                : name.equals(lowered: "http2-settings")
+                    ? .http2Settings : name.equals(lowered: "sec-fetch-site") ? .secFetchSite : ofPrefix(name)
+        case 16: name.equals(lowered: "proxy-connection") ? .proxyConnection : ofPrefix(name)
+        case 17: name.equals(lowered: "transfer-encoding") ? .transferEncoding : ofPrefix(name)
+        case 18: name.equals(lowered: "proxy-authenticate") ? .proxyAuthenticate : ofPrefix(name)
+        case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofPrefix(name)
+        case 8...: ofPrefix(name)
+        default: .other
+        }
+    }
+
+    private static func ofPrefix(_ name: Bytes) -> FieldName {
+        switch ByteClass.lower(name[0]) {
+        case UInt8(ascii: "l"): name.hasPrefix(lowered: "lanyard-") ? .lanyard : .other
+        case UInt8(ascii: "x"): name.hasPrefix(lowered: "x-forwarded-") ? .xForwarded : .other
+        default: .other
+        }
+    }
+
+    /// Belongs to one connection and never travels (RFC 9110 §7.6.1, http-requirements 10.1).
+    package var isHopByHop: Bool {
+        switch self {
+        case .connection, .transferEncoding, .keepAlive, .proxyConnection, .te, .upgrade, .proxyAuthenticate,
+            .proxyAuthorization, .http2Settings:
+            true
+        default: false
+        }
+    }
+
+    /// A look-alike of one of these is refused (http-requirements 10.4): framing, routing, hop-by-hop.
+    package var refusesLookAlikes: Bool { isHopByHop || self == .host || self == .contentLength || self == .trailer }
+
+    /// Who relayed the request, by the client's own word (http-requirements 18.2).
+    package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
+}

@@ -1,0 +1,150 @@
+/// Reads a field section, byte by byte resumable: the one strict parser for requests, responses and trailers
+/// (http-requirements §3, RFC 9112 §5).
+///
+/// Only CRLF ends a line; no obs-fold, no space before the colon, no control byte. What it says does not depend on how the
+/// bytes were cut.
+package struct FieldSectionReader {
+    private enum State: UInt8 { case lineStart, name, valueStart, value, lineFeed, endLineFeed }
+
+    private var state = State.lineStart
+    private var isOdd = false
+    private var nameStart: Int32 = 0
+    private var nameLength: Int32 = 0
+    private var valueStart: Int32 = 0
+    private var fields = 0
+    /// Bytes of the line so far.
+    private var lineBytes = 0
+    /// Bytes of all lines before this one.
+    private var sectionBytes = 0
+
+    package init() {}
+
+    /// Reads on from `position`, which it moves past what it has taken.
+    ///
+    /// - Parameter table: where the lines go; their offsets count from the first byte of `bytes`, so that the whole section must be
+    ///   contiguous there. nil only checks, and pieces need not be.
+    /// - Returns: true after the empty line that ends the section; false when more bytes are needed.
+    package mutating func read(
+        _ bytes: Bytes, from position: inout Int, into table: FieldTable?, limits: HeadLimits
+    ) throws(HeadFault) -> Bool {
+        while position < bytes.count {
+            switch state {
+            case .lineStart: try startLine(bytes, &position)
+            case .name: try readName(bytes, &position, limits)
+            case .valueStart: skipSpace(bytes, &position)
+            case .value: try readValue(bytes, &position, table, limits)
+            case .lineFeed:
+                guard bytes[position] == 0x0a else {
+                    throw .malformed("a carriage return without line feed in a field")
+                }
+                position += 1
+                sectionBytes += lineBytes + 2
+                guard sectionBytes <= limits.sectionBytesMax else {
+                    throw HeadFault(.fieldsTooLarge, "the field section is too long")
+                }
+                state = .lineStart
+            case .endLineFeed:
+                guard bytes[position] == 0x0a else { throw .malformed("a carriage return without line feed") }
+                position += 1
+                return true
+            }
+        }
+        try checkLength(limits)
+        return false
+    }
+
+    private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadFault) {
+        let byte = bytes[position]
+        lineBytes = 0
+        if byte == 0x0d {
+            position += 1
+            state = .endLineFeed
+        } else if ByteClass.isToken(byte) {
+            nameStart = Int32(truncatingIfNeeded: position)
+            nameLength = 0
+            isOdd = false
+            state = .name
+        } else if ByteClass.isSpace(byte) {
+            throw .malformed("a line begins with white space (obs-fold)")
+        } else {
+            throw .malformed("a byte that no field name may have")
+        }
+    }
+
+    private mutating func readName(_ bytes: Bytes, _ position: inout Int, _ limits: HeadLimits) throws(HeadFault) {
+        let from = position
+        var index = position
+        var odd = isOdd
+        while index < bytes.count, ByteClass.isToken(bytes[index]) {
+            let byte = bytes[index]
+            if !ByteClass.isAlphanumeric(byte) && byte != UInt8(ascii: "-") { odd = true }
+            index += 1
+        }
+        position = index
+        isOdd = odd
+        nameLength &+= Int32(truncatingIfNeeded: index - from)
+        lineBytes += index - from
+        try checkLength(limits)
+        guard index < bytes.count else { return }
+        switch bytes[index] {
+        case UInt8(ascii: ":"):
+            position += 1
+            lineBytes += 1
+            state = .valueStart
+        case 0x20, 0x09: throw .malformed("white space between field name and colon")
+        case 0x0d, 0x0a: throw .malformed("a field line without colon")
+        default: throw .malformed("a byte that no field name may have")
+        }
+    }
+
+    private mutating func skipSpace(_ bytes: Bytes, _ position: inout Int) {
+        while position < bytes.count, ByteClass.isSpace(bytes[position]) {
+            position += 1
+            lineBytes += 1
+        }
+        guard position < bytes.count else { return }
+        valueStart = Int32(truncatingIfNeeded: position)
+        state = .value
+    }
+
+    private mutating func readValue(
+        _ bytes: Bytes, _ position: inout Int, _ table: FieldTable?, _ limits: HeadLimits
+    ) throws(HeadFault) {
+        var index = position
+        while index < bytes.count, ByteClass.isValue(bytes[index]) { index += 1 }
+        lineBytes += index - position
+        position = index
+        try checkLength(limits)
+        guard index < bytes.count else { return }
+        guard bytes[index] == 0x0d else {
+            throw bytes[index] == 0x0a
+                ? .malformed("a line feed without carriage return in a field")
+                : .malformed("a control byte in a field value")
+        }
+        fields += 1
+        guard fields <= limits.fieldsMax else { throw HeadFault(.fieldsTooLarge, "too many fields") }
+        if let table { try add(to: table, bytes, end: index) }
+        position += 1
+        state = .lineFeed
+    }
+
+    private func add(to table: FieldTable, _ bytes: Bytes, end: Int) throws(HeadFault) {
+        var end = end
+        while end > Int(valueStart), ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
+        let name = bytes[run: Int(nameStart)..<Int(nameStart + nameLength)]
+        let line = FieldLine(
+            nameStart: nameStart, nameLength: nameLength, valueStart: valueStart,
+            valueLength: Int32(truncatingIfNeeded: end) - valueStart, name: FieldName.of(name), isOdd: isOdd)
+        guard table.append(line) else { throw HeadFault(.fieldsTooLarge, "too many fields") }
+    }
+
+    /// Limits bite while bytes arrive, not when the line ends.
+    private func checkLength(_ limits: HeadLimits) throws(HeadFault) {
+        guard lineBytes <= limits.fieldLineBytesMax else {
+            throw HeadFault(.fieldsTooLarge, "a field line is too long")
+        }
+        guard sectionBytes + lineBytes <= limits.sectionBytesMax else {
+            throw HeadFault(.fieldsTooLarge, "the field section is too long")
+        }
+    }
+}

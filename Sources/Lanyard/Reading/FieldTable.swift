@@ -1,0 +1,56 @@
+/// One field line of a head: where its name and value lie in the head's buffer.
+package struct FieldLine: Sendable {
+    package var nameStart: Int32
+    package var nameLength: Int32
+    package var valueStart: Int32
+    package var valueLength: Int32
+    package var name: FieldName
+    /// The name has a byte that is neither letter, digit nor `-`: it may look like another (http-requirements 10.4).
+    package var isOdd: Bool
+}
+
+/// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.
+///
+/// Allocated once and reused for one head after another; belongs to the queue of the connection that uses it.
+package final class FieldTable {
+    package let capacity: Int
+    private let lines: UnsafeMutablePointer<FieldLine>
+    package private(set) var count = 0
+
+    package init(capacity: Int) {
+        self.capacity = capacity
+        lines = .allocate(capacity: capacity)
+    }
+
+    deinit { lines.deallocate() }
+
+    @inline(__always)
+    package subscript(index: Int) -> FieldLine {
+        precondition(index >= 0 && index < count)
+        return lines[index]
+    }
+
+    package func removeAll() { count = 0 }
+
+    /// False if the table is full.
+    func append(_ line: FieldLine) -> Bool {
+        guard count < capacity else { return false }
+        (lines + count).initialize(to: line)
+        count += 1
+        return true
+    }
+
+    /// The name of line `index` in `head`, the head's buffer.
+    @inline(__always)
+    package func name(_ index: Int, in head: Bytes) -> Bytes {
+        let line = self[index]
+        return head[run: Int(line.nameStart)..<Int(line.nameStart + line.nameLength)]
+    }
+
+    /// The value of line `index`, without outer whitespace.
+    @inline(__always)
+    package func value(_ index: Int, in head: Bytes) -> Bytes {
+        let line = self[index]
+        return head[run: Int(line.valueStart)..<Int(line.valueStart + line.valueLength)]
+    }
+}

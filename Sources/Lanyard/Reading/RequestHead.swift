@@ -1,0 +1,70 @@
+/// A request's head as one meaning: what the start line and the fields that frame and route the message say.
+///
+/// Offsets count from the first byte of the head's buffer; the field lines are in the `FieldTable` that the reader filled.
+package struct RequestHead: Sendable {
+    package var method: Range<Int> = 0..<0
+    package var kind = Method.other
+    package var target: Range<Int> = 0..<0
+    /// 0 or 1; 1.2 to 1.9 count as 1.
+    package var minorVersion = 1
+    package var framing = BodyFraming.none
+    package var connection = ConnectionOptions()
+    /// The `Host` line's place in the table, or -1.
+    package var host = -1
+    package var expectation = Expectation.none
+    /// Bytes of the head, the empty line included.
+    package var length = 0
+    /// What the rules of fields need to look for at all.
+    package var traits: Traits = []
+
+    package init() {}
+
+    /// Methods whose treatment differs.
+    package enum Method: Sendable {
+        case get, head, post, put, delete, options, patch, connect, trace, other
+
+        /// Repeating it does no harm (RFC 9110 §9.2.2).
+        package var isIdempotent: Bool {
+            switch self {
+            case .get, .head, .put, .delete, .options: true
+            default: false
+            }
+        }
+
+        static func of(_ name: Bytes) -> Method {
+            func spells(_ word: StaticString) -> Bool {
+                name.count == word.utf8CodeUnitCount
+                    && name.elementsEqual(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
+            }
+            return switch name.count {
+            case 3: spells("GET") ? .get : spells("PUT") ? .put : .other
+            case 4: spells("POST") ? .post : spells("HEAD") ? .head : .other
+            case 5: spells("PATCH") ? .patch : spells("TRACE") ? .trace : .other
+            case 6: spells("DELETE") ? .delete : .other
+            case 7: spells("OPTIONS") ? .options : spells("CONNECT") ? .connect : .other
+            default: .other
+            }
+        }
+    }
+
+    /// `Expect` (http-requirements §11).
+    package enum Expectation: Sendable { case none, continue100, unknown }
+
+    /// Fields that were seen.
+    package struct Traits: OptionSet, Sendable {
+        package let rawValue: UInt16
+        package init(rawValue: UInt16) { self.rawValue = rawValue }
+        package static let origin = Traits(rawValue: 1)
+        package static let secFetchSite = Traits(rawValue: 2)
+        package static let maxForwards = Traits(rawValue: 4)
+        package static let via = Traits(rawValue: 8)
+        package static let odd = Traits(rawValue: 16)
+        package static let forwarding = Traits(rawValue: 32)
+        package static let upgrade = Traits(rawValue: 64)
+    }
+
+    /// Persists by its own word (RFC 9112 §9.3).
+    package var wantsKeepAlive: Bool {
+        minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
+    }
+}

@@ -1,0 +1,211 @@
+/// Reads a request head, resumable at every byte (http-requirements §§1, 3, 5; RFC 9112 §§2, 3).
+///
+/// The head's bytes must stay contiguous from the first one on; give it the buffer again, longer, when more have come.
+package struct RequestReader {
+    private enum State: UInt8 { case leading, leadingLineFeed, method, target, version, lineFeed, fields }
+
+    /// Empty lines that are skipped before a request (RFC 9112 §2.2).
+    private static let emptyLinesMax = 4
+    private static let methodBytesMax = 64
+    private static let versionText: StaticString = "HTTP/"
+
+    private var state = State.leading
+    private var emptyLines: UInt8 = 0
+    private var versionMatched = 0
+    private var major: UInt8 = 0
+    private var minor: UInt8 = 0
+    private var lineStart = 0
+    private var mark = 0
+    private var fields = FieldSectionReader()
+    private var head = RequestHead()
+    /// The next byte to judge.
+    private var position = 0
+
+    package init() {}
+
+    /// A byte of the request itself (not an empty line in front) has been read: a time-out is answered with 408.
+    package var hasBegun: Bool { state.rawValue >= State.method.rawValue }
+
+    /// Some byte has been read.
+    package var hasAny: Bool { position > 0 }
+
+    /// Reads on in `bytes`, the head's buffer from its first byte.
+    ///
+    /// - Returns: the head when it is whole, with `length` bytes used; nil when more are needed.
+    /// - Throws: the client's fault; nothing behind it is to be read as HTTP.
+    package mutating func read(
+        _ bytes: Bytes, into table: FieldTable, limits: HeadLimits
+    ) throws(HeadFault) -> RequestHead? {
+        while position < bytes.count {
+            switch state {
+            case .leading, .leadingLineFeed: try skipEmptyLine(bytes[position])
+            case .method: try readMethod(bytes, limits)
+            case .target: try readTarget(bytes, limits)
+            case .version: try readVersion(bytes[position])
+            case .lineFeed:
+                guard bytes[position] == 0x0a else { throw .malformed("the request line does not end in CRLF") }
+                position += 1
+                table.removeAll()
+                state = .fields
+            case .fields:
+                guard try fields.read(bytes, from: &position, into: table, limits: limits) else { return nil }
+                head.length = position
+                try interpret(bytes, table)
+                return head
+            }
+        }
+        return nil
+    }
+
+    private mutating func skipEmptyLine(_ byte: UInt8) throws(HeadFault) {
+        if state == .leadingLineFeed {
+            guard byte == 0x0a else { throw .malformed("a carriage return without line feed before the request") }
+            emptyLines += 1
+            state = .leading
+            position += 1
+        } else if byte == 0x0d {
+            guard emptyLines < Self.emptyLinesMax else { throw .malformed("too many empty lines before the request") }
+            state = .leadingLineFeed
+            position += 1
+        } else {
+            lineStart = position
+            state = .method
+        }
+    }
+
+    private mutating func readMethod(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadFault) {
+        while position < bytes.count, ByteClass.isToken(bytes[position]) {
+            position += 1
+            guard position - lineStart <= Self.methodBytesMax else {
+                throw HeadFault(.notImplemented, "the method is longer than 64 bytes")
+            }
+        }
+        guard position < bytes.count else { return }
+        guard bytes[position] == 0x20, position > lineStart else {
+            throw .malformed("the request line is not METHOD SP TARGET SP HTTP/1.x")
+        }
+        head.method = lineStart..<position
+        head.kind = .of(bytes[run: head.method])
+        position += 1
+        mark = position
+        state = .target
+    }
+
+    private mutating func readTarget(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadFault) {
+        // The line's end, " HTTP/1.1", counts too.
+        let most = lineStart + limits.startLineBytesMax - 9
+        while position < bytes.count, ByteClass.isTarget(bytes[position]) {
+            position += 1
+            guard position <= most else { throw HeadFault(.lineTooLong, "the request line is too long") }
+        }
+        guard position < bytes.count else { return }
+        guard bytes[position] == 0x20, position > mark else {
+            throw .malformed("the request line is not METHOD SP TARGET SP HTTP/1.x")
+        }
+        head.target = mark..<position
+        position += 1
+        state = .version
+    }
+
+    private mutating func readVersion(_ byte: UInt8) throws(HeadFault) {
+        switch versionMatched {
+        case 0..<5:
+            guard byte == Self.versionText.utf8Start[versionMatched] else {
+                throw .malformed("the request line does not end in HTTP/1.x")
+            }
+        case 5, 7:
+            guard ByteClass.isDigit(byte) else { throw .malformed("a version that is not HTTP/digit.digit") }
+            if versionMatched == 5 { major = byte - 0x30 } else { minor = byte - 0x30 }
+        case 6:
+            guard byte == UInt8(ascii: ".") else { throw .malformed("a version that is not HTTP/digit.digit") }
+        default:
+            guard byte == 0x0d else { throw .malformed("the request line does not end in CRLF") }
+            state = .lineFeed
+        }
+        versionMatched += 1
+        position += 1
+    }
+
+    // MARK: The meaning of the fields
+
+    /// In the order of http-requirements 4.5: version, framing, Host.
+    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadFault) {
+        guard major == 1 else {
+            throw HeadFault(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here; HTTP/2 and gRPC are not")
+        }
+        head.minorVersion = minor == 0 ? 0 : 1
+        var seen = SeenFields()
+        for index in 0..<table.count {
+            let line = table[index]
+            if line.isOdd { head.traits.insert(.odd) }
+            if line.name != .other { try note(line.name, index, table.value(index, in: bytes), &seen) }
+        }
+        head.framing = try seen.framing(bytes, table, minorVersion: head.minorVersion)
+        guard seen.hosts <= 1 else { throw .malformed("more than one Host field") }
+        guard seen.hosts == 1 || head.minorVersion == 0 else { throw .malformed("no Host field") }
+        if seen.expectations > 0 { head.expectation = seen.expectsContinue ? .continue100 : .unknown }
+        // RFC 9110 §10.1.1: without a body to wait for, and from HTTP/1.0, the expectation is void.
+        if head.framing == .none || head.framing == .length(0) || head.minorVersion == 0 { head.expectation = .none }
+    }
+
+    private mutating func note(
+        _ name: FieldName, _ index: Int, _ value: Bytes, _ seen: inout SeenFields
+    ) throws(HeadFault) {
+        switch name {
+        case .connection: try head.connection.add(value)
+        case .contentLength: seen.addLength(index)
+        case .transferEncoding: seen.addCoding(index)
+        case .host:
+            seen.hosts += 1
+            head.host = index
+        case .expect:
+            seen.expectations += 1
+            seen.expectsContinue = seen.expectations == 1 && value.equals(lowered: "100-continue")
+        case .origin: head.traits.insert(.origin)
+        case .secFetchSite: head.traits.insert(.secFetchSite)
+        case .maxForwards: head.traits.insert(.maxForwards)
+        case .via: head.traits.insert(.via)
+        case .upgrade: head.traits.insert(.upgrade)
+        case .forwarded, .xForwarded, .xRealIP: head.traits.insert(.forwarding)
+        default: break
+        }
+    }
+
+    /// Counts of the fields that may stand only once.
+    private struct SeenFields {
+        var lengths = 0
+        var length = 0
+        var codings = 0
+        var coding = 0
+        var hosts = 0
+        var expectations = 0
+        var expectsContinue = false
+
+        mutating func addLength(_ index: Int) {
+            lengths += 1
+            length = index
+        }
+
+        mutating func addCoding(_ index: Int) {
+            codings += 1
+            coding = index
+        }
+
+        /// The body's framing in the order of http-requirements 5.4.
+        func framing(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadFault) -> BodyFraming {
+            if codings > 0 {
+                guard lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
+                guard minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
+                guard codings == 1 else { throw .malformed("more than one Transfer-Encoding field") }
+                try TransferCoding.check(table.value(coding, in: bytes))
+                return .chunked
+            }
+            guard lengths > 0 else { return .none }
+            guard lengths == 1 else { throw .malformed("more than one Content-Length field") }
+            guard let length = table.value(length, in: bytes).decimal else {
+                throw .malformed("a Content-Length that is not a plain number")
+            }
+            return .length(length)
+        }
+    }
+}

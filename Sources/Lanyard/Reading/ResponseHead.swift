@@ -1,0 +1,24 @@
+/// A response's head as one meaning. Offsets count from the first byte of the head's buffer.
+package struct ResponseHead: Sendable {
+    package var status = 0
+    package var reason: Range<Int> = 0..<0
+    package var minorVersion = 1
+    package var framing = BodyFraming.none
+    package var connection = ConnectionOptions()
+    package var hasDate = false
+    /// A 204 that announces a body: its connection is not used again (http-requirements 13.4).
+    package var announcesForbiddenBody = false
+    /// Seconds of `Keep-Alive: timeout=`, or -1.
+    package var keepAliveSeconds = -1
+    package var length = 0
+
+    package init() {}
+
+    /// 1xx but 101: more heads follow.
+    package var isInterim: Bool { status < 200 && status != 101 }
+
+    /// The upstream goes on with this connection (RFC 9112 §9.3).
+    package var keepsAlive: Bool {
+        minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
+    }
+}

@@ -1,0 +1,31 @@
+/// The one transfer coding that is understood (RFC 9112 §6.1, http-requirements 5.3, 13.3).
+enum TransferCoding {
+    /// Throws unless the field's value is the one word `chunked`.
+    ///
+    /// Judged in the order of http-requirements 5.4: syntax and misuse of `chunked` are the sender's fault (400), another coding is
+    /// merely not built (501).
+    static func check(_ value: Bytes) throws(HeadFault) {
+        if value.equals(lowered: "chunked") { return }
+        var rest = value
+        var sawOther = false
+        var chunked = 0
+        var last = false
+        while true {
+            let comma = rest.firstIndex(of: UInt8(ascii: ","))
+            let member = rest[run: 0..<(comma ?? rest.count)].trimmed
+            guard member.count > 0 else { throw .malformed("an empty member in Transfer-Encoding") }
+            guard member.allSatisfy(ByteClass.isToken) else {
+                throw .malformed("a Transfer-Encoding that is not one plain word")
+            }
+            last = member.equals(lowered: "chunked")
+            if last { chunked += 1 } else { sawOther = true }
+            guard let comma else { break }
+            rest = rest[run: (comma + 1)..<rest.count]
+        }
+        guard chunked <= 1, chunked == 0 || last else {
+            throw .malformed("chunked is not the last coding, or stands twice")
+        }
+        if sawOther { throw HeadFault(.notImplemented, "a transfer coding other than chunked") }
+        throw .malformed("a Transfer-Encoding that is not one plain word")
+    }
+}
