@@ -1,0 +1,14 @@
+/// Asks `condition` every 10 ms until it holds; fails loudly, with `what`, when `limit` has passed.
+///
+/// - Throws: `TestFailure` when the time is over, or whatever `condition` throws.
+package func eventually(
+    _ what: String, within limit: Duration = .seconds(10), _ condition: () async throws -> Bool
+) async throws {
+    let clock = ContinuousClock()
+    let end = clock.now + limit
+    while true {
+        if try await condition() { return }
+        guard clock.now < end else { throw TestFailure("not within \(limit): \(what)") }
+        try await Task.sleep(for: .milliseconds(10))
+    }
+}

@@ -1,0 +1,23 @@
+import Foundation
+import Glibc
+
+/// Where the built binaries are.
+package enum Products {
+    /// The package's root folder.
+    package static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().path
+
+    /// A product beside the running test binary, which also finds `.build-tsan` and other scratch folders.
+    ///
+    /// - Throws: `TestFailure` when it has not been built.
+    package static func path(_ name: String) throws -> String {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let length = buffer.withUnsafeMutableBytes {
+            readlink("/proc/self/exe", $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
+        }
+        let own = String(decoding: buffer.prefix(max(length, 0)), as: UTF8.self)
+        let folders = [(own as NSString).deletingLastPathComponent, root + "/.build/debug", root + "/.build/release"]
+        for folder in folders where access(folder + "/" + name, X_OK) == 0 { return folder + "/" + name }
+        throw TestFailure("\(name) is not built; looked in \(folders)")
+    }
+}

@@ -1,0 +1,73 @@
+/// What a `RawServer` does after a request: steps, performed in order. After the last step the connection stays open unless a step
+/// closed it.
+package struct RawAnswer: Sendable {
+    package enum Step: Sendable {
+        case send([UInt8])
+        /// The same run of bytes many times: a large body without its memory.
+        case repeated([UInt8], times: Int)
+        case pause(Duration)
+        case close
+        case reset
+    }
+
+    package var steps: [Step]
+
+    package init(_ steps: [Step]) { self.steps = steps }
+
+    /// Bytes as they are.
+    package static func bytes(_ bytes: [UInt8]) -> RawAnswer { RawAnswer([.send(bytes)]) }
+    package static func text(_ text: String) -> RawAnswer { .bytes(Array(text.utf8)) }
+
+    /// An answer with a Content-Length.
+    package static func answer(
+        _ status: Int = 200, _ reason: String = "OK", fields: [(String, String)] = [], body: String = "ok"
+    ) -> RawAnswer {
+        var head = "HTTP/1.1 \(status) \(reason)\r\nContent-Length: \(body.utf8.count)\r\n"
+        for (name, value) in fields { head += "\(name): \(value)\r\n" }
+        return .text(head + "\r\n" + body)
+    }
+
+    /// An answer whose body is `count` bytes, sent in runs of 64 KiB.
+    package static func large(_ count: Int, byte: UInt8 = 0x61) -> RawAnswer {
+        let run = 65536
+        return RawAnswer([
+            .send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n".utf8)),
+            .repeated([UInt8](repeating: byte, count: run), times: count / run),
+            .send([UInt8](repeating: byte, count: count % run)),
+        ])
+    }
+
+    /// The connection ends without an answer.
+    package static let close = RawAnswer([.close])
+    /// The connection is reset without an answer.
+    package static let reset = RawAnswer([.reset])
+
+    /// The same after a pause.
+    package func after(_ pause: Duration) -> RawAnswer { RawAnswer([.pause(pause)] + steps) }
+    /// The same, then the end of the connection.
+    package var closing: RawAnswer { RawAnswer(steps + [.close]) }
+
+    /// Only the first `count` bytes of all that is sent, then the connection is closed or reset.
+    package func torn(after count: Int, by end: Step = .close) -> RawAnswer {
+        var rest = count
+        var kept: [Step] = []
+        for step in steps {
+            switch step {
+            case .send(let bytes):
+                kept.append(.send(Array(bytes.prefix(rest))))
+                rest = max(0, rest - bytes.count)
+            case .repeated(let bytes, let times):
+                let whole = min(times, rest / max(bytes.count, 1))
+                kept.append(.repeated(bytes, times: whole))
+                rest -= whole * bytes.count
+                if whole < times {
+                    kept.append(.send(Array(bytes.prefix(rest))))
+                    rest = 0
+                }
+            case .pause: kept.append(step)
+            case .close, .reset: break
+            }
+        }
+        return RawAnswer(kept + [end])
+    }
+}

@@ -1,0 +1,63 @@
+/// A blocking client that says exactly the bytes it is told and shows exactly what came back. Every call has a time limit.
+///
+/// In a process that also runs an `Emulator`, call it inside `offPool`, or use `RawClient.ask`.
+package final class RawClient: @unchecked Sendable {
+    /// Used by one thread at a time, as the reader is.
+    package let socket: RawSocket
+    package let reader: RawReader
+
+    package init(_ endpoint: RawEndpoint, within limit: Duration = .seconds(5)) throws {
+        socket = try .connect(to: endpoint, within: limit)
+        reader = RawReader(socket)
+    }
+
+    package func send(_ text: String) throws { try socket.send(text.utf8) }
+    package func send(_ bytes: [UInt8]) throws { try socket.send(bytes) }
+    /// Ends our side; the answer can still be read.
+    package func halfClose() { socket.halfClose() }
+    package func close() { socket.close() }
+    /// Ends the connection with RST.
+    package func reset() { socket.reset() }
+
+    package func read(_ count: Int, within limit: Duration = .seconds(10)) throws -> [UInt8] {
+        try reader.read(count, within: limit)
+    }
+
+    package func readToEnd(within limit: Duration = .seconds(10)) throws -> [UInt8] {
+        try reader.readToEnd(within: limit)
+    }
+
+    /// The next final answer; interim ones are skipped.
+    package func response(to method: String = "GET", within limit: Duration = .seconds(10)) throws -> RawMessage {
+        while true {
+            let message = try reader.readResponse(to: method, within: limit)
+            if message.status >= 200 || message.status == 101 { return message }
+        }
+    }
+
+    /// Sends a request with a Host field and, for a body, its Content-Length; reads the answer. The connection stays open.
+    package func exchange(
+        _ method: String, _ target: String, host: String = "localhost", fields: [(String, String)] = [],
+        body: [UInt8]? = nil, within limit: Duration = .seconds(10)
+    ) throws -> RawMessage {
+        var head = "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\n"
+        for (name, value) in fields { head += "\(name): \(value)\r\n" }
+        if let body { head += "Content-Length: \(body.count)\r\n" }
+        try socket.send(Array((head + "\r\n").utf8) + (body ?? []), within: limit)
+        return try response(to: method, within: limit)
+    }
+
+    /// One request on a connection of its own, off the cooperative pool. Host is the endpoint itself.
+    package static func ask(
+        _ endpoint: RawEndpoint, _ method: String, _ target: String, fields: [(String, String)] = [],
+        body: String? = nil, within limit: Duration = .seconds(10)
+    ) async throws -> RawMessage {
+        let host = if case .tcp = endpoint { endpoint.description } else { "localhost" }
+        return try await offPool {
+            let client = try RawClient(endpoint)
+            defer { client.close() }
+            return try client.exchange(
+                method, target, host: host, fields: fields, body: body.map { Array($0.utf8) }, within: limit)
+        }
+    }
+}

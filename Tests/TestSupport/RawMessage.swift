@@ -1,0 +1,56 @@
+/// One HTTP/1 message as it came over the wire, with the few readings of it that tests ask for. Nothing is merged, folded or
+/// trimmed except where a property says so.
+package struct RawMessage: Sendable {
+    /// The start line and the fields, to the empty line and with it.
+    package let head: [UInt8]
+    /// The body after its framing is undone. Cut at the reader's `bodyBytesMax`.
+    package var body: [UInt8] = []
+    /// Bytes of the whole body, those beyond the cut counted.
+    package var bodyCount = 0
+    /// SHA-256 of the whole body, in hex.
+    package var bodyDigest = ""
+    /// Everything after the head as it came, chunk sizes and trailers included. Cut at `bodyBytesMax`.
+    package var framedBody: [UInt8] = []
+
+    package var headText: String { String(decoding: head, as: UTF8.self) }
+    package var bodyText: String { String(decoding: body, as: UTF8.self) }
+    package var json: JSON { get throws { try JSON(body) } }
+
+    /// `GET / HTTP/1.1` or `HTTP/1.1 200 OK`.
+    package var startLine: String { lines.first ?? "" }
+    /// Words of the start line.
+    package var words: [String] { startLine.split(separator: " ", maxSplits: 2).map(String.init) }
+    package var method: String { words.first ?? "" }
+    package var target: String { words.count > 1 ? words[1] : "" }
+    /// The status of an answer, 0 when the line holds none.
+    package var status: Int { words.count > 1 ? Int(words[1]) ?? 0 : 0 }
+
+    /// The fields in order, names as they came, values without outer spaces.
+    package var fields: [(name: String, value: String)] {
+        lines.dropFirst().map { line in
+            let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            return (String(parts[0]), parts.count > 1 ? Self.trimmed(parts[1]) : "")
+        }
+    }
+
+    /// All values of a field, its name compared without case.
+    package func values(_ name: String) -> [String] {
+        fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
+    }
+
+    /// The first value of a field.
+    package subscript(name: String) -> String? { values(name).first }
+
+    private var lines: [String] {
+        var lines = headText.replacing("\r\n", with: "\n").split(separator: "\n", omittingEmptySubsequences: false)
+        while lines.last?.isEmpty == true { lines.removeLast() }
+        return lines.map(String.init)
+    }
+
+    private static func trimmed(_ text: Substring) -> String {
+        let blank: (Character) -> Bool = { $0 == " " || $0 == "\t" }
+        var text = text.drop(while: blank)
+        while let last = text.last, blank(last) { text.removeLast() }
+        return String(text)
+    }
+}

@@ -1,0 +1,189 @@
+/// Reads HTTP/1 messages off a socket: plain enough to be trusted as a witness, not a reader for hostile input.
+///
+/// Used by one thread at a time.
+package final class RawReader {
+    private let socket: RawSocket
+    private var buffer: [UInt8] = []
+    private var ended = false
+    /// Called with every run of bytes at its arrival.
+    var onBytes: (([UInt8]) -> Void)?
+
+    package init(_ socket: RawSocket) { self.socket = socket }
+
+    /// How a message's body ends.
+    enum Framing: Equatable { case none, length(Int), chunked, untilClose }
+
+    /// Exactly `count` bytes.
+    package func read(_ count: Int, within limit: Duration = .seconds(10)) throws -> [UInt8] {
+        let end = ContinuousClock.now + limit
+        while buffer.count < count {
+            guard try fill(until: end) else { throw early("\(count) bytes") }
+        }
+        return take(count)
+    }
+
+    /// Everything up to the end of the stream.
+    package func readToEnd(within limit: Duration = .seconds(10)) throws -> [UInt8] {
+        let end = ContinuousClock.now + limit
+        while try fill(until: end) {}
+        return take(buffer.count)
+    }
+
+    /// A head with its empty line; nil when the stream ends before its first byte.
+    func readHead(within limit: Duration) throws -> [UInt8]? {
+        let end = ContinuousClock.now + limit
+        while true {
+            if let length = headLength() { return take(length) }
+            guard try fill(until: end) else {
+                if buffer.isEmpty { return nil }
+                throw early("the end of a head")
+            }
+        }
+    }
+
+    /// A whole request; nil when the client has closed between two of them.
+    package func readRequest(within limit: Duration = .seconds(30), bodyBytesMax: Int = 1 << 20) throws -> RawMessage? {
+        guard let head = try readHead(within: limit) else { return nil }
+        var message = RawMessage(head: head)
+        let framing: Framing =
+            if message["Transfer-Encoding"] != nil { .chunked } else {
+                .length(message["Content-Length"].flatMap(Int.init) ?? 0)
+            }
+        try readBody(framing, into: &message, within: limit, bodyBytesMax: bodyBytesMax)
+        return message
+    }
+
+    /// A whole answer; interim ones (1xx but 101) come as messages of their own.
+    ///
+    /// - Parameter method: of the request: an answer to HEAD has no body.
+    package func readResponse(
+        to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
+    ) throws -> RawMessage {
+        guard let head = try readHead(within: limit) else { throw early("an answer") }
+        var message = RawMessage(head: head)
+        let framing: Framing =
+            if method == "HEAD" || message.status < 200 || message.status == 204 || message.status == 304 {
+                .none
+            } else if message["Transfer-Encoding"]?.lowercased().hasSuffix("chunked") == true {
+                .chunked
+            } else if let length = message["Content-Length"].flatMap(Int.init) {
+                .length(length)
+            } else {
+                .untilClose
+            }
+        try readBody(framing, into: &message, within: limit, bodyBytesMax: bodyBytesMax)
+        return message
+    }
+
+    private func readBody(
+        _ framing: Framing, into message: inout RawMessage, within limit: Duration, bodyBytesMax: Int
+    ) throws {
+        let sink = BodySink(bodyBytesMax: bodyBytesMax)
+        switch framing {
+        case .none: break
+        case .length(let length): try pass(length, to: sink, within: limit)
+        case .chunked: try passChunks(to: sink, within: limit)
+        case .untilClose:
+            while try !buffer.isEmpty || fill(until: .now + limit) { sink.body(take(buffer.count)) }
+        }
+        sink.finish(&message)
+    }
+
+    private func pass(_ length: Int, to sink: BodySink, within limit: Duration) throws {
+        var rest = length
+        while rest > 0 {
+            if buffer.isEmpty, try !fill(until: .now + limit) { throw early("\(rest) more bytes of a body") }
+            let part = take(min(rest, buffer.count))
+            rest -= part.count
+            sink.body(part)
+        }
+    }
+
+    private func passChunks(to sink: BodySink, within limit: Duration) throws {
+        while true {
+            let line = try readLine(within: limit)
+            sink.framing(line)
+            let text = String(decoding: line, as: UTF8.self).prefix {
+                $0 != ";" && $0 != "\r" && $0 != "\r\n" && $0 != "\n"
+            }
+            guard let size = Int(text, radix: 16) else { throw TestFailure("no chunk size: \(text)") }
+            if size == 0 { break }
+            try pass(size, to: sink, within: limit)
+            sink.framing(try readLine(within: limit))
+        }
+        while true {
+            let trailer = try readLine(within: limit)
+            sink.framing(trailer)
+            if trailer.count <= 2 { return }
+        }
+    }
+
+    private func readLine(within limit: Duration) throws -> [UInt8] {
+        let end = ContinuousClock.now + limit
+        while true {
+            if let newline = buffer.firstIndex(of: 10) { return take(newline + 1) }
+            guard try fill(until: end) else { throw early("the end of a line") }
+        }
+    }
+
+    /// Length of a head that ends in an empty line, by CRLF or bare LF.
+    private func headLength() -> Int? {
+        var lineStart = 0
+        for (index, byte) in buffer.enumerated() where byte == 10 {
+            let length = index - lineStart
+            if lineStart > 0, length == 0 || (length == 1 && buffer[lineStart] == 13) { return index + 1 }
+            lineStart = index + 1
+        }
+        return nil
+    }
+
+    private func take(_ count: Int) -> [UInt8] {
+        if count == buffer.count {
+            defer { buffer = [] }
+            return buffer
+        }
+        defer { buffer.removeFirst(count) }
+        return Array(buffer.prefix(count))
+    }
+
+    /// One more run of bytes; false at the end of the stream.
+    private func fill(until end: ContinuousClock.Instant) throws -> Bool {
+        if ended { return false }
+        let bytes = try socket.receive(max: 1 << 18, within: max(end - .now, .milliseconds(1)))
+        ended = bytes.isEmpty
+        if !ended { onBytes?(bytes) }
+        buffer += bytes
+        return !ended
+    }
+
+    private func early(_ what: String) -> TestFailure {
+        TestFailure("the stream ended before \(what); had: \(String(decoding: buffer.prefix(500), as: UTF8.self))")
+    }
+}
+
+/// Counts, digests and keeps the start of a body.
+private final class BodySink {
+    private let bodyBytesMax: Int
+    private let digest = SHA256Digest()
+    private var count = 0
+    private var kept: [UInt8] = []
+    private var framed: [UInt8] = []
+
+    init(bodyBytesMax: Int) { self.bodyBytesMax = bodyBytesMax }
+
+    func body(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes(digest.update)
+        count += bytes.count
+        kept += bytes.prefix(bodyBytesMax - kept.count)
+        framing(bytes)
+    }
+
+    func framing(_ bytes: [UInt8]) { framed += bytes.prefix(bodyBytesMax - framed.count) }
+
+    func finish(_ message: inout RawMessage) {
+        message.body = kept
+        message.bodyCount = count
+        message.bodyDigest = digest.hex()
+        message.framedBody = framed
+    }
+}

@@ -1,0 +1,130 @@
+import Foundation
+import Synchronization
+
+/// An upstream made of plain sockets: it records the raw bytes of every connection and answers from a script.
+///
+/// A thread per connection; the script is called on it, once per request, in the order of the requests on that connection. Stops
+/// when the value goes.
+package final class RawServer: Sendable {
+    /// A request, and where it came.
+    package struct Request: Sendable {
+        /// Counted from 0 over the server's life.
+        package let connection: Int
+        /// Counted from 0 on its connection.
+        package let index: Int
+        package let message: RawMessage
+    }
+
+    /// What one connection said, to its end so far.
+    package struct Record: Sendable {
+        /// Raw bytes, cut at `recordedBytesMax`.
+        package var bytes: [UInt8] = []
+        package var requests: [RawMessage] = []
+        /// The client has closed or reset, or we have.
+        package var ended = false
+    }
+
+    package typealias Script = @Sendable (Request) throws -> RawAnswer
+    /// Bytes kept of each connection.
+    package static let recordedBytesMax = 4 << 20
+
+    package let endpoint: RawEndpoint
+    private let core: Core
+
+    /// Listens at once. The default answers 200 with the body `ok`.
+    package init(at endpoint: RawEndpoint = .tcp(0), script: @escaping Script = { _ in .answer() }) throws {
+        let listener = try RawSocket.listen(at: endpoint)
+        self.endpoint = if case .tcp = endpoint { .tcp(listener.localPort) } else { endpoint }
+        let core = Core(listener: listener, script: script)
+        self.core = core
+        Thread.detachNewThread { core.acceptAll() }
+    }
+
+    /// What every connection said, in the order of their arrival.
+    package var records: [Record] { core.state.withLock { $0.records } }
+    /// All requests of all connections, by connection.
+    package var requests: [RawMessage] { records.flatMap(\.requests) }
+    package var connectionCount: Int { core.state.withLock { $0.records.count } }
+    /// Connections that have not ended.
+    package var openCount: Int { records.count { !$0.ended } }
+
+    /// Resets every live connection; the server goes on.
+    package func resetAll() { core.live().forEach { $0.reset() } }
+    /// Closes every live connection; the server goes on.
+    package func closeAll() { core.live().forEach { $0.close() } }
+    /// Ends the listener and every connection.
+    package func stop() { core.stop() }
+
+    deinit { core.stop() }
+
+    /// What the threads hold: not the server itself, so that the server can go while they run.
+    private final class Core: Sendable {
+        struct State {
+            var records: [Record] = []
+            var live: [Int: RawSocket] = [:]
+        }
+
+        let listener: RawSocket
+        let script: Script
+        let state = Mutex(State())
+
+        init(listener: RawSocket, script: @escaping Script) {
+            self.listener = listener
+            self.script = script
+        }
+
+        func live() -> [RawSocket] { state.withLock { Array($0.live.values) } }
+
+        func stop() {
+            listener.close()
+            live().forEach { $0.close() }
+        }
+
+        func acceptAll() {
+            while let socket = listener.accept() {
+                let number = state.withLock { state -> Int in
+                    state.records.append(Record())
+                    state.live[state.records.count - 1] = socket
+                    return state.records.count - 1
+                }
+                Thread.detachNewThread { self.serve(socket, number) }
+            }
+        }
+
+        /// Serves one connection to its end. An error here is the client's going away, which the record shows.
+        func serve(_ socket: RawSocket, _ number: Int) {
+            let reader = RawReader(socket)
+            reader.onBytes = { bytes in
+                self.state.withLock { state in
+                    let room = RawServer.recordedBytesMax - state.records[number].bytes.count
+                    state.records[number].bytes += bytes.prefix(room)
+                }
+            }
+            var index = 0
+            while !socket.isClosed, let message = try? reader.readRequest(within: .seconds(600)) {
+                state.withLock { $0.records[number].requests.append(message) }
+                let request = Request(connection: number, index: index, message: message)
+                guard let answer = try? script(request), (try? perform(answer, on: socket)) != nil else { break }
+                index += 1
+            }
+            socket.close()
+            state.withLock { state in
+                state.records[number].ended = true
+                state.live[number] = nil
+            }
+        }
+
+        func perform(_ answer: RawAnswer, on socket: RawSocket) throws {
+            for step in answer.steps {
+                switch step {
+                case .send(let bytes): try socket.send(bytes, within: .seconds(60))
+                case .repeated(let bytes, let times):
+                    for _ in 0..<times { try socket.send(bytes, within: .seconds(60)) }
+                case .pause(let time): Thread.sleep(forTimeInterval: time / .seconds(1))
+                case .close: socket.close()
+                case .reset: socket.reset()
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+import Glibc
+import Synchronization
+
+/// A stream socket with time limits, which several threads may use and any of them may close.
+///
+/// The descriptor is non-blocking and every call polls, so nothing waits longer than it says. It is closed when nobody is inside
+/// a call any more: a number is never given back to the kernel while another thread polls it.
+package final class RawSocket: Sendable {
+    private struct State {
+        var users = 0
+        var closing = false
+    }
+
+    let descriptor: CInt
+    private let state = Mutex(State())
+
+    /// Takes over a descriptor.
+    init(taking descriptor: CInt) {
+        self.descriptor = descriptor
+        _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    }
+
+    /// Connects within `limit`.
+    package static func connect(to endpoint: RawEndpoint, within limit: Duration = .seconds(5)) throws -> RawSocket {
+        let new = socket(endpoint.family, CInt(SOCK_STREAM.rawValue), 0)
+        guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
+        let connection = RawSocket(taking: new)
+        let result = endpoint.withAddress { Glibc.connect(new, $0, $1) }
+        if result != 0 {
+            guard errno == EINPROGRESS else { throw TestFailure("connecting to \(endpoint): errno \(errno)") }
+            try connection.wait(for: POLLOUT, until: .now + limit, doing: "connecting to \(endpoint)")
+            var failure: CInt = 0
+            var length = socklen_t(MemoryLayout<CInt>.size)
+            getsockopt(new, SOL_SOCKET, SO_ERROR, &failure, &length)
+            guard failure == 0 else { throw TestFailure("connecting to \(endpoint): errno \(failure)") }
+        }
+        var on: CInt = 1
+        setsockopt(new, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
+        return connection
+    }
+
+    /// Binds and listens; `.tcp(0)` takes any free port. A stale unix path is removed first.
+    package static func listen(at endpoint: RawEndpoint, backlog: CInt = 1024) throws -> RawSocket {
+        if case .unix(let path) = endpoint { unlink(path) }
+        let new = socket(endpoint.family, CInt(SOCK_STREAM.rawValue), 0)
+        guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
+        let listener = RawSocket(taking: new)
+        var on: CInt = 1
+        setsockopt(new, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
+        guard endpoint.withAddress({ bind(new, $0, $1) }) == 0 else { throw TestFailure("bind \(endpoint): \(errno)") }
+        guard Glibc.listen(new, backlog) == 0 else { throw TestFailure("listen \(endpoint): errno \(errno)") }
+        return listener
+    }
+
+    /// The port it is bound to.
+    package var localPort: UInt16 {
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        _ = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+        }
+        return UInt16(bigEndian: address.sin_port)
+    }
+
+    /// The next connection, or nil once the listener is closed.
+    package func accept() -> RawSocket? {
+        while true {
+            guard (try? wait(for: POLLIN, until: nil, doing: "accepting")) != nil else { return nil }
+            let result = use { (Glibc.accept($0, nil, nil), errno) }
+            guard let (new, failure) = result else { return nil }
+            if new >= 0 {
+                var on: CInt = 1
+                setsockopt(new, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
+                return RawSocket(taking: new)
+            }
+            if failure != EAGAIN && failure != EINTR && failure != ECONNABORTED { return nil }
+        }
+    }
+
+    /// Sends everything.
+    ///
+    /// - Throws: `TestFailure` when the peer does not take it within `limit`, or has closed or reset.
+    package func send(_ bytes: some Collection<UInt8>, within limit: Duration = .seconds(10)) throws {
+        let end = ContinuousClock.now + limit
+        let bytes = ContiguousArray(bytes)
+        var sent = 0
+        while sent < bytes.count {
+            let (count, failure) = try bytes.withUnsafeBytes { buffer in
+                let rest = UnsafeRawBufferPointer(rebasing: buffer[sent...])
+                return try inside("sending") {
+                    (Glibc.send($0, rest.baseAddress, rest.count, CInt(MSG_NOSIGNAL)), errno)
+                }
+            }
+            if count > 0 {
+                sent += count
+            } else if failure == EAGAIN {
+                try wait(for: POLLOUT, until: end, doing: "sending byte \(sent) of \(bytes.count)")
+            } else if failure != EINTR {
+                throw TestFailure("sending byte \(sent) of \(bytes.count): errno \(failure)")
+            }
+        }
+    }
+
+    /// What has come, at most `max` bytes; empty at the end of the stream.
+    ///
+    /// - Throws: `TestFailure` when nothing comes within `limit` (nil waits on), or the peer has reset.
+    package func receive(max: Int = 65536, within limit: Duration? = .seconds(10)) throws -> [UInt8] {
+        let end = limit.map { ContinuousClock.now + $0 }
+        while true {
+            var failure: CInt = 0
+            let bytes = try [UInt8](unsafeUninitializedCapacity: max) { buffer, count in
+                // errno is read at once: the lock around the call may change it.
+                let (got, number) = try inside("receiving") { (Glibc.recv($0, buffer.baseAddress, max, 0), errno) }
+                failure = got < 0 ? number : 0
+                count = Swift.max(got, 0)
+            }
+            switch failure {
+            case 0: return bytes
+            case EAGAIN: try wait(for: POLLIN, until: end, doing: "receiving")
+            case EINTR: continue
+            default: throw TestFailure("receiving: errno \(failure)")
+            }
+        }
+    }
+
+    /// Ends our sending side; the peer sees the end of the stream, its answer can still come.
+    package func halfClose() { use { _ = shutdown($0, CInt(SHUT_WR)) } }
+
+    /// Closes; a thread that waits inside a call is woken by the shutdown, and the last one out closes the descriptor.
+    package func close() {
+        state.withLock { state in
+            if state.closing { return }
+            state.closing = true
+            // Under the lock: the number is still ours, whether it is closed here or by the last user.
+            if state.users == 0 { Glibc.close(descriptor) } else { _ = shutdown(descriptor, CInt(SHUT_RDWR)) }
+        }
+    }
+
+    /// Ends the connection with a reset at once (connect() to AF_UNSPEC), also while other threads wait on it. A unix socket
+    /// knows no reset: there it is a close.
+    package func reset() {
+        use { descriptor in
+            var linger = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
+            var nobody = sockaddr(
+                sa_family: sa_family_t(AF_UNSPEC), sa_data: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+            _ = Glibc.connect(descriptor, &nobody, socklen_t(MemoryLayout<sockaddr>.size))
+        }
+        close()
+    }
+
+    /// True once `close` or `reset` was called here.
+    package var isClosed: Bool { state.withLock { $0.closing } }
+
+    /// Runs `body` with the descriptor kept open; nil when it is closed already.
+    @discardableResult
+    func use<Value>(_ body: (CInt) throws -> Value) rethrows -> Value? {
+        let entered = state.withLock { state -> Bool in
+            if state.closing { return false }
+            state.users += 1
+            return true
+        }
+        guard entered else { return nil }
+        defer {
+            state.withLock { state in
+                state.users -= 1
+                if state.closing && state.users == 0 { Glibc.close(descriptor) }
+            }
+        }
+        return try body(descriptor)
+    }
+
+    private func inside<Value>(_ doing: String, _ body: (CInt) throws -> Value) throws -> Value {
+        guard let value = try use(body) else { throw TestFailure("\(doing): closed here") }
+        return value
+    }
+
+    /// Waits for an event until `end`; nil waits until the socket is closed.
+    private func wait(for event: CInt, until end: ContinuousClock.Instant?, doing: String) throws {
+        while true {
+            let rest = end.map { $0 - .now }
+            if let rest, rest <= .zero { throw TestFailure("time over while \(doing)") }
+            let milliseconds = rest.map { CInt(min($0 / .milliseconds(1), 1e6)) + 1 } ?? -1
+            let (count, failure) = try inside(doing) { descriptor in
+                var entry = pollfd(fd: descriptor, events: Int16(event), revents: 0)
+                return (poll(&entry, 1, milliseconds), errno)
+            }
+            if isClosed { throw TestFailure("\(doing): closed here") }
+            if count > 0 { return }
+            if count < 0 && failure != EINTR { throw TestFailure("\(doing): poll errno \(failure)") }
+        }
+    }
+
+    deinit { close() }
+}

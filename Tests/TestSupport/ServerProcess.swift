@@ -1,0 +1,170 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A program that a test starts and ends: usually one of our own binaries from the build folder.
+///
+/// Its environment is what the test gives and nothing else. stderr is read line by line as it comes. When the value goes, the
+/// process is killed by its own pid and reaped; when the tests themselves die, the kernel kills it.
+package final class ServerProcess: Sendable {
+    /// Who the process runs as.
+    package enum Account: Sendable {
+        case same
+        /// uid and gid 65534 without further groups, when the tests run as root; else as `same`.
+        case nobody
+    }
+
+    /// How it ended.
+    package enum Exit: Equatable, Sendable { case code(Int), signal(Int) }
+
+    private struct State {
+        var exit: Exit?
+        var lines: [LogLine] = []
+        var output: [UInt8] = []
+        /// The part of a line that has come so far.
+        var partial: [UInt8] = []
+        /// stderr and stdout are at their ends.
+        var streamsOpen = 2
+    }
+
+    package let pid: pid_t
+    private let name: String
+    private let state: Shared
+    private final class Shared: Sendable { let box = Mutex(State()) }
+
+    /// Starts `program`: a product of this package by its name, or a path.
+    ///
+    /// - Parameters:
+    ///   - environment: all of it. PATH is set to the system's folders when absent.
+    ///   - cpus: a list as taskset takes it (`0`, `0-1`); nil leaves the affinity alone.
+    package init(
+        _ program: String, _ arguments: [String] = [], environment: [String: String] = [:], as account: Account = .same,
+        cpus: String? = nil
+    ) throws {
+        name = program
+        var command = ["/usr/bin/setpriv", "--pdeathsig", "KILL"]
+        if case .nobody = account, getuid() == 0 { command += ["--reuid=65534", "--regid=65534", "--clear-groups"] }
+        if let cpus { command += ["/usr/bin/taskset", "-c", cpus] }
+        command += [program.contains("/") ? program : try Products.path(program)] + arguments
+        let environment = environment.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { own, _ in own
+        }
+        let child = try Spawner.shared.spawn(command, environment: environment.map { "\($0)=\($1)" })
+        pid = child.pid
+        let state = Shared()
+        self.state = state
+        Thread.detachNewThread {
+            Self.read(child.errors) { bytes in
+                state.box.withLock { Self.split(bytes, into: &$0) }
+            } done: {
+                state.box.withLock { Self.end(&$0) }
+            }
+        }
+        Thread.detachNewThread {
+            Self.read(child.output) { bytes in
+                state.box.withLock { $0.output += bytes }
+            } done: {
+                state.box.withLock { $0.streamsOpen -= 1 }
+            }
+        }
+        let pid = pid
+        Thread.detachNewThread { Self.reap(pid, state) }
+    }
+
+    /// All complete lines of stderr so far.
+    package var lines: [LogLine] { state.box.withLock { $0.lines } }
+    /// All lines as text, for the message of a failure.
+    package var log: String { lines.map(\.text).joined(separator: "\n") }
+    /// stdout so far.
+    package var output: String { String(decoding: state.box.withLock { $0.output }, as: UTF8.self) }
+    /// How it ended; nil while it runs.
+    package var exit: Exit? { state.box.withLock { $0.exit } }
+
+    /// The first line with this event that `matches`.
+    ///
+    /// - Throws: `TestFailure` with the whole log when it does not come in time or the process ends first.
+    @discardableResult
+    package func event(
+        _ event: String, within limit: Duration = .seconds(10), where matches: (JSON) -> Bool = { _ in true }
+    ) async throws -> JSON {
+        let end = ContinuousClock.now + limit
+        while true {
+            let ended = state.box.withLock { $0.exit != nil && $0.streamsOpen == 0 }
+            if let line = lines.first(where: { $0.event == event && matches($0.json) }) { return line.json }
+            if ended {
+                throw TestFailure("\(name) ended (\(exit!)) without event \(event); it said:\n\(log)\n\(output)")
+            }
+            guard ContinuousClock.now < end else {
+                throw TestFailure("\(name): no event \(event) within \(limit); it said:\n\(log)\n\(output)")
+            }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    /// Waits for its end, by itself or after `signal`; both streams are read to their ends.
+    @discardableResult
+    package func waitForExit(within limit: Duration = .seconds(15)) async throws -> Exit {
+        try await eventually("\(name) ends; it said:\n\(log)", within: limit) {
+            state.box.withLock { $0.exit != nil && $0.streamsOpen == 0 }
+        }
+        return exit!
+    }
+
+    /// Sends a signal; nothing happens once it has ended, so no stranger's pid is ever hit.
+    package func signal(_ signal: CInt) {
+        state.box.withLock { if $0.exit == nil { kill(pid, signal) } }
+    }
+
+    /// SIGTERM, and the end within `limit`.
+    @discardableResult
+    package func terminate(within limit: Duration = .seconds(15)) async throws -> Exit {
+        signal(SIGTERM)
+        return try await waitForExit(within: limit)
+    }
+
+    /// Resident memory in bytes (`VmRSS`), 0 once it has ended.
+    package var residentBytes: Int {
+        guard let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS:") }),
+            let kilobytes = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
+                ?? line.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap({ Int($0) })
+        else { return 0 }
+        return kilobytes * 1024
+    }
+
+    deinit { signal(SIGKILL) }
+
+    private static func read(_ descriptor: CInt, each: ([UInt8]) -> Void, done: () -> Void) {
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count > 0 { each(Array(buffer[..<count])) } else if count == 0 || errno != EINTR { break }
+        }
+        close(descriptor)
+        done()
+    }
+
+    private static func split(_ bytes: [UInt8], into state: inout State) {
+        state.partial += bytes
+        while let newline = state.partial.firstIndex(of: 10) {
+            state.lines.append(LogLine(String(decoding: state.partial[..<newline], as: UTF8.self)))
+            state.partial.removeFirst(newline + 1)
+        }
+    }
+
+    private static func end(_ state: inout State) {
+        if !state.partial.isEmpty { state.lines.append(LogLine(String(decoding: state.partial, as: UTF8.self))) }
+        state.partial = []
+        state.streamsOpen -= 1
+    }
+
+    /// Waits without reaping first: the pid is given back to the kernel only under the lock that `signal` takes.
+    private static func reap(_ pid: pid_t, _ state: Shared) {
+        var information = siginfo_t()
+        while waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
+        state.box.withLock { state in
+            var status: CInt = 0
+            waitpid(pid, &status, 0)
+            state.exit = status & 0x7f == 0 ? .code(Int(status >> 8) & 0xff) : .signal(Int(status & 0x7f))
+        }
+    }
+}

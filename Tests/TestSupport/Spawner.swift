@@ -1,0 +1,104 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// The one thread that starts processes. It lives as long as the tests: a child asks the kernel to die with its parent *thread*
+/// (`PR_SET_PDEATHSIG`), and so dies with the tests even when they crash, but not when some worker thread ends.
+final class Spawner: Sendable {
+    static let shared = Spawner()
+
+    private let queue = Mutex<[@Sendable () -> Void]>([])
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    private init() {
+        Thread.detachNewThread { [self] in
+            while true {
+                semaphore.wait()
+                queue.withLock { $0.isEmpty ? nil : $0.removeFirst() }?()
+            }
+        }
+    }
+
+    /// A started process and our ends of its two pipes.
+    struct Child: Sendable {
+        var pid: pid_t = 0
+        var output: CInt = -1
+        var errors: CInt = -1
+    }
+
+    /// Starts a program with exactly this environment and stdin from /dev/null. The pipes are made on the same thread, so no
+    /// other child of ours can be started between a pipe and its close-on-exec flag.
+    func spawn(_ arguments: [String], environment: [String]) throws -> Child {
+        let done = DispatchSemaphore(value: 0)
+        let result = Mutex<Result<Child, any Error>>(.success(Child()))
+        queue.withLock {
+            $0.append {
+                let outcome = Result { try Self.start(arguments, environment) }
+                result.withLock { $0 = outcome }
+                done.signal()
+            }
+        }
+        semaphore.signal()
+        done.wait()
+        return try result.withLock { $0 }.get()
+    }
+
+    private static func start(_ arguments: [String], _ environment: [String]) throws -> Child {
+        let output = try pipe()
+        let errors = try pipe()
+        defer {
+            close(output.write)
+            close(errors.write)
+        }
+        let (pid, failure) = start(arguments, environment, output.write, errors.write)
+        guard failure == 0 else {
+            close(output.read)
+            close(errors.read)
+            throw TestFailure("starting \(arguments[0]): errno \(failure)")
+        }
+        return Child(pid: pid, output: output.read, errors: errors.read)
+    }
+
+    private static func pipe() throws -> (read: CInt, write: CInt) {
+        var ends: [CInt] = [0, 0]
+        guard Glibc.pipe(&ends) == 0 else { throw TestFailure("pipe: errno \(errno)") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }
+
+    private static func start(
+        _ arguments: [String], _ environment: [String], _ output: CInt, _ errors: CInt
+    ) -> (pid_t, CInt) {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        posix_spawn_file_actions_adddup2(&actions, errors, 2)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // Swift's runtime blocks nothing, but a test runner may; the child starts as from a shell, in a group of its own.
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        var all = sigset_t()
+        sigfillset(&all)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
+        var pid: pid_t = 0
+        let failure = withCStrings(arguments) { argv in
+            withCStrings(environment) { envp in posix_spawnp(&pid, arguments[0], &actions, &attributes, argv, envp) }
+        }
+        return (pid, failure)
+    }
+
+    private static func withCStrings<Result>(
+        _ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
+    ) -> Result {
+        let copies = strings.map { strdup($0) }
+        defer { copies.forEach { free($0) } }
+        return body(copies + [nil])
+    }
+}

@@ -1,0 +1,6 @@
+/// What a helper of the tests throws: one sentence that says what was awaited and what came instead.
+package struct TestFailure: Error, Equatable, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
