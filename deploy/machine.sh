@@ -1,0 +1,63 @@
+# What both commands need of the machine: sourced by deploy/run and deploy/test, never run by itself.
+
+# Without these nothing builds.
+build_packages=(libcurl4-openssl-dev libssl-dev libyaml-dev pkg-config curl)
+
+say() { printf '%s\n' "$*" >&2; }
+
+# Which of the given Debian packages are not installed, one a line.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
+    done
+}
+
+apt_install() {
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" </dev/null >&2
+}
+
+# need_packages required|wanted NAME...: installs what is missing; without root says what to install.
+# Fails if a required package stays missing; a wanted one only costs the tests that use it.
+need_packages() {
+    local kind=$1 missing
+    shift
+    if ! command -v dpkg-query >/dev/null; then
+        say "This is no Debian, so nothing is installed. Needed, by Debian's names: $*"
+        return 0
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        say "Missing packages. Install them with:  sudo apt-get install -y ${missing[*]}"
+        [ "$kind" = wanted ] && say "Going on: tests that need them are skipped." && return 0
+        return 1
+    fi
+    say "Installing ${missing[*]}"
+    # Package lists of a fresh machine are missing or old: fetched only when needed.
+    apt_install "${missing[@]}" || { apt-get update </dev/null >&2 && apt_install "${missing[@]}"; } && return 0
+    say "Could not install ${missing[*]}; apt-get's words are above."
+    [ "$kind" = wanted ]
+}
+
+# Puts a Swift toolchain of at least 6.2 on the PATH, or says where to get one.
+find_swift() {
+    local folder version
+    if ! command -v swift >/dev/null; then
+        for folder in /opt/swift*/usr/bin /usr/local/swift*/usr/bin /usr/share/swift*/usr/bin \
+            "$HOME/.local/share/swiftly/bin" "$HOME/.swiftly/bin"; do
+            [ -x "$folder/swift" ] && export PATH="$folder:$PATH" && break
+        done
+    fi
+    if ! command -v swift >/dev/null; then
+        say "No Swift toolchain found. Lanyard needs Swift 6.3 or later: https://www.swift.org/install/linux/"
+        say "Install it, put its usr/bin folder on the PATH, and run this command again."
+        return 1
+    fi
+    version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | head -n 1)
+    set -- $version
+    if [ $((${1:-0} * 100 + ${2:-0})) -lt 602 ]; then
+        say "$(command -v swift) is Swift ${1:-?}.${2:-?}. Lanyard needs Swift 6.3 or later: https://www.swift.org/install/linux/"
+        return 1
+    fi
+}
