@@ -133,6 +133,8 @@ def excerpt(path):
 
 
 def main():
+    # Ended from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     split = sys.argv.index("--")
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
