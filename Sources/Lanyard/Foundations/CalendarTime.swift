@@ -45,6 +45,15 @@ package struct CalendarTime: Equatable, Sendable {
         return (Int(year), Int(month), Int(ofYear - (153 * marchMonth + 2) / 5 + 1))
     }
 
+    /// The day number, counted from 1970-01-01, of a date: `civil`'s inverse. For years 0 to 9999.
+    static func days(year: Int, month: Int, day: Int) -> Int64 {
+        let shiftedYear = Int64(month <= 2 ? year - 1 : year)
+        let era = (shiftedYear - floorRemainder(shiftedYear, 400)) / 400
+        let yearOfEra = shiftedYear - era * 400
+        let ofYear = (153 * Int64(month > 2 ? month - 3 : month + 9) + 2) / 5 + Int64(day) - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + ofYear - 719_468
+    }
+
     private static func floorRemainder(_ value: Int64, _ divisor: Int64) -> Int64 {
         let remainder = value % divisor
         return remainder < 0 ? remainder + divisor : remainder

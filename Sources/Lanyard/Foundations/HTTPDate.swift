@@ -19,4 +19,35 @@ package enum HTTPDate {
         DecimalDigits.write(date.minute, width: 2, into: bytes + 20)
         DecimalDigits.write(date.second, width: 2, into: bytes + 23)
     }
+
+    /// Reads the three forms that RFC 9110 §5.6.7 names: IMF-fixdate, RFC 850's and asctime's. nil for anything else.
+    package static func read(_ text: String) -> WallTime? {
+        let words = text.split(whereSeparator: { " ,:-".contains($0) })
+        switch words.count {
+        case 8 where words[7] == "GMT": return time(words[1], words[2], words[3], words[4...6])
+        case 7: return time(words[2], words[1], words[6], words[3...5])
+        default: return nil
+        }
+    }
+
+    private static func time(
+        _ day: Substring, _ month: Substring, _ year: Substring, _ clock: ArraySlice<Substring>
+    ) -> WallTime? {
+        let names = months.description
+        let numbers = ([day, year] + clock).compactMap { number($0) }
+        guard numbers.count == 5, month.utf8.count == 3, let range = names.firstRange(of: month) else { return nil }
+        let offset = names.utf8.distance(from: names.startIndex, to: range.lowerBound)
+        guard offset % 3 == 0, 1...31 ~= numbers[0], 0...23 ~= numbers[2], 0...59 ~= numbers[3], 0...60 ~= numbers[4]
+        else { return nil }
+        // RFC 850's two digits: none of these dates is older than the protocol.
+        let fullYear = year.utf8.count == 2 ? numbers[1] + (numbers[1] < 70 ? 2000 : 1900) : numbers[1]
+        let days = CalendarTime.days(year: fullYear, month: offset / 3 + 1, day: numbers[0])
+        return WallTime(seconds: days * 86_400 + Int64(numbers[2] * 3600 + numbers[3] * 60 + numbers[4]))
+    }
+
+    /// Digits only, at most four.
+    private static func number(_ text: Substring) -> Int? {
+        guard 1...4 ~= text.utf8.count, text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) else { return nil }
+        return Int(text)
+    }
 }

@@ -25,6 +25,13 @@ package final class Secret: Sendable {
         count = used
     }
 
+    /// Takes over a block that nobody else frees, of which the first `count` bytes are in use.
+    init(adopting block: UnsafeMutableRawBufferPointer, count: Int) {
+        precondition(block.count > 0 && count >= 0 && count <= block.count)
+        storage = block
+        self.count = count
+    }
+
     /// A copy of `bytes`. Who owns those wipes them.
     package convenience init(copying bytes: UnsafeRawBufferPointer) {
         self.init(capacity: bytes.count) { room in

@@ -1,0 +1,197 @@
+/// A pull parser for one JSON text on bytes that somebody else owns (RFC 8259).
+///
+/// For answers that hold secrets: it hands out ranges, makes no `String`, and keeps nothing of the text but a keyed hash of each
+/// member name. Strict: UTF-8 only, no byte-order mark, no duplicate names in one object, nothing after the value, depth bounded. It takes time
+/// linear in the text and never traps, whatever the bytes are. Valid only while the bytes are.
+package struct JSONReader: ~Copyable {
+    package enum Token: Equatable, Sendable {
+        case objectStart, objectEnd, arrayStart, arrayEnd
+        /// A member's name; its value comes next.
+        case name(Text)
+        case string(Text)
+        /// The characters of a number, in the grammar of RFC 8259 §6.
+        case number(Range<Int>)
+        case bool(Bool)
+        case null
+        /// The value is complete and nothing follows.
+        case end
+    }
+
+    /// A string between its quotes, already checked.
+    package struct Text: Equatable, Sendable {
+        package let range: Range<Int>
+        /// False: the bytes stand for themselves.
+        package let hasEscapes: Bool
+    }
+
+    private enum Expectation { case value, valueOrArrayEnd, nameOrObjectEnd, name, commaOrEnd, end }
+
+    private let bytes: UnsafeRawBufferPointer
+    private let depthMax: Int
+    private var place = 0
+    private var expectation = Expectation.value
+    /// One entry for each open container: the hashes of the names so far, or nil for an array. `Hasher` is keyed at random per
+    /// process, so nobody outside can make two names meet.
+    private var open: [Set<Int>?] = []
+
+    /// - Parameter depthMax: containers open at once.
+    package init(_ bytes: UnsafeRawBufferPointer, depthMax: Int = 32) {
+        self.bytes = bytes
+        self.depthMax = depthMax
+    }
+
+    /// The next token. After `.end` it is `.end` for ever.
+    package mutating func next() throws(JSONFault) -> Token {
+        skipSpace()
+        if expectation == .commaOrEnd { if let closed = try separator() { return closed } }
+        guard let byte = peek() else {
+            guard expectation == .end else { throw fault(.endsEarly) }
+            return .end
+        }
+        switch (expectation, byte) {
+        case (.end, _): throw fault(.grammar)
+        case (.nameOrObjectEnd, UInt8(ascii: "}")), (.valueOrArrayEnd, UInt8(ascii: "]")): return close()
+        case (.nameOrObjectEnd, UInt8(ascii: "\"")), (.name, UInt8(ascii: "\"")): return try name()
+        case (.value, _), (.valueOrArrayEnd, _): return try value(byte)
+        default: throw fault(.grammar)
+        }
+    }
+
+    /// Passes over the value that comes next, whatever it holds.
+    package mutating func skipValue() throws(JSONFault) {
+        let depth = open.count
+        repeat {
+            if try next() == .end { return }
+        } while open.count > depth
+    }
+
+    // MARK: Structure
+
+    /// Between two members: steps over the comma, or closes.
+    private mutating func separator() throws(JSONFault) -> Token? {
+        guard let byte = peek() else { throw fault(.endsEarly) }
+        let isObject = open.last.map { $0 != nil } ?? false
+        switch byte {
+        case UInt8(ascii: ","):
+            place += 1
+            skipSpace()
+            expectation = isObject ? .name : .value
+            return nil
+        case UInt8(ascii: "}") where isObject, UInt8(ascii: "]") where !isObject: return close()
+        default: throw fault(.grammar)
+        }
+    }
+
+    private mutating func close() -> Token {
+        place += 1
+        let wasObject = (open.popLast() ?? nil) != nil
+        expectation = open.isEmpty ? .end : .commaOrEnd
+        return wasObject ? .objectEnd : .arrayEnd
+    }
+
+    private mutating func name() throws(JSONFault) -> Token {
+        let start = place
+        let text = try string()
+        var hasher = Hasher()
+        JSONText.decode(text, of: bytes) { hasher.combine($0) }
+        let hash = hasher.finalize()
+        guard open[open.count - 1]?.insert(hash).inserted == true else { throw JSONFault(.duplicateKey, at: start) }
+        skipSpace()
+        guard let colon = peek() else { throw fault(.endsEarly) }
+        guard colon == UInt8(ascii: ":") else { throw fault(.grammar) }
+        place += 1
+        expectation = .value
+        return .name(text)
+    }
+
+    private mutating func value(_ first: UInt8) throws(JSONFault) -> Token {
+        switch first {
+        case UInt8(ascii: "{"), UInt8(ascii: "["):
+            guard open.count < depthMax else { throw fault(.tooDeep) }
+            place += 1
+            let isObject = first == UInt8(ascii: "{")
+            open.append(isObject ? [] : nil)
+            expectation = isObject ? .nameOrObjectEnd : .valueOrArrayEnd
+            return isObject ? .objectStart : .arrayStart
+        case UInt8(ascii: "\""): return valueDone(.string(try string()))
+        case UInt8(ascii: "t"): return try word("true", .bool(true))
+        case UInt8(ascii: "f"): return try word("false", .bool(false))
+        case UInt8(ascii: "n"): return try word("null", .null)
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return valueDone(.number(try number()))
+        default: throw fault(.grammar)
+        }
+    }
+
+    private mutating func valueDone(_ token: Token) -> Token {
+        expectation = open.isEmpty ? .end : .commaOrEnd
+        return token
+    }
+
+    // MARK: Scalars
+
+    private mutating func word(_ word: StaticString, _ token: Token) throws(JSONFault) -> Token {
+        for index in 0..<word.utf8CodeUnitCount {
+            guard let byte = peek() else { throw fault(.endsEarly) }
+            guard byte == word.utf8Start[index] else { throw fault(.grammar) }
+            place += 1
+        }
+        return valueDone(token)
+    }
+
+    private mutating func number() throws(JSONFault) -> Range<Int> {
+        let start = place
+        if peek() == UInt8(ascii: "-") { place += 1 }
+        if peek() == UInt8(ascii: "0") { place += 1 } else { try digits() }
+        if peek() == UInt8(ascii: ".") {
+            place += 1
+            try digits()
+        }
+        if let byte = peek(), byte | 0x20 == UInt8(ascii: "e") {
+            place += 1
+            if let sign = peek(), sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") { place += 1 }
+            try digits()
+        }
+        return start..<place
+    }
+
+    /// One digit or more.
+    private mutating func digits() throws(JSONFault) {
+        let start = place
+        while let byte = peek(), byte >= 0x30, byte <= 0x39 { place += 1 }
+        guard place > start else { throw fault(place < bytes.count ? .grammar : .endsEarly) }
+    }
+
+    /// A string whose first quote is the present byte.
+    private mutating func string() throws(JSONFault) -> Text {
+        place += 1
+        let start = place
+        var hasEscapes = false
+        while let byte = peek() {
+            switch byte {
+            case UInt8(ascii: "\""):
+                place += 1
+                return Text(range: start..<(place - 1), hasEscapes: hasEscapes)
+            case UInt8(ascii: "\\"):
+                hasEscapes = true
+                place += try JSONText.escapeLength(at: place, of: bytes)
+            case 0x00..<0x20: throw fault(.characters)
+            case 0x20..<0x80: place += 1
+            default:
+                let length = JSONText.sequenceLength(at: place, of: bytes)
+                guard length > 0 else { throw fault(.characters) }
+                place += length
+            }
+        }
+        throw fault(.endsEarly)
+    }
+
+    // MARK: Bytes
+
+    private func peek() -> UInt8? { place < bytes.count ? bytes[place] : nil }
+
+    private mutating func skipSpace() {
+        while let byte = peek(), byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { place += 1 }
+    }
+
+    private func fault(_ kind: JSONFault.Kind) -> JSONFault { JSONFault(kind, at: place) }
+}

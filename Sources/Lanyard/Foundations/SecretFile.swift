@@ -1,0 +1,82 @@
+import CLanyard.Linux
+import Glibc
+
+/// A configured secret on disk: a password, a key, a token.
+///
+/// Symbolic links are followed, since Kubernetes mounts secrets through them; the file itself must be a regular one, since a pipe
+/// could not be read again.
+package enum SecretFile {
+    /// Bytes of the largest secret.
+    package static let bytesMax = 64 << 10
+
+    /// Why a secret cannot be used, and what to do about it. Never holds a byte of the file.
+    package enum Problem: Error, Equatable, Sendable {
+        /// `open`, `fstat` or `read` failed; the value is `errno`.
+        case system(CInt)
+        case notRegular
+        case empty
+        case tooLarge
+        /// Bytes that this secret cannot have; the words say which it can.
+        case unfit(String)
+
+        /// One sentence with the remedy.
+        package func words(path: String) -> String {
+            switch self {
+            case .system(ENOENT): "\(path) does not exist; create it, it is read again by itself"
+            case .system(EACCES):
+                "\(path) cannot be read (permission denied); let uid \(geteuid()) read it and enter its folders"
+            case .system(let code): "\(path) cannot be read (\(SystemError.text(of: code)))"
+            case .notRegular: "\(path) is not a regular file"
+            case .empty: "\(path) is empty; write the secret into it"
+            case .tooLarge: "\(path) is larger than 64 KiB; a secret is not"
+            case .unfit(let reason): "\(path) \(reason)"
+            }
+        }
+    }
+
+    /// What a reading brought.
+    package struct Content: Sendable {
+        /// Without one final newline.
+        package let secret: Secret
+        /// Every user of the machine may read the file: worth a warning.
+        package let isWorldReadable: Bool
+    }
+
+    /// Reads the whole file. Blocks as long as the disk does.
+    package static func read(_ path: String) throws(Problem) -> Content {
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
+        let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard raw >= 0 else { throw .system(errno) }
+        let descriptor = OwnedDescriptor(taking: raw)
+        var status = stat()
+        guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        guard status.st_size <= bytesMax else { throw .tooLarge }
+        let read = try Secret(capacity: bytesMax + 1) { room throws(Problem) in
+            withoutFinalNewline(room, try fill(room, from: descriptor.raw))
+        }
+        guard read.count > 0 else { throw .empty }
+        // The room for the largest secret is given back: this one is kept for as long as a session lives.
+        return Content(
+            secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0)
+    }
+
+    private static func fill(_ room: UnsafeMutableRawBufferPointer, from descriptor: CInt) throws(Problem) -> Int {
+        var count = 0
+        while count < room.count {
+            let more = Glibc.read(descriptor, room.baseAddress! + count, room.count - count)
+            if more == 0 { return count }
+            if more > 0 {
+                count += more
+            } else if errno != EINTR {
+                throw .system(errno)
+            }
+        }
+        throw .tooLarge
+    }
+
+    private static func withoutFinalNewline(_ room: UnsafeMutableRawBufferPointer, _ count: Int) -> Int {
+        guard count > 0, room[count - 1] == UInt8(ascii: "\n") else { return count }
+        return count > 1 && room[count - 2] == UInt8(ascii: "\r") ? count - 2 : count - 1
+    }
+}

@@ -1,0 +1,30 @@
+import Glibc
+
+/// `options.device` of a login: what core sends of itself (protocol §2.2), all twelve members, unknown ones empty.
+struct AppServicesDevice: Sendable {
+    let appID: String
+    let version: String
+
+    func write(into buffer: inout SecretBuffer) {
+        var system = utsname()
+        uname(&system)
+        let members = [
+            ("appId", appID), ("platform", Self.text(&system.sysname)), ("platformVersion", Self.text(&system.release)),
+            ("sdk", "Lanyard"), ("sdkVersion", version), ("cpuArch", Self.text(&system.machine)), ("deviceName", ""),
+            ("deviceVersion", ""), ("frameworkName", ""), ("frameworkVersion", ""), ("coreVersion", ""),
+            ("bundleId", ""),
+        ]
+        for (index, (name, value)) in members.enumerated() {
+            buffer.append(index == 0 ? "{" : ",")
+            JSONText.write(name, into: &buffer)
+            buffer.append(":")
+            JSONText.write(value, into: &buffer)
+        }
+        buffer.append("}")
+    }
+
+    /// The C string in one of `utsname`'s arrays.
+    private static func text<Array>(_ characters: inout Array) -> String {
+        withUnsafeBytes(of: &characters) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    }
+}

@@ -1,0 +1,206 @@
+import Logging
+
+/// An App Services application, as far as a session needs it: location, login, refresh, logout (protocol §1 to §3).
+///
+/// All state belongs to the queue of `loop`. Nothing happens before the first call: neither libcurl nor the network is touched.
+package final class AppServicesIdentity: IdentityService {
+    /// A call that needs to know where the service is.
+    private struct Ask {
+        let call: AppServicesVerdict.Call
+        let proceed: (ServiceOrigin) -> Void
+        let fail: (IdentityFault) -> Void
+    }
+
+    private static let redirectsMax = 3
+    /// On every call but the location request, which has no content (protocol §1.8).
+    private static let fields = ["Content-Type: application/json;charset=utf-8", "Accept: application/json"]
+    private static let client = "/api/client/v2.0"
+
+    private let name: String
+    private let appID: String
+    private let baseURL: String
+    private let device: AppServicesDevice
+    private let loop: EventLoop
+    private let http: CurlMulti
+    private let logger = Logger(label: "lanyard.identity")
+
+    /// What location said; nil until it has, and again when that has turned out wrong.
+    private nonisolated(unsafe) var origin: ServiceOrigin?
+    /// Calls that wait for location, which is then under way.
+    private nonisolated(unsafe) var waiting: [Ask] = []
+    private nonisolated(unsafe) var warned: Set<String> = []
+
+    /// Does nothing yet.
+    ///
+    /// - Parameter loop: the loop of identity calls; several identities may share one.
+    /// - Parameter version: Lanyard's, for `options.device`.
+    package init(
+        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String, on loop: EventLoop
+    ) {
+        name = settings.name
+        appID = app.appID
+        baseURL = app.baseURL
+        device = AppServicesDevice(appID: app.appID, version: version)
+        self.loop = loop
+        http = CurlMulti(
+            on: loop,
+            trust: CurlTrust(
+                caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
+                proxy: settings.proxy))
+    }
+
+    deinit {
+        let http = self.http
+        loop.post { http.stop() }
+    }
+
+    /// Ends what is under way: every open call is answered at once, as is every later one. For good.
+    package func stop() {
+        loop.post { [self] in http.stop() }
+    }
+
+    // MARK: The three calls
+
+    package func login(_ login: UserSettings.Login, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void) {
+        begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            let prepared: AppServicesLogin
+            switch AppServicesLogin.prepare(login, device: device) {
+            case .failure(let fault): return reply(.failure(fault))
+            case .success(let login): prepared = login
+            }
+            if let path = prepared.worldReadable { warn(ofWorldReadable: path) }
+            let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
+            let request = CurlRequest(
+                method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, deadline: deadline)
+            send(.login, request) { reply($0.flatMap { AppServicesGrant.make(.login, $0) }) }
+        }
+    }
+
+    package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void) {
+        begin(.refresh, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            send(.refresh, session(.post, refreshToken, origin, deadline)) {
+                reply($0.flatMap { AppServicesGrant.make(.refresh, $0) })
+            }
+        }
+    }
+
+    /// A session that the service no longer knows is `sessionDead`: as good as revoked.
+    package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityFault>) -> Void) {
+        begin(.logout, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            send(.logout, session(.delete, refreshToken, origin, deadline)) { reply($0.map { _ in }) }
+        }
+    }
+
+    private func session(
+        _ method: CurlRequest.Method, _ token: Secret, _ origin: ServiceOrigin, _ deadline: Instant
+    ) -> CurlRequest {
+        CurlRequest(
+            method: method, url: origin.text + Self.client + "/auth/session", fields: Self.fields, bearer: token,
+            deadline: deadline)
+    }
+
+    /// Hops to the loop, finds out where the service is if need be, and goes on. The time limit holds for all of it.
+    private func begin(
+        _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityFault) -> Void,
+        proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
+    ) {
+        let deadline = Instant.now + CurlTransfer.totalMax
+        loop.post { [self] in
+            if let origin { return proceed(origin, deadline) }
+            waiting.append(Ask(call: call, proceed: { proceed($0, deadline) }, fail: fail))
+            if waiting.count == 1 { locate(deadline) }
+        }
+    }
+
+    private func send(
+        _ call: AppServicesVerdict.Call, _ request: CurlRequest,
+        reply: @escaping (Result<CurlAnswer, IdentityFault>) -> Void
+    ) {
+        http.send(request) { [self] outcome in
+            if leadsAstray(outcome, request.url) { origin = nil }
+            reply(Self.judged(call, outcome))
+        }
+    }
+
+    private static func judged(
+        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlAnswer, CurlFailure>
+    ) -> Result<CurlAnswer, IdentityFault> {
+        switch outcome {
+        case .failure(let failure): .failure(AppServicesVerdict.fault(call, failure))
+        case .success(let answer):
+            AppServicesVerdict.fault(call, answer, now: .now).map { .failure($0) } ?? .success(answer)
+        }
+    }
+
+    private func warn(ofWorldReadable path: String) {
+        guard warned.insert(path).inserted else { return }
+        SecretFileWarning.log(logger, identity: name, path: path)
+    }
+
+    // MARK: Location
+
+    /// Asks where the service is, for all that wait. A failure is theirs alone: the next call asks anew.
+    private func locate(_ deadline: Instant) {
+        guard let base = ServiceOrigin(baseURL) else {
+            let words = "base_url is not an http or https origin"
+            return located(.failure(IdentityFault(.transient(retryAfter: nil), words: words)))
+        }
+        let url = "\(base.text)\(Self.client)/app/\(appID)/location"
+        askLocation(
+            CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline), base, hops: 0
+        )
+    }
+
+    private func askLocation(_ request: CurlRequest, _ base: ServiceOrigin, hops: Int) {
+        http.send(request) { [self] outcome in
+            if case .success(let answer) = outcome, [301, 302, 307, 308].contains(answer.status),
+                hops < Self.redirectsMax,
+                let location = answer.fields.location,
+                let url = ServiceOrigin.redirect(from: request.url, to: location)
+            {
+                var next = request
+                next.url = url
+                return askLocation(next, base, hops: hops + 1)
+            }
+            located(Self.judged(.location, outcome).flatMap { Self.origin(in: $0, base) })
+        }
+    }
+
+    private static func origin(in answer: CurlAnswer, _ base: ServiceOrigin) -> Result<ServiceOrigin, IdentityFault> {
+        let malformed = { AppServicesVerdict.malformed(.location, answer.status, $0) }
+        guard let said = answer.body.withBytes({ try? TokenReader.read($0) }), let hostname = said.hostname else {
+            return .failure(malformed("it names no hostname"))
+        }
+        // An empty one means the base URL (protocol §1.3).
+        guard !hostname.isEmpty else { return .success(base) }
+        guard let origin = ServiceOrigin(hostname) else {
+            return .failure(malformed("its hostname is not an http or https origin"))
+        }
+        guard origin.isTLS || !base.isTLS else {
+            return .failure(malformed("it leads from https to http, which would show the tokens to anybody"))
+        }
+        return .success(origin)
+    }
+
+    private func located(_ outcome: Result<ServiceOrigin, IdentityFault>) {
+        let asks = waiting
+        waiting = []
+        switch outcome {
+        case .failure(let fault): for ask in asks { ask.fail(fault) }
+        case .success(let found):
+            origin = found
+            logger.info(
+                "The identity service has said where it is.",
+                metadata: ["event": "identity.located", "identity": "\(name)", "origin": "\(found.text)"])
+            for ask in asks { ask.proceed(found) }
+        }
+    }
+
+    /// The service may have moved since it said where it is: unreachable, or redirecting, at a place that is not the base URL.
+    private func leadsAstray(_ outcome: Result<CurlAnswer, CurlFailure>, _ url: String) -> Bool {
+        switch outcome {
+        case .success(let answer): 300..<400 ~= answer.status
+        case .failure(let failure): !failure.requestSent && origin?.text != ServiceOrigin(baseURL)?.text
+        }
+    }
+}

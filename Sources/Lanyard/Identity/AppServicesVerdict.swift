@@ -1,0 +1,71 @@
+/// What an answer of App Services means for a session: the table of refresh-policy rule 10 with the protocol's error model (§7).
+///
+/// Decides, and does nothing. An `error_code` is never needed, only heeded: the status alone says whether a session is dead (§3.3).
+enum AppServicesVerdict {
+    enum Call: String, Sendable { case location, login, refresh, logout }
+
+    /// Refusals that come with another status than 401: asking again with the same credential changes none of them.
+    private static let refusals: Set<String> = [
+        "InvalidPassword", "AuthError", "UserDisabled", "UserNotFound", "AuthProviderNotFound",
+    ]
+
+    /// The fault that an answer stands for; nil for a success.
+    static func fault(_ call: Call, _ answer: CurlAnswer, now: WallTime) -> IdentityFault? {
+        guard !(200..<300 ~= answer.status) else { return nil }
+        let said = answer.isJSON ? answer.body.withBytes { try? TokenReader.read($0) } : nil
+        let verdict = verdict(call, answer.status, said, retryAfter: answer.retryAfter(now: now))
+        let code = said?.errorCode
+        let words =
+            "the identity service answered \(answer.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
+        return IdentityFault(verdict, status: answer.status, code: code, words: words + remedy(verdict, answer.status))
+    }
+
+    /// The fault that a missing answer stands for.
+    static func fault(_ call: Call, _ failure: CurlFailure) -> IdentityFault {
+        let isLost = failure.requestSent && [.timedOut, .broken, .unreachable, .tls].contains(failure.kind)
+        let verdict: IdentityFault.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
+        let words: String
+        switch failure.kind {
+        case .tls:
+            words =
+                "no trust in the identity service's TLS connection (\(failure.words)); check its certificate and tls.ca_file"
+        case .local, .stopped: words = "the \(call.rawValue) was not made (\(failure.words))"
+        case .tooLarge: words = "the identity service's answer to the \(call.rawValue) is too large (\(failure.words))"
+        default: words = "no answer of the identity service to the \(call.rawValue) (\(failure.words))"
+        }
+        return IdentityFault(verdict, status: failure.status, words: words)
+    }
+
+    /// A success that cannot be used.
+    static func malformed(_ call: Call, _ status: Int, _ reason: String) -> IdentityFault {
+        IdentityFault(
+            .transient(retryAfter: nil), status: status,
+            words: "the identity service's answer to the \(call.rawValue) cannot be used: \(reason)")
+    }
+
+    private static func verdict(
+        _ call: Call, _ status: Int, _ said: TokenAnswer?, retryAfter: Duration?
+    ) -> IdentityFault.Verdict {
+        let hasError = said?.hasError ?? false
+        switch (status, call) {
+        case (401, .refresh), (401, .logout): return .sessionDead
+        case (403, .refresh) where hasError, (403, .logout) where hasError: return .sessionDead
+        // Without the service's own words it may be a gateway in between that refuses.
+        case (401, .login) where hasError: return .credentialRefused
+        case (400..<500, .login) where refusals.contains(said?.errorCode ?? ""): return .credentialRefused
+        case (404, _) where said?.saysNoSuchApp ?? false: return .unknownApp
+        case (410, _): return .gone
+        default: return .transient(retryAfter: retryAfter)
+        }
+    }
+
+    private static func remedy(_ verdict: IdentityFault.Verdict, _ status: Int) -> String {
+        switch verdict {
+        case .credentialRefused: "; check the credential and the account"
+        case .unknownApp: ": it knows no such app; check app_id and base_url"
+        case .gone: ": it has ended; check base_url"
+        case .transient where 300..<400 ~= status: ", a redirect that is not followed; check base_url"
+        default: ""
+        }
+    }
+}

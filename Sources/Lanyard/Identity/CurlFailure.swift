@@ -1,0 +1,26 @@
+/// Why no complete answer came.
+struct CurlFailure: Error, Equatable, Sendable {
+    enum Kind: Equatable, Sendable {
+        case timedOut
+        /// The name was not found, or nobody accepts connections.
+        case unreachable
+        /// The certificate or the handshake was refused, by either side.
+        case tls
+        /// The answer passed our size limit.
+        case tooLarge
+        /// The connection ended or broke in the middle, or what came is not HTTP.
+        case broken
+        /// We are stopping.
+        case stopped
+        /// Our own doing: out of memory, a certificate file that cannot be read.
+        case local
+    }
+
+    var kind: Kind
+    /// Some of the request has left, so the service may have carried it out.
+    var requestSent: Bool
+    /// The status, if a head came before the end.
+    var status: Int?
+    /// Plain words; no secret and no byte of an answer.
+    var words: String
+}

@@ -1,0 +1,193 @@
+import CLanyard.Curl
+
+/// The HTTP client of one identity: libcurl's multi interface on an `EventLoop`, bounded, never blocking.
+///
+/// Each identity has one of its own, so that a name server or a service that never answers holds up nobody else's calls: what waits here
+/// waits behind calls of the same identity alone. All state belongs to the loop's queue.
+package final class CurlMulti: Watcher, @unchecked Sendable {
+    /// Exchanges at once; more wait in order.
+    static let inFlightMax = 8
+    /// How long an exchange that died in name resolution keeps its place: libcurl has left its thread behind in `getaddrinfo`,
+    /// which ends by itself (10 s with one silent name server). So a silent name server holds a bounded number of threads.
+    static let lostThreadTime = Duration.seconds(10)
+
+    private static let initialised = lanyard_curl_global_init()
+
+    private let loop: EventLoop
+    private let trust: CurlTrust
+    private var multi: UnsafeMutableRawPointer?
+    private var sockets: [CInt: CurlSocket] = [:]
+    private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+    private var waiting: [CurlTransfer] = []
+    /// When the places of lost threads come back, in order.
+    private var lost: [Instant] = []
+    private var isStopped = false
+
+    /// libcurl's own timer.
+    private lazy var timer = Deadline(of: self)
+    /// The first moment at which `waiting` or `lost` needs a look.
+    private lazy var housekeeping = Deadline(of: self)
+
+    /// Does nothing yet: libcurl is first called by the first exchange.
+    init(on loop: EventLoop, trust: CurlTrust) {
+        self.loop = loop
+        self.trust = trust
+    }
+
+    deinit { precondition(multi == nil, "a CurlMulti is stopped before it goes") }
+
+    /// Begins an exchange, or queues it. `reply` comes once, on the loop's queue, never before this returns.
+    func send(_ request: CurlRequest, reply: @escaping CurlTransfer.Reply) {
+        loop.assertHome()
+        guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
+            let kind = isStopped ? CurlFailure.Kind.stopped : .local
+            let words = isStopped ? "Lanyard is stopping" : "libcurl could not be started"
+            nonisolated(unsafe) let reply = reply
+            return loop.post { reply(.failure(CurlFailure(kind: kind, requestSent: false, words: words))) }
+        }
+        waiting.append(transfer)
+        // Deferred, since a transfer that cannot start fails at once.
+        loop.set(housekeeping, at: .past)
+    }
+
+    /// Ends every exchange as `stopped` and gives all back to libcurl. For good.
+    func stop() {
+        loop.assertHome()
+        isStopped = true
+        loop.drop(timer)
+        loop.drop(housekeeping)
+        let ended = Array(running.values) + waiting
+        if let multi {
+            for transfer in running.values { curl_multi_remove_handle(multi, transfer.easy) }
+            curl_multi_cleanup(multi)
+        }
+        multi = nil
+        (running, waiting, lost) = ([:], [], [])
+        for socket in sockets.values { socket.unwatch(on: loop) }
+        sockets = [:]
+        for transfer in ended {
+            transfer.finish(.failure(CurlFailure(kind: .stopped, requestSent: true, words: "Lanyard is stopping")))
+        }
+    }
+
+    // MARK: Starting and ending exchanges
+
+    package override func due(_ deadline: Deadline) {
+        guard !isStopped else { return }
+        if deadline === timer {
+            act(CURL_SOCKET_TIMEOUT, 0)
+        } else {
+            advance()
+        }
+    }
+
+    /// Starts what may start, fails what has waited too long, and sets the time of the next look.
+    private func advance() {
+        lost.removeAll { $0 <= loop.now }
+        while let first = waiting.first {
+            let timeLeft = first.request.deadline - loop.now
+            if timeLeft <= .zero {
+                waiting.removeFirst()
+                let words = "\(Self.inFlightMax) calls of this identity are waiting for it already"
+                first.finish(.failure(CurlFailure(kind: .timedOut, requestSent: false, words: words)))
+            } else if running.count + lost.count < Self.inFlightMax {
+                waiting.removeFirst()
+                start(first, timeLeft)
+            } else {
+                break
+            }
+        }
+        let next = min(lost.first ?? .never, waiting.first?.request.deadline ?? .never)
+        if !isStopped { loop.set(housekeeping, at: next) }
+    }
+
+    private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
+        guard let multi, transfer.prepare(trust, timeLeft: timeLeft) else {
+            let words = "libcurl refused the settings of this identity"
+            return transfer.finish(.failure(CurlFailure(kind: .local, requestSent: false, words: words)))
+        }
+        running[transfer.easy] = transfer
+        let code = curl_multi_add_handle(multi, transfer.easy)
+        guard code == CURLM_OK else {
+            running[transfer.easy] = nil
+            let words = String(cString: curl_multi_strerror(code))
+            return transfer.finish(.failure(CurlFailure(kind: .local, requestSent: false, words: words)))
+        }
+    }
+
+    /// A socket is ready, or libcurl's time has come.
+    func act(on descriptor: CInt, _ readiness: Readiness) {
+        var flags: CInt = 0
+        if !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp]) { flags |= CURL_CSELECT_IN }
+        if readiness.contains(.write) { flags |= CURL_CSELECT_OUT }
+        if readiness.contains(.error) { flags |= CURL_CSELECT_ERR }
+        act(descriptor, flags)
+    }
+
+    private func act(_ descriptor: curl_socket_t, _ flags: CInt) {
+        guard let multi else { return }
+        var left: CInt = 0
+        curl_multi_socket_action(multi, descriptor, flags, &left)
+        collect()
+    }
+
+    /// Takes the ended exchanges out, then tells them: a reply may begin the next exchange, or stop everything.
+    private func collect() {
+        var ended: [(CurlTransfer, CURLcode)] = []
+        var left: CInt = 0
+        while let multi, let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle else { continue }
+            let code = message.pointee.data.result
+            curl_multi_remove_handle(multi, easy)
+            guard let transfer = running.removeValue(forKey: easy) else { continue }
+            if transfer.diedResolving(code) { lost.append(loop.now + Self.lostThreadTime) }
+            ended.append((transfer, code))
+        }
+        guard !ended.isEmpty else { return }
+        loop.set(housekeeping, at: .past)
+        for (transfer, code) in ended { transfer.finish(transfer.outcome(code)) }
+    }
+
+    // MARK: libcurl's callbacks
+
+    private func open() -> Bool {
+        guard multi == nil else { return true }
+        guard Self.initialised == CURLE_OK, let multi = curl_multi_init() else { return false }
+        let own = Unmanaged.passUnretained(self).toOpaque()
+        lanyard_curl_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, own)
+        lanyard_curl_multi_set_pointer(multi, CURLMOPT_TIMERDATA, own)
+        lanyard_curl_multi_set_socket_callback(multi, Self.onSocket)
+        lanyard_curl_multi_set_timer_callback(multi, Self.onTimer)
+        self.multi = multi
+        return true
+    }
+
+    private static let onSocket: lanyard_curl_socket_callback = { _, descriptor, what, context, _ in
+        Unmanaged<CurlMulti>.fromOpaque(context!).takeUnretainedValue().watch(descriptor, what)
+        return 0
+    }
+
+    private static let onTimer: lanyard_curl_timer_callback = { _, milliseconds, context in
+        Unmanaged<CurlMulti>.fromOpaque(context!).takeUnretainedValue().setTimer(milliseconds)
+        return 0
+    }
+
+    private func watch(_ descriptor: CInt, _ what: CInt) {
+        guard what != CURL_POLL_REMOVE else {
+            sockets.removeValue(forKey: descriptor)?.unwatch(on: loop)
+            return
+        }
+        var readiness: Readiness = []
+        if what & CURL_POLL_IN != 0 { readiness.insert(.read) }
+        if what & CURL_POLL_OUT != 0 { readiness.insert(.write) }
+        let socket = sockets[descriptor] ?? CurlSocket(descriptor, of: self)
+        sockets[descriptor] = socket
+        // A socket that cannot be watched (no memory for epoll) is silent: its exchange ends by its time limit.
+        do { try socket.watch(for: readiness, on: loop) } catch {}
+    }
+
+    private func setTimer(_ milliseconds: Int) {
+        guard !isStopped else { return }
+        loop.set(timer, at: milliseconds < 0 ? .never : loop.now + .milliseconds(milliseconds))
+    }
+}

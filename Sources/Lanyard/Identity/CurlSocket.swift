@@ -1,0 +1,30 @@
+/// One of libcurl's sockets in the loop's epoll, from the socket callback that names it to the one that removes it.
+package final class CurlSocket: Watcher, @unchecked Sendable {
+    private unowned let multi: CurlMulti
+    private let descriptor: CInt
+    private var watch: EventLoop.Watch?
+
+    init(_ descriptor: CInt, of multi: CurlMulti) {
+        self.descriptor = descriptor
+        self.multi = multi
+    }
+
+    /// Watches, for something else if it does already.
+    func watch(for readiness: Readiness, on loop: EventLoop) throws(Fault) {
+        if let watch {
+            try loop.change(watch, to: readiness)
+        } else {
+            watch = try loop.watch(descriptor, for: readiness, by: self)
+        }
+    }
+
+    /// Ends the watching at once: libcurl closes the socket before the call that reported this returns, and another may get its number.
+    func unwatch(on loop: EventLoop) {
+        if let watch { loop.unwatch(watch) }
+        watch = nil
+    }
+
+    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+        multi.act(on: descriptor, readiness)
+    }
+}

@@ -1,0 +1,261 @@
+import CLanyard.Curl
+import CLanyard.Linux
+
+/// One HTTP exchange, the owner of a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
+///
+/// A class, because libcurl's callbacks carry its address.
+final class CurlTransfer {
+    typealias Reply = (Result<CurlAnswer, CurlFailure>) -> Void
+
+    /// Bytes of an answer's body.
+    static let bodyBytesMax = 1 << 20
+    /// Bytes of all heads of an answer, interim ones and trailers included.
+    static let headBytesMax = 64 << 10
+    /// Name, connection and TLS handshake together.
+    static let connectMax = Duration.seconds(5)
+    /// The whole exchange.
+    static let totalMax = Duration.seconds(30)
+    private static let fieldBytesMax = 2048
+
+    let request: CurlRequest
+    let easy: UnsafeMutableRawPointer
+    private var reply: Reply?
+    private var list: UnsafeMutablePointer<curl_slist>?
+    private let errorBuffer: UnsafeMutablePointer<CChar>
+    private var body = SecretBuffer(capacity: 4096)
+    private var headBytes = 0
+    private var fields = CurlAnswer.Fields()
+    private var isTooLarge = false
+
+    /// nil when memory is short.
+    init?(_ request: CurlRequest, reply: @escaping Reply) {
+        guard let easy = curl_easy_init() else { return nil }
+        self.request = request
+        self.reply = reply
+        self.easy = easy
+        errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+    }
+
+    deinit {
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(list)
+        errorBuffer.deallocate()
+    }
+
+    /// Tells the outcome. Once; later calls do nothing.
+    func finish(_ outcome: Result<CurlAnswer, CurlFailure>) {
+        let reply = self.reply
+        self.reply = nil
+        reply?(outcome)
+    }
+
+    /// What libcurl's last word on this exchange means. Leaves the body empty.
+    func outcome(_ code: CURLcode) -> Result<CurlAnswer, CurlFailure> {
+        var status = 0
+        var sent = 0
+        lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
+        lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &sent)
+        guard code == CURLE_OK else {
+            return .failure(
+                CurlFailure(
+                    kind: isTooLarge ? .tooLarge : Self.kind(code), requestSent: sent > 0,
+                    status: status > 0 ? status : nil,
+                    words: isTooLarge ? "the answer is larger than 1 MiB" : words(code)))
+        }
+        var taken = SecretBuffer(capacity: 1)
+        swap(&taken, &body)
+        return .success(CurlAnswer(status: status, fields: fields, body: taken.seal()))
+    }
+
+    /// Ended by its time limit before the name was resolved: libcurl has left a thread behind in `getaddrinfo`.
+    func diedResolving(_ code: CURLcode) -> Bool {
+        var microseconds: curl_off_t = 0
+        lanyard_curl_get_offset(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds)
+        return microseconds == 0 && (code == CURLE_OPERATION_TIMEDOUT || code == CURLE_COULDNT_RESOLVE_HOST)
+    }
+
+    // MARK: Options
+
+    /// Prepares the handle. False when libcurl refuses an option, which memory alone explains.
+    func prepare(_ trust: CurlTrust, timeLeft: Duration) -> Bool {
+        let total = min(timeLeft, Self.totalMax)
+        let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+        return setHabits() && setTrust(trust) && setRequest()
+            && set(CURLOPT_TIMEOUT_MS, max(Int(total.nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, Self.connectMax).nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
+            && set(CURLOPT_WRITEDATA, own: own) && set(CURLOPT_HEADERDATA, own: own)
+            && lanyard_curl_set_data_callback(easy, CURLOPT_WRITEFUNCTION, Self.onBody) == CURLE_OK
+            && lanyard_curl_set_data_callback(easy, CURLOPT_HEADERFUNCTION, Self.onHead) == CURLE_OK
+    }
+
+    /// What every exchange keeps to, whoever it is for (design §2).
+    private func setHabits() -> Bool {
+        set(CURLOPT_NOSIGNAL, 1)
+            // Else a time-out or a removal during name resolution waits for the resolver's thread.
+            && set(CURLOPT_QUICK_EXIT, 1)
+            && set(CURLOPT_NOPROGRESS, 1)
+            && set(CURLOPT_VERBOSE, 0)
+            && set(CURLOPT_FOLLOWLOCATION, 0)
+            && set(CURLOPT_UNRESTRICTED_AUTH, 0)
+            && set(CURLOPT_PROTOCOLS_STR, "http,https")
+            && set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
+            && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
+            && set(CURLOPT_HTTP09_ALLOWED, 0)
+            && lanyard_curl_set_offset(easy, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(Self.bodyBytesMax)) == CURLE_OK
+            // Calls are many minutes apart. A connection kept that long may be dead, and libcurl would then send the request
+            // once more by itself, which a refresh token that is good for one use does not survive.
+            && set(CURLOPT_FRESH_CONNECT, 1)
+            && set(CURLOPT_FORBID_REUSE, 1)
+    }
+
+    private func setTrust(_ trust: CurlTrust) -> Bool {
+        guard set(CURLOPT_SSL_VERIFYPEER, 1), set(CURLOPT_SSL_VERIFYHOST, 2),
+            set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+        else { return false }
+        if let file = trust.caFile {
+            // Debian's folder of authorities would be trusted beside the file.
+            guard set(CURLOPT_CAINFO, file), set(CURLOPT_CAPATH, nil) else { return false }
+        }
+        if let file = trust.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
+        if let file = trust.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        switch trust.proxy {
+        case .environment: return true
+        case .none: return set(CURLOPT_PROXY, "")
+        // An explicit proxy holds for every host, whatever `no_proxy` says.
+        case .url(let url): return set(CURLOPT_PROXY, url) && set(CURLOPT_NOPROXY, "")
+        }
+    }
+
+    private func setRequest() -> Bool {
+        guard set(CURLOPT_URL, request.url) else { return false }
+        switch request.method {
+        case .get: guard set(CURLOPT_HTTPGET, 1) else { return false }
+        case .delete: guard set(CURLOPT_CUSTOMREQUEST, "DELETE") else { return false }
+        case .post:
+            guard set(CURLOPT_POST, 1), setBody() else { return false }
+        }
+        for line in request.fields { guard append(line) else { return false } }
+        // libcurl's own additions: a form's type, a pause of a second before a large body.
+        guard append("Expect:"), request.method != .post || hasContentType || append("Content-Type:") else {
+            return false
+        }
+        if let bearer = request.bearer {
+            var line = SecretBuffer(capacity: bearer.count + 32)
+            line.append("Authorization: Bearer ")
+            bearer.withBytes { line.append($0) }
+            line.append(0)
+            guard line.withBytes({ append($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }) else { return false }
+        }
+        return lanyard_curl_set_list(easy, CURLOPT_HTTPHEADER, list) == CURLE_OK
+    }
+
+    private var hasContentType: Bool { request.fields.contains { $0.lowercased().hasPrefix("content-type:") } }
+
+    /// libcurl copies the body; its allocator wipes the copy.
+    private func setBody() -> Bool {
+        guard let body = request.body else { return set(CURLOPT_POSTFIELDSIZE, 0) && set(CURLOPT_COPYPOSTFIELDS, "") }
+        return set(CURLOPT_POSTFIELDSIZE, body.count)
+            && body.withBytes { set(CURLOPT_COPYPOSTFIELDS, own: UnsafeMutableRawPointer(mutating: $0.baseAddress!)) }
+    }
+
+    private func append(_ line: UnsafePointer<CChar>) -> Bool {
+        guard let grown = curl_slist_append(list, line) else { return false }
+        list = grown
+        return true
+    }
+
+    private func set(_ option: CURLoption, _ value: Int) -> Bool {
+        lanyard_curl_set_long(easy, option, value) == CURLE_OK
+    }
+
+    private func set(_ option: CURLoption, _ value: String?) -> Bool {
+        lanyard_curl_set_string(easy, option, value) == CURLE_OK
+    }
+
+    private func set(_ option: CURLoption, own value: UnsafeMutableRawPointer) -> Bool {
+        lanyard_curl_set_pointer(easy, option, value) == CURLE_OK
+    }
+
+    // MARK: What comes in
+
+    private static let onBody: lanyard_curl_data_callback = { bytes, size, count, context in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
+    }
+
+    private static let onHead: lanyard_curl_data_callback = { bytes, size, count, context in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        return transfer.takeHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
+    }
+
+    /// Returning less than was given ends the exchange.
+    private func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard body.count + bytes.count <= Self.bodyBytesMax else {
+            isTooLarge = true
+            return -1
+        }
+        body.append(bytes)
+        return bytes.count
+    }
+
+    /// One line of a head or of the trailers.
+    private func takeHead(_ line: UnsafeRawBufferPointer) -> Int {
+        headBytes += line.count
+        guard headBytes <= Self.headBytesMax else {
+            isTooLarge = true
+            return -1
+        }
+        if line.starts(with: "HTTP/".utf8) { fields = CurlAnswer.Fields() }
+        // Trailers come after the body and say nothing here.
+        guard body.count == 0, let colon = line.firstIndex(of: UInt8(ascii: ":")), line.count <= Self.fieldBytesMax
+        else { return line.count }
+        switch Self.lowered(line[..<colon]) {
+        case "content-type": fields.contentType = Self.value(line[(colon + 1)...])
+        case "retry-after": fields.retryAfter = Self.value(line[(colon + 1)...])
+        case "date": fields.date = Self.value(line[(colon + 1)...])
+        case "location": fields.location = Self.value(line[(colon + 1)...])
+        default: break
+        }
+        return line.count
+    }
+
+    private static func lowered(_ name: Slice<UnsafeRawBufferPointer>) -> String {
+        String(decoding: name.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
+    }
+
+    /// The value without outer space; nil unless it is printable ASCII.
+    private static func value(_ bytes: Slice<UnsafeRawBufferPointer>) -> String? {
+        let isSpace: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d || $0 == 0x0a }
+        var bytes = bytes.drop(while: isSpace)
+        while let last = bytes.last, isSpace(last) { bytes.removeLast() }
+        guard !bytes.isEmpty, bytes.allSatisfy({ 0x20..<0x7f ~= $0 }) else { return nil }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    // MARK: Why it ended
+
+    private static func kind(_ code: CURLcode) -> CurlFailure.Kind {
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: .timedOut
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: .unreachable
+        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR: .tls
+        case CURLE_FILESIZE_EXCEEDED: .tooLarge
+        case CURLE_OUT_OF_MEMORY, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE, CURLE_URL_MALFORMAT: .local
+        default: .broken
+        }
+    }
+
+    /// libcurl's words. Its longer text only where that is made of our own settings, the system and the TLS library, never of an answer.
+    private func words(_ code: CURLcode) -> String {
+        let short = String(cString: curl_easy_strerror(code))
+        switch code {
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,
+            CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE:
+            let long = String(cString: errorBuffer).filter { ("\u{20}"..."\u{7e}").contains($0) }.prefix(200)
+            return long.isEmpty ? short : String(long)
+        default: return short
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/// The two instants of a JSON Web Token's payload, in seconds since 1970 by the issuer's clock (RFC 7519 §4.1).
+///
+/// The signature is the service's secret: nobody here can verify it, and nothing here relies on it. Servers differ in all
+/// other claims, so none is asked for.
+struct JWTClaims: Equatable, Sendable {
+    var expiry: Int64?
+    var issuedAt: Int64?
+
+    /// nil if the token is not three parts whose second decodes to a JSON object.
+    init?(of token: Secret) {
+        let payload = token.withBytes { Self.payload($0) }
+        guard let payload, let claims = payload.withBytes({ Self.read($0) }) else { return nil }
+        self = claims
+    }
+
+    private init() {}
+
+    /// The decoded middle part.
+    private static func payload(_ token: UnsafeRawBufferPointer) -> Secret? {
+        let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3, !parts[0].isEmpty, !parts[2].isEmpty else { return nil }
+        return Base64.decode(parts[1])
+    }
+
+    private static func read(_ bytes: UnsafeRawBufferPointer) -> JWTClaims? {
+        do {
+            var reader = JSONReader(bytes, depthMax: 64)
+            var claims = JWTClaims()
+            guard try reader.next() == .objectStart else { return nil }
+            while case .name(let name) = try reader.next() {
+                let isExpiry = JSONText.matches(name, of: bytes, "exp")
+                guard isExpiry || JSONText.matches(name, of: bytes, "iat") else {
+                    try reader.skipValue()
+                    continue
+                }
+                guard case .number(let range) = try reader.next() else { return nil }
+                if isExpiry {
+                    claims.expiry = JSONNumber.integer(bytes[range])
+                } else {
+                    claims.issuedAt = JSONNumber.integer(bytes[range])
+                }
+            }
+            _ = try reader.next()
+            return claims
+        } catch {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,70 @@
+import Logging
+
+/// The `static` identity: a file whose content is the token, read again when it changes. No refresh, no end.
+package final class StaticIdentity: TokenFeed {
+    private let name: String
+    private let path: String
+    private let loop: EventLoop
+    private let logger = Logger(label: "lanyard.identity")
+    /// Belongs to the loop's queue.
+    private nonisolated(unsafe) var watch: FileWatch?
+    private nonisolated(unsafe) var last: Result<Secret, IdentityFault>?
+    private nonisolated(unsafe) var hasWarned = false
+
+    /// Does nothing yet.
+    package init(name: String, tokenFile: String, on loop: EventLoop) {
+        self.name = name
+        path = tokenFile
+        self.loop = loop
+    }
+
+    package func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityFault>) -> Void) {
+        loop.post { [self] in
+            guard watch == nil else { return }
+            let watch = FileWatch(path, on: loop) { [weak self] in self?.take($0, onChange) }
+            self.watch = watch
+            watch.start()
+        }
+    }
+
+    package func stop() {
+        loop.post { [self] in watch?.stop() }
+    }
+
+    deinit { watch?.stop() }
+
+    private func take(
+        _ read: FileWatch.Outcome, _ onChange: (Result<Secret, IdentityFault>) -> Void
+    ) {
+        let outcome = judge(read)
+        guard outcome != last else { return }
+        last = outcome
+        onChange(outcome)
+    }
+
+    private func judge(_ read: FileWatch.Outcome) -> Result<Secret, IdentityFault> {
+        switch read {
+        case .failure(let problem): return .failure(fault(problem))
+        case .success(let content):
+            if content.isWorldReadable { warn() }
+            guard BearerToken.isValid(content.secret) else {
+                return .failure(
+                    fault(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))
+            }
+            guard content.secret.count <= TokenReader.tokenBytesMax else {
+                return .failure(fault(.unfit("is larger than 32 KiB; a token is not")))
+            }
+            return .success(content.secret)
+        }
+    }
+
+    private func fault(_ problem: SecretFile.Problem) -> IdentityFault {
+        IdentityFault(.credentialUnavailable, words: problem.words(path: path))
+    }
+
+    private func warn() {
+        guard !hasWarned else { return }
+        hasWarned = true
+        SecretFileWarning.log(logger, identity: name, path: path)
+    }
+}

@@ -1,0 +1,132 @@
+/// Reads App Services' JSON answers on their bytes: no secret becomes a `String`. Unknown members are passed over.
+enum TokenReader {
+    enum Problem: Error, Equatable {
+        /// Not JSON as `JSONReader` takes it.
+        case json(JSONFault)
+        case notAnObject
+        /// A member that we need has another type, is too long, or has characters that it cannot have.
+        case unfit(String)
+    }
+
+    /// Bytes of a token; what a header can carry upstream is no more.
+    static let tokenBytesMax = 32 << 10
+    private static let idBytesMax = 128
+    private static let hostnameBytesMax = 300
+
+    static func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) -> TokenAnswer {
+        do {
+            var reader = JSONReader(bytes)
+            var answer = TokenAnswer()
+            guard try reader.next() == .objectStart else { throw Problem.notAnObject }
+            while case .name(let name) = try reader.next() {
+                guard let member = Member.all.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
+                    try reader.skipValue()
+                    continue
+                }
+                try take(member, &reader, bytes, &answer)
+            }
+            _ = try reader.next()
+            return answer
+        } catch let fault as JSONFault {
+            throw .json(fault)
+        } catch let problem as Problem {
+            throw problem
+        } catch {
+            throw .notAnObject
+        }
+    }
+
+    private enum Member {
+        case accessToken, refreshToken, userID, deviceID, expiresIn, hostname, error, errorCode
+
+        static let all: [(member: Member, name: StaticString)] = [
+            (.accessToken, "access_token"), (.refreshToken, "refresh_token"), (.userID, "user_id"),
+            (.deviceID, "device_id"), (.expiresIn, "expires_in"), (.hostname, "hostname"), (.error, "error"),
+            (.errorCode, "error_code"),
+        ]
+    }
+
+    private static func take(
+        _ entry: (member: Member, name: StaticString), _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer,
+        _ answer: inout TokenAnswer
+    ) throws {
+        let token = try reader.next()
+        if token == .objectStart || token == .arrayStart { try skipRest(of: token, &reader) }
+        switch (entry.member, token) {
+        case (_, .null): break
+        case (.accessToken, .string(let text)): answer.accessToken = try secret(text, bytes, entry.name)
+        case (.refreshToken, .string(let text)): answer.refreshToken = try secret(text, bytes, entry.name)
+        case (.userID, .string(let text)): answer.userID = try plain(text, bytes, idBytesMax, entry.name)
+        // Some servers send an empty one; it is not used for anything but the next login.
+        case (.deviceID, .string(let text)): answer.deviceID = try? plain(text, bytes, idBytesMax, entry.name)
+        case (.hostname, .string(let text)): answer.hostname = try plain(text, bytes, hostnameBytesMax, entry.name)
+        case (.expiresIn, .number(let range)): answer.expiresIn = JSONNumber.integer(bytes[range])
+        case (.expiresIn, .string(let text)): answer.expiresIn = JSONNumber.integer(bytes[text.range])
+        case (.error, .string(let text)):
+            answer.hasError = true
+            answer.saysNoSuchApp = beginsWithNoSuchApp(text, bytes)
+        case (.errorCode, .string(let text)):
+            answer.hasError = answer.hasError || !text.range.isEmpty
+            answer.errorCode = code(text, bytes)
+        // Numbers and objects there are ignored by every client.
+        case (.error, _), (.errorCode, _), (.deviceID, _), (.expiresIn, _): break
+        default: throw Problem.unfit("\(entry.name) has the wrong type")
+        }
+    }
+
+    /// The container is open already.
+    private static func skipRest(of token: JSONReader.Token, _ reader: inout JSONReader) throws {
+        var depth = 1
+        while depth > 0 {
+            switch try reader.next() {
+            case .objectStart, .arrayStart: depth += 1
+            case .objectEnd, .arrayEnd: depth -= 1
+            case .end: return
+            default: break
+            }
+        }
+    }
+
+    private static func secret(
+        _ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer, _ name: StaticString
+    ) throws -> Secret {
+        guard let secret = JSONText.secret(text, of: bytes, countMax: tokenBytesMax) else {
+            throw Problem.unfit("\(name) is larger than 32 KiB")
+        }
+        guard BearerToken.isValid(secret) else {
+            throw Problem.unfit("\(name) has characters that a bearer token cannot have")
+        }
+        return secret
+    }
+
+    /// Printable ASCII without space; an empty text is allowed.
+    private static func plain(
+        _ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer, _ countMax: Int, _ name: StaticString
+    ) throws -> String {
+        var characters: [UInt8] = []
+        var isFit = true
+        JSONText.decode(text, of: bytes) { byte in
+            isFit = isFit && 0x21..<0x7f ~= byte && characters.count < countMax
+            if isFit { characters.append(byte) }
+        }
+        guard isFit else { throw Problem.unfit("\(name) is not plain text of at most \(countMax) characters") }
+        return String(decoding: characters, as: UTF8.self)
+    }
+
+    private static func code(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> String? {
+        guard 1...64 ~= text.range.count,
+            bytes[text.range].allSatisfy({ byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "_"): true
+                default: false
+                }
+            })
+        else { return nil }
+        return String(decoding: bytes[text.range], as: UTF8.self)
+    }
+
+    /// `cannot find app using Client App ID '…'` (protocol §1.7).
+    private static func beginsWithNoSuchApp(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes[text.range].prefix(15).elementsEqual("cannot find app".utf8)
+    }
+}

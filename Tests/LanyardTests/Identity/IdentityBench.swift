@@ -1,0 +1,88 @@
+import Foundation
+import Synchronization
+import TestSupport
+
+@testable import Lanyard
+
+/// An `AppServicesIdentity` on a loop of its own, before a scripted server that records raw bytes.
+final class IdentityBench: Sendable {
+    /// What the server answers to one request, by method and path; nil leaves it to the habits of a healthy service.
+    typealias Script = @Sendable (_ request: RawMessage, _ path: String) -> RawAnswer?
+
+    static let appPath = "/api/client/v2.0/app/demo-abcde"
+    static let sessionPath = "/api/client/v2.0/auth/session"
+
+    let loop: EventLoop
+    let server: RawServer
+    let identity: AppServicesIdentity
+    let folder: TemporaryFolder
+
+    init(
+        baseURL: String? = nil, change: (inout IdentitySettings) -> Void = { _ in },
+        script: @escaping Script = { _, _ in nil }
+    ) throws {
+        let own = Mutex("")
+        server = try RawServer { request in
+            let path = request.message.target
+            return script(request.message, path) ?? Self.habit(path, hostname: own.withLock { $0 })
+        }
+        let origin = "http://\(server.endpoint)"
+        own.withLock { $0 = origin }
+        loop = try EventLoop(label: "test.identity")
+        loop.start()
+        folder = try TemporaryFolder()
+        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: baseURL ?? origin)
+        var settings = IdentitySettings(name: "demo", kind: .appServices(app))
+        change(&settings)
+        identity = AppServicesIdentity(settings, app: app, version: "1.2.3", on: loop)
+    }
+
+    deinit {
+        identity.stop()
+        loop.stop()
+    }
+
+    var origin: String { "http://\(server.endpoint)" }
+
+    func login(_ login: UserSettings.Login = .anonymous) async -> Result<Grant, IdentityFault> {
+        await withCheckedContinuation { done in identity.login(login) { done.resume(returning: $0) } }
+    }
+
+    func refresh(_ token: String = Tokens.refresh) async -> Result<Grant, IdentityFault> {
+        let secret = Tokens.secret(token)
+        return await withCheckedContinuation { done in identity.refresh(secret) { done.resume(returning: $0) } }
+    }
+
+    func revoke(_ token: String = Tokens.refresh) async -> Result<Void, IdentityFault> {
+        let secret = Tokens.secret(token)
+        return await withCheckedContinuation { done in identity.revoke(secret) { done.resume(returning: $0) } }
+    }
+
+    // MARK: A healthy service
+
+    static func json(_ status: Int = 200, _ body: String, fields: [(String, String)] = []) -> RawAnswer {
+        .answer(status, "X", fields: [("Content-Type", "application/json")] + fields, body: body).closing
+    }
+
+    static func location(_ hostname: String) -> RawAnswer {
+        json(200, #"{"deployment_model":"LOCAL","location":"US-VA","hostname":"\#(hostname)","ws_hostname":"ws://x"}"#)
+    }
+
+    private static func habit(_ path: String, hostname: String) -> RawAnswer {
+        switch path {
+        case appPath + "/location": location(hostname)
+        case sessionPath: json(201, #"{"access_token":"\#(Tokens.access())"}"#)
+        case _ where path.hasSuffix("/login"):
+            json(
+                200,
+                #"{"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)","user_id":"0123456789abcdef01234567","device_id":"000000000000000000000000"}"#
+            )
+        default: json(404, "{}")
+        }
+    }
+}
+
+extension Result {
+    var success: Success? { try? get() }
+    var failure: Failure? { if case .failure(let failure) = self { failure } else { nil } }
+}
