@@ -57,7 +57,9 @@ let package = Package(
         .target(name: "TestSupport", dependencies: ["CLanyard"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "LanyardTests",
-            dependencies: ["Lanyard", "TestSupport", "LanyardEmulator", "CLanyard"],
+            dependencies: [
+                "Lanyard", "TestSupport", "LanyardEmulator", "CLanyard", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict
         ),
         .testTarget(

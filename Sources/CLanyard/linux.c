@@ -4,6 +4,7 @@
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <resolv.h>
 #include <sched.h>
 #include <string.h>
@@ -66,3 +67,5 @@ void lanyard_timer_set(int timer, int64_t nanoseconds) {
 }
 
 int64_t lanyard_thread_cpu_time(void) { return lanyard_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+void lanyard_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }

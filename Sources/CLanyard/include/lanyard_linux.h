@@ -52,4 +52,8 @@ void lanyard_timer_set(int timer, int64_t nanoseconds);
 /* CPU time of the calling thread in nanoseconds. */
 int64_t lanyard_thread_cpu_time(void);
 
+
+/* pthread_setname_np() for the calling thread: at most 15 characters. */
+void lanyard_name_thread(const char *name);
+
 #endif

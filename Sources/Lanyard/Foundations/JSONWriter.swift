@@ -1,0 +1,167 @@
+/// A JSON document that is written from front to back: log lines, health bodies, problems.
+///
+/// Commas come by themselves. Text is escaped so that a line stays a line and a terminal shows it safely: control bytes
+/// (C0, DEL, C1) and U+2028/9 as `\u…`, bytes that are no UTF-8 as the text `\xNN`. Keep one and `clear` it: it then writes
+/// without allocating. No secret belongs in it, since nobody wipes its bytes.
+package struct JSONWriter: Sendable {
+    package private(set) var bytes: [UInt8]
+    private var needsComma = false
+
+    package init(capacity: Int = 256) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    package var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// Begins anew in the same storage.
+    package mutating func clear() {
+        bytes.removeAll(keepingCapacity: true)
+        needsComma = false
+    }
+
+    // MARK: Shape
+
+    package mutating func beginObject() { open(UInt8(ascii: "{")) }
+    package mutating func endObject() { close(UInt8(ascii: "}")) }
+    package mutating func beginArray() { open(UInt8(ascii: "[")) }
+    package mutating func endArray() { close(UInt8(ascii: "]")) }
+
+    /// The name of the member whose value comes next.
+    package mutating func key(_ name: String) {
+        string(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// The end of a log line.
+    package mutating func newline() {
+        bytes.append(UInt8(ascii: "\n"))
+        needsComma = false
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        comma()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func comma() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    // MARK: Values
+
+    package mutating func string(_ value: String, bytesMax: Int = .max) {
+        var value = value
+        value.withUTF8 { string(UnsafeRawBufferPointer($0), bytesMax: bytesMax) }
+    }
+
+    /// Text as bytes, of any origin. Beyond `bytesMax` it is cut between characters and ends in `…`.
+    package mutating func string(_ value: UnsafeRawBufferPointer, bytesMax: Int = .max) {
+        comma()
+        bytes.append(UInt8(ascii: "\""))
+        var end = value.count
+        if end > bytesMax {
+            end = max(bytesMax, 0)
+            while end > 0, value[end] & 0xc0 == 0x80 { end -= 1 }
+        }
+        escape(UnsafeRawBufferPointer(rebasing: value[0..<end]))
+        if end < value.count { bytes.append(contentsOf: "…".utf8) }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    package mutating func number(_ value: some BinaryInteger) { plain(String(value)) }
+
+    /// JSON knows neither infinity nor NaN: they become null.
+    package mutating func number(_ value: Double) { plain(value.isFinite ? value.description : "null") }
+
+    package mutating func bool(_ value: Bool) { plain(value ? "true" : "false") }
+
+    package mutating func null() { plain("null") }
+
+    /// A point in time as RFC 3339 text.
+    package mutating func time(_ value: WallTime) {
+        comma()
+        bytes.append(UInt8(ascii: "\""))
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Timestamp.count) { room in
+            Timestamp.write(value, into: room.baseAddress!)
+            bytes.append(contentsOf: room)
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func plain(_ value: String) {
+        comma()
+        bytes.append(contentsOf: value.utf8)
+    }
+
+    // MARK: Escaping
+
+    private mutating func escape(_ value: UnsafeRawBufferPointer) {
+        var copied = 0
+        var index = 0
+        while index < value.count {
+            let byte = value[index]
+            if byte >= 0x20, byte < 0x7f, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") {
+                index += 1
+                continue
+            }
+            let length = byte < 0x80 ? 1 : JSONText.sequenceLength(at: index, of: value)
+            if length > 1, !Self.isLineBreakOrControl(value, at: index) {
+                index += length
+                continue
+            }
+            bytes.append(contentsOf: value[copied..<index])
+            escape(value, at: index, length: length)
+            index += max(length, 1)
+            copied = index
+        }
+        bytes.append(contentsOf: value[copied..<index])
+    }
+
+    private mutating func escape(_ value: UnsafeRawBufferPointer, at index: Int, length: Int) {
+        let byte = value[index]
+        switch (length, byte) {
+        case (1, UInt8(ascii: "\"")), (1, UInt8(ascii: "\\")):
+            bytes.append(UInt8(ascii: "\\"))
+            bytes.append(byte)
+        case (1, UInt8(ascii: "\n")): bytes.append(contentsOf: "\\n".utf8)
+        case (1, UInt8(ascii: "\t")): bytes.append(contentsOf: "\\t".utf8)
+        case (1, _): unicode(Int(byte))
+        case (2, _): unicode(Int(byte & 0x1f) << 6 | Int(value[index + 1] & 0x3f))
+        case (3, _):
+            unicode(Int(byte & 0x0f) << 12 | Int(value[index + 1] & 0x3f) << 6 | Int(value[index + 2] & 0x3f))
+        default:
+            bytes.append(contentsOf: "\\\\x".utf8)
+            hex(Int(byte), digits: 2)
+        }
+    }
+
+    private mutating func unicode(_ scalar: Int) {
+        bytes.append(contentsOf: "\\u".utf8)
+        hex(scalar, digits: 4)
+    }
+
+    private mutating func hex(_ value: Int, digits: Int) {
+        for place in stride(from: 4 * (digits - 1), through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: value >> place & 0xf)
+            bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        }
+    }
+
+    /// C1 controls (U+0080 … U+009F) and the line separators U+2028/9, which some readers of lines honour.
+    private static func isLineBreakOrControl(_ value: UnsafeRawBufferPointer, at index: Int) -> Bool {
+        switch value[index] {
+        case 0xc2: value[index + 1] < 0xa0
+        case 0xe2: value[index + 1] == 0x80 && value[index + 2] & 0xfe == 0xa8
+        default: false
+        }
+    }
+}

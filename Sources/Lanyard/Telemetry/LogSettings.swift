@@ -1,0 +1,15 @@
+/// `log:` of the configuration (design §4).
+package struct LogSettings: Equatable, Sendable {
+    /// From the most to the least talkative.
+    package enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error, critical }
+
+    /// How a line looks.
+    package enum Format: String, Sendable, CaseIterable { case json }
+
+    package var level = Level.info
+    package var format = Format.json
+    /// One line for each request.
+    package var access = true
+
+    package init() {}
+}

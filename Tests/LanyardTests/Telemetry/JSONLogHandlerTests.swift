@@ -1,0 +1,92 @@
+import Glibc
+import Lanyard
+import Logging
+import TestSupport
+import Testing
+
+@Suite struct JSONLogHandlerTests {
+    @Test("a line carries time, level, msg, event and flat metadata")
+    func line() throws {
+        let log = Log(.info)
+        log.logger.info(
+            "refresh failed",
+            metadata: [
+                "event": "session.refresh.failed", "user": "alice", "generation": .stringConvertible(7),
+                "share": .stringConvertible(0.5), "final": .stringConvertible(true), "level": "mine",
+                "tags": ["a", "b"],
+            ])
+        let line = try #require(log.lines.first)
+        let json = try JSON(text: line)
+        #expect(
+            line.hasSuffix(
+                #""level":"info","msg":"refresh failed","event":"session.refresh.failed","final":true,"generation":7,"#
+                    + #""level_":"mine","share":0.5,"tags":["a","b"],"user":"alice"}"#))
+        let time = try #require(json["time"].string)
+        #expect(time.count == 24 && time.hasSuffix("Z"))
+    }
+
+    @Test("no message breaks its line, and every value is bounded")
+    func hostile() throws {
+        let log = Log(.info)
+        let long = String(repeating: "\u{1b}", count: 100_000)
+        log.logger.error(
+            "two\nlines", metadata: ["a": .string(long), "b": .array(Array(repeating: .string(long), count: 100))])
+        #expect(log.lines.count == 1)
+        #expect(log.lines[0].utf8.count < 3 * JSONLogHandler.lineBytesMax)
+        #expect(try JSON(text: log.lines[0])["msg"].string == "two\nlines")
+    }
+
+    @Test("a secret in the metadata is not written")
+    func secret() {
+        let log = Log(.info)
+        let secret = "hunter2".utf8.withContiguousStorageIfAvailable { Secret(copying: UnsafeRawBufferPointer($0)) }!
+        log.logger.info("got \(secret)", metadata: ["token": .stringConvertible(secret)])
+        #expect(log.lines[0].contains("<secret>"))
+        #expect(!log.lines[0].contains("hunter2"))
+    }
+
+    @Test("toggling turns debug lines on for every logger, and off again")
+    func toggle() {
+        let log = Log(.warning)
+        let other = log.logger
+        other.debug("no")
+        other.info("no")
+        log.verbosity.toggleDebug()
+        other.debug("yes")
+        log.verbosity.toggleDebug()
+        other.debug("no")
+        other.warning("yes")
+        #expect(log.lines.count == 2)
+    }
+
+    @Test("toggling a program that already writes debug lines changes nothing")
+    func toggleDebug() {
+        let verbosity = LogVerbosity(.debug)
+        #expect(verbosity.toggleDebug() == .debug)
+        #expect(verbosity.toggleDebug() == .debug)
+        let trace = LogVerbosity(.trace)
+        #expect(trace.toggleDebug() == .trace)
+    }
+
+    /// A logger that writes into a temporary file.
+    private final class Log {
+        let verbosity: LogVerbosity
+        let logger: Logger
+        private let file = tmpfile()!
+
+        init(_ level: LogSettings.Level) {
+            let verbosity = LogVerbosity(level)
+            let pipe = LogPipe(descriptor: fileno(file))
+            self.verbosity = verbosity
+            logger = Logger(label: "test") { _ in JSONLogHandler(pipe: pipe, verbosity: verbosity) }
+        }
+
+        var lines: [String] {
+            var bytes = [UInt8](repeating: 0, count: 1 << 20)
+            let count = pread(fileno(file), &bytes, bytes.count, 0)
+            return String(decoding: bytes.prefix(max(count, 0)), as: UTF8.self).split(separator: "\n").map(String.init)
+        }
+
+        deinit { fclose(file) }
+    }
+}
