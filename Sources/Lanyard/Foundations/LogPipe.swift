@@ -11,11 +11,10 @@ import Synchronization
 ///
 /// `state` is guarded by its lock, held for a copy of one line at most.
 package final class LogPipe: Sendable {
-    /// Lines that wait, in one stretch of memory.
-    private struct Batch {
+    /// Lines that wait, in one stretch of memory. Guarded by the lock of the state that holds it.
+    private struct Batch: @unchecked Sendable {
         let bytes: UnsafeMutableRawBufferPointer
         var count = 0
-        var lines = 0
 
         init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 1) }
 
@@ -23,12 +22,11 @@ package final class LogPipe: Sendable {
             guard line.count <= bytes.count - count else { return false }
             UnsafeMutableRawBufferPointer(rebasing: bytes[count...]).copyMemory(from: line)
             count += line.count
-            lines += 1
             return true
         }
     }
 
-    private struct State {
+    private struct State: Sendable {
         var filling: Batch
         var draining: Batch
         var isStarted = false
@@ -155,15 +153,15 @@ package final class LogPipe: Sendable {
     private func writeBatch() {
         let batch = state.withLock { $0.draining }
         let lost = writeAll(UnsafeRawBufferPointer(rebasing: batch.bytes[0..<batch.count]))
-        let dropped = state.withLock { state -> Int in
-            state.draining.count = 0
-            state.draining.lines = 0
+        let untold = state.withLock { state -> Int in
             state.dropped += lost
-            let new = state.dropped - state.droppedTold
-            if lost == 0 { state.droppedTold = state.dropped }
-            return lost == 0 ? new : 0
+            guard lost == 0 else { return 0 }
+            defer { state.droppedTold = state.dropped }
+            return state.dropped - state.droppedTold
         }
-        if dropped > 0 { tellDropped(dropped) }
+        if untold > 0 { tellDropped(untold) }
+        // Only now: whoever flushes waits for the telling, too.
+        state.withLock { $0.draining.count = 0 }
     }
 
     /// Whole lines in pieces that a pipe takes at once. Returns how many lines were lost.
