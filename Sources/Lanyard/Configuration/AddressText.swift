@@ -1,0 +1,136 @@
+import Glibc
+
+/// Reads host names, address literals and listener addresses. Nothing is resolved.
+package enum AddressText {
+    /// What an address literal or name means for who can reach it.
+    package enum Reach: Equatable, Sendable {
+        case loopback
+        case linkLocal
+        /// `0.0.0.0`, `::`: every address of the machine.
+        case wildcard
+        case elsewhere
+        /// A name, whose addresses are not known here.
+        case name
+    }
+
+    /// What `host` (v6 without brackets) reaches. `localhost` counts as loopback.
+    package static func reach(_ host: String) -> Reach {
+        if let v4 = v4(host) {
+            switch (v4[0], v4[1]) {
+            case (127, _): return .loopback
+            case (169, 254): return .linkLocal
+            default: return v4 == [0, 0, 0, 0] ? .wildcard : .elsewhere
+            }
+        }
+        if let v6 = v6(host) {
+            if v6 == [UInt8](repeating: 0, count: 16) { return .wildcard }
+            if v6 == [UInt8](repeating: 0, count: 15) + [1] { return .loopback }
+            // A v4 address in v6 clothes reaches what the v4 address does.
+            if v6[0..<10].allSatisfy({ $0 == 0 }), v6[10] == 255, v6[11] == 255 {
+                return reach(v6[12...].map(String.init).joined(separator: "."))
+            }
+            return v6[0] == 0xfe && v6[1] & 0xc0 == 0x80 ? .linkLocal : .elsewhere
+        }
+        return host == "localhost" ? .loopback : .name
+    }
+
+    /// `host`, `host:port`, `[v6]` or `[v6]:port`: the host in lower case and without brackets, the port's text.
+    package static func hostAndPort(_ text: String) -> (host: String, port: UInt16?)? {
+        if text.hasPrefix("[") {
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            let host = String(text[text.index(after: text.startIndex)..<end]).lowercased()
+            let rest = text[text.index(after: end)...]
+            guard v6(host) != nil else { return nil }
+            if rest.isEmpty { return (host, nil) }
+            guard rest.hasPrefix(":"), let port = port(rest.dropFirst()) else { return nil }
+            return (host, port)
+        }
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, isHostName(String(first)) else { return nil }
+        if parts.count == 1 { return (first.lowercased(), nil) }
+        guard let port = port(parts[1]) else { return nil }
+        return (first.lowercased(), port)
+    }
+
+    /// A v4 literal, or labels of letters, digits, `-` and `_`, 253 bytes at most. A last label of digits only would be read
+    /// as an address of an old spelling (`127.1`) by some and as a name by others: refused.
+    package static func isHostName(_ text: String) -> Bool {
+        if v4(text) != nil { return true }
+        let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard text.utf8.count <= 253, let last = labels.last else { return false }
+        let plain = labels.allSatisfy { label in
+            (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                && label.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
+        }
+        let numeric = last.utf8.allSatisfy { (48...57).contains($0) } || last.lowercased().hasPrefix("0x")
+        return plain && !numeric
+    }
+
+    /// Host and port of `http` authorities as a `Host` field names them: v6 in brackets.
+    package static func authority(host: String, port: UInt16?) -> String {
+        let shown = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
+        return port.map { "\(shown):\($0)" } ?? shown
+    }
+
+    /// A port, `0 ... 65535`, in digits without a leading zero.
+    package static func port(_ text: some StringProtocol) -> UInt16? {
+        guard (1...5).contains(text.utf8.count), text.utf8.allSatisfy({ (48...57).contains($0) }),
+            text == "0" || text.first != "0"
+        else { return nil }
+        return UInt16(text)
+    }
+
+    /// An address as `listeners[].address` and `health.address` write it.
+    ///
+    /// - Throws: words and remedy.
+    package static func listenAddress(_ text: String) throws(ConfigurationValue.Problem) -> ListenerSettings.Address {
+        if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
+        guard let (host, port) = hostAndPort(text) else {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) is not an address",
+                remedy: "write HOST:PORT, [V6]:PORT or unix:/PATH, such as 127.0.0.1:7400")
+        }
+        guard let port else {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) has no port", remedy: "write \(authority(host: host, port: 7400))")
+        }
+        guard reach(host) != .name else {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) names a host that would have to be looked up",
+                remedy: "write the address itself, or localhost")
+        }
+        return .tcp(host: host, port: port)
+    }
+
+    /// The path of a unix socket: absolute, at most 107 bytes (`sun_path`).
+    package static func socketPath(_ path: String) throws(ConfigurationValue.Problem) -> String {
+        guard path.hasPrefix("/"), path.utf8.count > 1, path.utf8.count <= 107, !path.utf8.contains(0) else {
+            throw .init(
+                "unix:\(path.prefix(120)) is not the path of a socket",
+                remedy: "write unix: and an absolute path of at most 107 bytes")
+        }
+        return path
+    }
+
+    /// Whether binding both would fail: the same address, or one of them all addresses, at the same port.
+    package static func clash(_ a: ListenerSettings.Address, _ b: ListenerSettings.Address) -> Bool {
+        guard case .tcp(let hostA, let portA) = a, case .tcp(let hostB, let portB) = b else { return a == b }
+        guard portA == portB, portA != 0 else { return false }
+        let same = hostA == hostB || [hostA, hostB].allSatisfy { $0 == "localhost" || $0 == "127.0.0.1" }
+        // `::` is bound for v6 only, so it leaves the v4 addresses alone.
+        let family = (v6(hostA) != nil) == (v6(hostB) != nil)
+        return same || family && (reach(hostA) == .wildcard || reach(hostB) == .wildcard)
+    }
+
+    private static func v4(_ text: String) -> [UInt8]? { literal(text, AF_INET, 4) }
+    private static func v6(_ text: String) -> [UInt8]? { literal(text, AF_INET6, 16) }
+
+    private static func literal(_ text: String, _ family: CInt, _ count: Int) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: count)
+        return inet_pton(family, text, &bytes) == 1 ? bytes : nil
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+    }
+}

@@ -1,0 +1,123 @@
+/// `identities`, `users`, `active_user`.
+extension ConfigurationBuilder {
+    mutating func readIdentities(_ top: ConfigurationSection) {
+        for entry in top.node["identities"]?.entries ?? [] {
+            if let identity = identity(ConfigurationSection(entry.value), name: entry.key) {
+                configuration.identities.append(identity)
+            }
+        }
+    }
+
+    private mutating func identity(_ section: ConfigurationSection, name: String) -> IdentitySettings? {
+        let shown = "identities.\(name)"
+        guard let kind = onlyKind(section, of: ["app_services", "static", "oauth2"], shown: shown) else { return nil }
+        let inner = section.section(kind)
+        var identity: IdentitySettings
+        switch kind {
+        case "app_services":
+            guard let appID = inner.text("app_id"), let base = inner.text("base_url").flatMap({ try? URLText.base($0) })
+            else { return nil }
+            var settings = IdentitySettings.AppServices(appID: appID, baseURL: base)
+            inner.fill(&settings.rotation, "rotation")
+            identity = IdentitySettings(name: name, kind: .appServices(settings))
+        case "static":
+            guard let file = secret(inner, "token_file", shown: "\(shown).static") else { return nil }
+            identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
+        default: return nil
+        }
+        let tls = section.section("tls")
+        identity.caFile = neededFile(tls, "ca_file", shown: "\(shown).tls")
+        identity.certificateFile = neededFile(tls, "certificate_file", shown: "\(shown).tls")
+        identity.keyFile = neededFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
+        if tls.has("certificate_file") != tls.has("key_file") {
+            fault(
+                tls.node.place, "\(shown).tls: certificate_file and key_file belong together",
+                remedy: "give both or none")
+        }
+        switch section.text("proxy") {
+        case nil, "none": identity.proxy = .none
+        case "environment": identity.proxy = .environment
+        case let url?: identity.proxy = .url(url)
+        }
+        return identity
+    }
+
+    /// The only one of several keys that may be there. nil: a fault was reported, or the value is invalid.
+    private mutating func onlyKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
+        guard case .mapping(let entries) = section.node.content else { return nil }
+        let given = entries.filter { kinds.contains($0.key) }
+        if given.count > 1 {
+            fault(given[1].place, "\(shown): both \(given[0].key) and \(given[1].key)", remedy: "keep one of them")
+            return nil
+        }
+        if given.isEmpty {
+            let known = kinds.filter { kind in
+                !NotInThisVersion.all.contains {
+                    $0.path.hasSuffix(".*.\(kind)") || $0.path.hasSuffix(".login.\(kind)")
+                }
+            }
+            fault(section.node.place, "\(shown) says nothing", remedy: "add one of \(known.joined(separator: ", "))")
+        }
+        return given.first?.key
+    }
+
+    mutating func readUsers(_ top: ConfigurationSection) {
+        let identities = top.node["identities"]?.entries.map(\.key) ?? []
+        for entry in top.node["users"]?.entries ?? [] {
+            readUser(ConfigurationSection(entry.value), name: entry.key, identities: identities)
+        }
+        configuration.activeUser = top.text("active_user") ?? configuration.users.first?.name
+        if let active = top.text("active_user"), !(top.node["users"]?.entries.contains { $0.key == active } ?? false) {
+            warn(
+                top.place("active_user"), "active_user: no user \"\(active)\" is configured",
+                remedy: suggestion(active, top, otherwise: "requests get 503 until it exists"))
+        }
+    }
+
+    /// Did you mean one of the users?
+    func suggestion(_ user: String, _ top: ConfigurationSection, otherwise: String) -> String {
+        NearestName.of(user, among: top.node["users"]?.entries.map(\.key) ?? []).map { "did you mean \"\($0)\"?" }
+            ?? otherwise
+    }
+
+    private mutating func readUser(_ section: ConfigurationSection, name: String, identities: [String]) {
+        let shown = "users.\(name)"
+        guard let identity = section.text("identity") else { return }
+        guard identities.contains(identity) else {
+            let remedy =
+                NearestName.of(identity, among: identities).map { "did you mean \"\($0)\"?" }
+                ?? (identities.isEmpty ? "add it below identities" : "known: \(identities.joined(separator: ", "))")
+            return fault(section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
+        }
+        var user = UserSettings(name: name, identity: identity)
+        if section.has("login") { user.login = login(section, shown: shown) }
+        let isFixed = tree["identities"]?[identity]?["static"] != nil
+        if isFixed, section.has("login") {
+            fault(
+                section.place("login"), "\(shown).login: a static identity's token file is all there is",
+                remedy: "remove the login")
+        }
+        if !isFixed, !section.has("login") {
+            warn(
+                section.node.place, "\(shown) has no login, and this version has no command to log in with",
+                remedy: "add login: its requests get 503 login-required")
+        }
+        configuration.users.append(user)
+    }
+
+    private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {
+        let section = user.section("login")
+        let kinds = ConfigurationKeys.keys(in: "users.*.login").map(\.name)
+        guard let kind = onlyKind(section, of: kinds, shown: "\(shown).login") else { return nil }
+        let inner = section.section(kind)
+        switch kind {
+        case "anonymous": return .anonymous
+        case "email_password":
+            let file = secret(inner, "password_file", shown: "\(shown).login.email_password")
+            guard let email = inner.text("email"), let file else { return nil }
+            return .emailPassword(email: email, passwordFile: file)
+        case "api_key": return secret(inner, "key_file", shown: "\(shown).login.api_key").map { .apiKey(keyFile: $0) }
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,83 @@
+/// `listeners` and `health`.
+extension ConfigurationBuilder {
+    mutating func readListeners(_ top: ConfigurationSection) {
+        guard let list = top.node["listeners"] else { return }
+        if case .sequence([]) = list.content {
+            fault(list.place, "listeners is empty", remedy: "remove it for 127.0.0.1:7400, or add an address")
+        }
+        for (index, element) in list.elements.enumerated() {
+            readListener(ConfigurationSection(element), shown: "listeners[\(index)]")
+        }
+    }
+
+    private mutating func readListener(_ section: ConfigurationSection, shown: String) {
+        guard let text = section.text("address"), let address = try? AddressText.listenAddress(text) else { return }
+        var listener = ListenerSettings(address: address)
+        section.fill(&listener.allowedOrigins, "allowed_origins")
+        section.fill(&listener.unsafe, "unsafe")
+        if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.map { $0.lowercased() } }
+        if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
+        if case .tcp(let host, let port) = address {
+            judge(host, port, listener, section, shown: shown)
+        }
+        configuration.listeners.append(listener)
+    }
+
+    private mutating func judge(
+        _ host: String, _ port: UInt16, _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String
+    ) {
+        let reach = AddressText.reach(host)
+        let address = listener.address.description
+        if reach != .loopback, !listener.unsafe {
+            fault(
+                section.place("address"), "\(shown).address: others can reach \(address), and would act as the user",
+                remedy: "bind 127.0.0.1:\(port), or add unsafe: true if something else keeps them away")
+        }
+        if reach == .wildcard, !section.has("allowed_hosts") {
+            fault(
+                section.place("address"),
+                "\(shown).address: \(address) is every address, so no Host is known to be right",
+                remedy: "add allowed_hosts, such as [\"api.internal:\(port)\"]")
+        }
+        if listener.allowedHosts == [] {
+            warn(
+                section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
+                remedy: "name the hosts that clients use, or remove the key")
+        }
+    }
+
+    mutating func readHealth(_ top: ConfigurationSection) {
+        if top.text("health") == "off" || top.section("health").text("address") == "off" {
+            configuration.health = nil
+        } else if let text = top.section("health").text("address") {
+            if let address = try? AddressText.listenAddress(text) { configuration.health?.address = address }
+        }
+    }
+
+    /// No two listeners, and health neither, can bind the same.
+    mutating func compareAddresses(_ top: ConfigurationSection) {
+        var seen: [(address: ListenerSettings.Address, shown: String)] = []
+        let places = (top.node["listeners"]?.elements ?? []).filter { element in
+            (element["address"]?.text).flatMap { try? AddressText.listenAddress($0) } != nil
+        }
+        for (listener, element) in zip(configuration.listeners, places) {
+            let place = element["address"]?.place ?? element.place
+            compare(listener.address, place, "listeners", &seen)
+        }
+        if let health = configuration.health {
+            compare(health.address, top.section("health").place("address"), "health", &seen)
+        }
+    }
+
+    private mutating func compare(
+        _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String,
+        _ seen: inout [(address: ListenerSettings.Address, shown: String)]
+    ) {
+        if let other = seen.first(where: { AddressText.clash($0.address, address) }) {
+            fault(
+                place, "\(shown): \(address) is taken by \(other.address) of \(other.shown)",
+                remedy: "choose another address or port")
+        }
+        seen.append((address, shown))
+    }
+}

@@ -1,0 +1,158 @@
+/// `routes`.
+extension ConfigurationBuilder {
+    mutating func readRoutes(_ top: ConfigurationSection) {
+        guard let list = top.node["routes"], case .sequence(let elements) = list.content else { return }
+        if elements.isEmpty { fault(list.place, "routes is empty", remedy: "add a route with at least an upstream") }
+        var lines: [String: ConfigurationPlace] = [:]
+        for (index, element) in elements.enumerated() {
+            guard case .mapping = element.content else { continue }
+            let section = ConfigurationSection(element)
+            let shown = "routes[\(index)]"
+            let name = section.text("name") ?? (elements.count == 1 ? "default" : "")
+            if name.isEmpty, !section.has("name") {
+                fault(element.place, "missing key \"\(shown).name\"", remedy: "several routes need names of their own")
+            }
+            if let first = lines[name], !name.isEmpty {
+                fault(
+                    section.place("name"), "\(shown).name: \"\(name)\" is taken at \(first)",
+                    remedy: "choose another name")
+            }
+            lines[name] = section.place("name")
+            if let route = route(section, top, name: name, shown: shown) {
+                judgeOverlap(route.route, section, shown: shown)
+                configuration.routes.append(route)
+            }
+        }
+    }
+
+    private mutating func route(
+        _ section: ConfigurationSection, _ top: ConfigurationSection, name: String, shown: String
+    ) -> Configuration.Route? {
+        var route = RouteSettings(name: name)
+        readMatch(section, &route)
+        readTreatment(section, &route, shown: shown)
+        route.user = section.text("user")
+        if let user = route.user, !(top.node["users"]?.entries.contains { $0.key == user } ?? false) {
+            warn(
+                section.place("user"), "\(shown).user: no user \"\(user)\" is configured",
+                remedy: suggestion(user, top, otherwise: "requests get 503 until it exists"))
+        }
+        guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
+        route.upstreamPath = target.path
+        var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)
+        readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
+        section.fill(&upstream.connectionsMax, "connections_max")
+        section.fill(&upstream.allowLinkLocal, "allow_link_local")
+        top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
+        judgeReach(section, upstream, shown: shown)
+        return Configuration.Route(route: route, upstream: upstream)
+    }
+
+    private func readMatch(_ section: ConfigurationSection, _ route: inout RouteSettings) {
+        let match = section.section("match")
+        if let hosts = match.texts("hosts") {
+            route.hosts = hosts.compactMap { AddressText.hostAndPort($0)?.host }
+        }
+        if let path = match.text("path") { route.path = path }
+        match.fill(&route.methods, "methods")
+        for element in section.node["deny"]?.elements ?? [] {
+            let denial = ConfigurationSection(element)
+            guard let path = denial.text("path") else { continue }
+            route.deny.append(.init(path: path, methods: denial.texts("methods") ?? []))
+        }
+    }
+
+    private mutating func readTreatment(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
+        let inject = section.section("inject")
+        if let header = inject.text("header") { route.injectHeader = header }
+        if let cut = inject.text("format").flatMap({ FieldText.cut(format: $0) }) {
+            (route.injectPrefix, route.injectSuffix) = cut
+        }
+        section.fill(&route.clientAuthorization, "client_authorization")
+        if let statuses = section.texts("reauthenticate_on") {
+            route.reauthenticateOn = statuses.compactMap { ConfigurationText.integer($0) }
+        }
+        section.fill(&route.replayBodyMax, "replay_body_max")
+        switch section.text("host") {
+        case "upstream": route.host = .upstream
+        case "client": route.host = .client
+        default: if let value = section.section("host").text("value") { route.host = .value(value) }
+        }
+        for entry in section.node["set_headers"]?.entries ?? [] {
+            guard let value = entry.value.text else { continue }
+            if FieldText.canonical(entry.key) == FieldText.canonical(route.injectHeader) {
+                fault(
+                    entry.place, "\(shown).set_headers: \(entry.key) is the field that carries the token",
+                    remedy: "remove it")
+            }
+            route.setHeaders.append(.init(name: entry.key, value: value))
+        }
+        readRequestID(section, &route, shown: shown)
+        section.fill(&route.bodyBytesMax, "body_bytes_max")
+        section.fill(&route.forwarded, "forwarded")
+        section.fill(&route.upgrades, "upgrades")
+        section.fill(&route.paths, "paths")
+        section.fill(&route.upgradedMaxAge, "upgraded_max_age")
+        section.fill(&route.closeUpgradedOn, "close_upgraded_on")
+    }
+
+    private mutating func readRequestID(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
+        guard let header = section.text("request_id_header"), header != "none" else { return }
+        let taken = [route.injectHeader] + route.setHeaders.map(\.name)
+        if let other = taken.first(where: { FieldText.canonical($0) == FieldText.canonical(header) }) {
+            fault(
+                section.place("request_id_header"), "\(shown).request_id_header: \(header) is set already, as \(other)",
+                remedy: "choose another field")
+        }
+        route.requestIDHeader = header
+    }
+
+    private mutating func readTimeouts(
+        _ section: ConfigurationSection, _ timeouts: inout UpstreamSettings.Timeouts, shown: String
+    ) {
+        section.fill(&timeouts.connect, "connect")
+        section.fill(&timeouts.connectAll, "connect_all")
+        section.fill(&timeouts.responseHeader, "response_header")
+        section.fill(&timeouts.requestIdle, "request_idle")
+        section.fill(&timeouts.responseIdle, "response_idle")
+        section.fill(&timeouts.write, "write")
+        section.fill(&timeouts.upgradedIdle, "upgraded_idle")
+        if timeouts.connectAll < timeouts.connect, section.has("connect_all") {
+            warn(
+                section.place("connect_all"),
+                "\(shown).timeouts.connect_all is shorter than connect, which never comes to pass",
+                remedy: "make connect_all the longer one")
+        }
+    }
+
+    /// Tokens do not travel in the clear, and metadata services are not upstreams, unless the configuration says so.
+    private mutating func judgeReach(_ section: ConfigurationSection, _ upstream: UpstreamSettings, shown: String) {
+        guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
+        let reach = AddressText.reach(host)
+        if !tls, reach != .loopback, section.text("unsafe_plain") != "true" {
+            fault(
+                section.place("upstream"),
+                "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
+                remedy: "add unsafe_plain: true if that way is safe")
+        }
+        if reach == .linkLocal, !upstream.allowLinkLocal {
+            fault(
+                section.place("upstream"),
+                "\(shown).upstream: \(host) is a link-local address, where metadata services live",
+                remedy: "add allow_link_local: true if it is meant")
+        }
+    }
+
+    /// Two routes that would take the same requests: the second would never be used.
+    private mutating func judgeOverlap(_ route: RouteSettings, _ section: ConfigurationSection, shown: String) {
+        func meet(_ a: [String], _ b: [String]) -> Bool { Set(a) == Set(b) }
+        let twin = configuration.routes.map(\.route).first { other in
+            other.path == route.path && meet(other.hosts, route.hosts) && meet(other.methods, route.methods)
+        }
+        guard let twin else { return }
+        let place = section.has("match") ? section.place("match") : section.node.place
+        fault(
+            place, "\(shown) matches the same requests as \"\(twin.name)\"",
+            remedy: "give them different paths, hosts or methods")
+    }
+}

@@ -1,0 +1,167 @@
+/// Turns the merged, checked tree into settings and judges what several keys say together.
+struct ConfigurationBuilder {
+    let tree: ConfigurationNode
+    /// `$CREDENTIALS_DIRECTORY`.
+    let credentialsFolder: String?
+    var faults: [ConfigurationFault] = []
+    var configuration = Configuration()
+
+    /// The configuration, and the faults that only show in the whole.
+    static func build(
+        _ tree: ConfigurationNode, credentialsFolder: String?
+    ) -> (configuration: Configuration, faults: [ConfigurationFault]) {
+        var builder = ConfigurationBuilder(tree: tree, credentialsFolder: credentialsFolder)
+        builder.complete()
+        return (builder.configuration, builder.faults)
+    }
+
+    private mutating func complete() {
+        requireKeys(tree, of: "", shown: "")
+        let top = ConfigurationSection(tree)
+        readListeners(top)
+        readHealth(top)
+        readIdentities(top)
+        readUsers(top)
+        readRoutes(top)
+        readProcess(top)
+        compareAddresses(top)
+    }
+
+    private mutating func readProcess(_ top: ConfigurationSection) {
+        let refresh = top.section("refresh")
+        if let at = refresh.text("at").flatMap(ConfigurationText.portion) { configuration.refresh.at = at }
+        refresh.fill(&configuration.refresh.mandatory, "mandatory")
+        refresh.fill(&configuration.refresh.waitMax, "wait_max")
+        refresh.fill(&configuration.refresh.cooldown, "cooldown")
+        refresh.fill(&configuration.refresh.perHourMax, "per_hour_max")
+        let limits = top.section("limits")
+        limits.fill(&configuration.limits.connectionsMax, "connections_max")
+        limits.fill(&configuration.limits.connectionsPerPeerMax, "connections_per_peer_max")
+        limits.fill(&configuration.limits.requestsPerConnectionMax, "requests_per_connection_max")
+        limits.fill(&configuration.limits.headerBytesMax, "header_bytes_max")
+        limits.fill(&configuration.limits.headerFieldsMax, "header_fields_max")
+        limits.fill(&configuration.limits.requestLineBytesMax, "request_line_bytes_max")
+        limits.fill(&configuration.limits.headerTimeout, "header_timeout")
+        limits.fill(&configuration.limits.idleTimeout, "idle_timeout")
+        limits.fill(&configuration.limits.parkedRequestsMax, "parked_requests_max")
+        limits.fill(&configuration.limits.bufferBytesMax, "buffer_bytes_max")
+        top.section("log").fill(&configuration.log.level, "level")
+        top.section("log").fill(&configuration.log.access, "access")
+        let shutdown = top.section("shutdown")
+        shutdown.fill(&configuration.shutdown.drainMin, "drain_min")
+        shutdown.fill(&configuration.shutdown.drainMax, "drain_max")
+        shutdown.fill(&configuration.shutdown.exitZeroOnSIGTERM, "exit_zero_on_sigterm")
+        top.fill(&configuration.loginRequiredStatus, "login_required_status")
+        top.fill(&configuration.shards, "shards")
+        let drain = configuration.shutdown
+        if drain.drainMin > drain.drainMax {
+            fault(
+                shutdown.place("drain_min"), "shutdown.drain_min is longer than shutdown.drain_max",
+                remedy: "drain_max counts from the signal on; make it the longer one")
+        }
+    }
+
+    /// Every section that is there has its required keys.
+    private mutating func requireKeys(_ node: ConfigurationNode, of section: String, shown: String) {
+        guard case .mapping = node.content else { return }
+        for key in ConfigurationKeys.keys(in: section) {
+            let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
+            guard let value = node[key.name] else {
+                if key.isRequired {
+                    fault(node.place, "missing key \"\(name)\"", remedy: "add it: \(key.unit)")
+                }
+                continue
+            }
+            switch key.kind {
+            case .section: requireKeys(value, of: key.below, shown: name)
+            case .sections:
+                for (index, element) in value.elements.enumerated() {
+                    requireKeys(element, of: key.below, shown: "\(name)[\(index)]")
+                }
+            case .named:
+                for entry in value.entries { requireKeys(entry.value, of: key.below, shown: "\(name).\(entry.key)") }
+            default: break
+            }
+        }
+    }
+
+    // MARK: - Files
+
+    /// The path of a secret, given as `…_file` or as the systemd credential `…_credential`.
+    mutating func secret(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
+        let sibling = key.dropLast("_file".utf8.count) + "_credential"
+        if section.has(key), section.has(String(sibling)) {
+            fault(section.place(String(sibling)), "\(shown): both \(key) and \(sibling)", remedy: "keep one of them")
+            return nil
+        }
+        if let name = section.text(String(sibling)) {
+            guard let credentialsFolder else {
+                fault(
+                    section.place(String(sibling)), "\(shown).\(sibling): systemd handed over no credentials",
+                    remedy: "add LoadCredential=\(name):/PATH to the unit, or use \(key)")
+                return nil
+            }
+            return lookAtSecret("\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)")
+        }
+        guard section.has(key) else {
+            fault(
+                section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
+            return nil
+        }
+        return section.text(key).map { lookAtSecret($0, section.place(key), "\(shown).\(key)") }
+    }
+
+    private mutating func lookAtSecret(_ path: String, _ place: ConfigurationPlace, _ shown: String) -> String {
+        switch ConfigurationFile.state(of: path) {
+        case .fine: break
+        case .worldReadable:
+            warn(place, "\(shown): everybody on this machine can read \(path)", remedy: "chmod o-rwx it")
+        case .missing:
+            warn(place, "\(shown): \(path) does not exist", remedy: "its user is refused until the file appears")
+        case .notAFile:
+            warn(place, "\(shown): \(path) is a folder", remedy: "its user is refused until a file stands there")
+        case .unreadable(let code):
+            warn(
+                place, "\(shown): \(path) cannot be read (\(SystemError.text(of: code)))",
+                remedy: "its user is refused until it can be read")
+        }
+        return path
+    }
+
+    /// The path of a file that must be there.
+    mutating func neededFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
+        -> String?
+    {
+        guard let path = section.text(key) else { return nil }
+        switch ConfigurationFile.state(of: path) {
+        case .fine: return path
+        case .worldReadable:
+            if isPrivate {
+                warn(
+                    section.place(key), "\(shown).\(key): everybody on this machine can read \(path)",
+                    remedy: "chmod o-rwx it")
+            }
+            return path
+        case .missing:
+            fault(
+                section.place(key), "\(shown).\(key): \(path) does not exist",
+                remedy: "put the file there, or correct the path")
+        case .notAFile: fault(section.place(key), "\(shown).\(key): \(path) is a folder", remedy: "name a file")
+        case .unreadable(let code):
+            fault(
+                section.place(key), "\(shown).\(key): \(path) cannot be read (\(SystemError.text(of: code)))",
+                remedy: "let this user read it")
+        }
+        return nil
+    }
+
+    // MARK: - Faults
+
+    mutating func fault(_ place: ConfigurationPlace, _ words: String, remedy: String) {
+        faults.append(ConfigurationFault(at: place, words, remedy: remedy))
+    }
+
+    mutating func warn(_ place: ConfigurationPlace, _ words: String, remedy: String) {
+        faults.append(ConfigurationFault(.warning, at: place, words, remedy: remedy))
+    }
+}

@@ -1,0 +1,174 @@
+/// Holds one source's tree against the known keys: names, shapes and single values. Faulty parts become `.invalid`.
+struct ConfigurationCheck {
+    /// Beyond it a file is not misspelt but something else.
+    static let faultsMax = 100
+
+    /// The folder that relative paths start from; nil is the working folder.
+    let folder: String?
+    private(set) var faults: [ConfigurationFault] = []
+
+    init(folder: String?) { self.folder = folder }
+
+    /// `tree` with what is wrong in it marked.
+    static func run(
+        _ tree: ConfigurationNode, folder: String?
+    ) -> (tree: ConfigurationNode, faults: [ConfigurationFault]) {
+        var check = ConfigurationCheck(folder: folder)
+        guard case .mapping = tree.content else {
+            check.report(tree, "expected a mapping, found \(tree.shape)", remedy: "begin with a key such as listeners:")
+            return (ConfigurationNode(.mapping([]), at: tree.place), check.faults)
+        }
+        let checked = check.mapping(tree, keys: "", shown: "")
+        return (checked, check.faults)
+    }
+
+    private mutating func mapping(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
+        let known = ConfigurationKeys.keys(in: section)
+        var entries: [ConfigurationNode.Entry] = []
+        for var entry in node.entries {
+            guard let key = known.first(where: { $0.name == entry.key }) else {
+                reportUnknown(entry, known: known, section: section, shown: shown)
+                continue
+            }
+            entry.value = value(entry.value, of: key, shown: shown.isEmpty ? entry.key : "\(shown).\(entry.key)")
+            entries.append(entry)
+        }
+        return ConfigurationNode(.mapping(entries), at: node.place)
+    }
+
+    private mutating func value(_ node: ConfigurationNode, of key: ConfigurationKey, shown: String) -> ConfigurationNode
+    {
+        if node.content == .invalid { return node }
+        if let text = node.text, key.words.contains(text) { return node }
+        switch (key.kind, node.content) {
+        case (.section, .mapping): return mapping(node, keys: key.below, shown: shown)
+        case (.sections, .sequence(let elements)):
+            return ConfigurationNode(
+                .sequence(
+                    elements.enumerated().map { index, element in
+                        self.element(element, keys: key.below, shown: "\(shown)[\(index)]")
+                    }), at: node.place)
+        case (.named, .mapping(let entries)):
+            return ConfigurationNode(
+                .mapping(entries.compactMap { named($0, keys: key.below, shown: shown) }), at: node.place)
+        case (.fields, .mapping): return fields(node, shown: shown)
+        case (.value(let wanted), .scalar(let text)):
+            return scalar(text, node, as: wanted, words: key.words, shown: shown)
+        case (.values(let wanted), .sequence(let elements)):
+            return ConfigurationNode(
+                .sequence(
+                    elements.map { element in
+                        guard let text = element.text else { return misshapen(element, "a single value", shown: shown) }
+                        return scalar(text, element, as: wanted, words: [], shown: shown)
+                    }), at: node.place)
+        case (.section, _), (.named, _), (.fields, _):
+            return misshapen(node, "a mapping", words: key.words, shown: shown)
+        case (.sections, _), (.values, _): return misshapen(node, "a list", words: key.words, shown: shown)
+        case (.value, _): return misshapen(node, "a single value", words: key.words, shown: shown)
+        }
+    }
+
+    private mutating func element(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
+        if case .mapping = node.content { return mapping(node, keys: section, shown: shown) }
+        return node.content == .invalid ? node : misshapen(node, "a mapping", shown: shown)
+    }
+
+    private mutating func named(
+        _ entry: ConfigurationNode.Entry, keys section: String, shown: String
+    ) -> ConfigurationNode.Entry? {
+        guard ConfigurationValue.isName(entry.key) else {
+            report(
+                entry.place,
+                "\(ConfigurationText.quoted(entry.key)) in \(shown) is not \(ConfigurationValue.name.wanted)",
+                remedy: "choose another name")
+            return nil
+        }
+        var entry = entry
+        entry.value = element(entry.value, keys: section, shown: "\(shown).\(entry.key)")
+        return entry
+    }
+
+    private mutating func fields(_ node: ConfigurationNode, shown: String) -> ConfigurationNode {
+        var entries: [ConfigurationNode.Entry] = []
+        for var entry in node.entries {
+            do throws(ConfigurationValue.Problem) {
+                try ConfigurationValue.fieldName.check(entry.key)
+            } catch {
+                report(entry.place, "\(shown): \(error.words)", remedy: error.remedy)
+                continue
+            }
+            if let twin = entries.first(where: { FieldText.canonical($0.key) == FieldText.canonical(entry.key) }) {
+                report(entry.place, "\(shown): \(entry.key) and \(twin.key) are one field", remedy: "keep one of them")
+                continue
+            }
+            if let text = entry.value.text {
+                // An empty value is lawful in a field (RFC 9110 §5.5).
+                if !text.isEmpty { entry.value = scalar(text, entry.value, as: .fieldValue, words: [], shown: shown) }
+            } else {
+                entry.value = misshapen(entry.value, "a single value", shown: "\(shown).\(entry.key)")
+            }
+            entries.append(entry)
+        }
+        return ConfigurationNode(.mapping(entries), at: node.place)
+    }
+
+    private mutating func scalar(
+        _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, words: [String], shown: String
+    ) -> ConfigurationNode {
+        do throws(ConfigurationValue.Problem) {
+            try wanted.check(text)
+        } catch {
+            let other = words.isEmpty ? "" : "; or write \(words.joined(separator: " or "))"
+            report(node, "\(shown): \(error.words)", remedy: error.remedy + other)
+            return ConfigurationNode(.invalid, at: node.place)
+        }
+        guard case .file = wanted, let folder, !text.hasPrefix("/") else { return node }
+        return ConfigurationNode(.scalar("\(folder)/\(text)"), at: node.place)
+    }
+
+    // MARK: - Faults
+
+    private mutating func misshapen(
+        _ node: ConfigurationNode, _ wanted: String, words: [String] = [], shown: String
+    ) -> ConfigurationNode {
+        if node.content == .invalid { return node }
+        let other = words.isEmpty ? "" : " or \(words.joined(separator: " or "))"
+        let example =
+            switch wanted {
+            case "a list": "write [ ] around it, or a dash before each element"
+            case "a mapping":
+                node.text == "" ? "write the keys below it, or {} for none" : "write keys and values below it"
+            default: "write it on the line of its key"
+            }
+        report(node, "\(shown): expected \(wanted)\(other), found \(node.shape)", remedy: example)
+        return ConfigurationNode(.invalid, at: node.place)
+    }
+
+    private mutating func reportUnknown(
+        _ entry: ConfigurationNode.Entry, known: [ConfigurationKey], section: String, shown: String
+    ) {
+        let place = shown.isEmpty ? "" : " in \(shown)"
+        let words = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
+        if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
+            return report(entry.place, words, remedy: "did you mean \"\(nearest)\"?")
+        }
+        // Right word, wrong place: happens when a line is indented too little or too much.
+        if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
+            let home = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
+            return report(entry.place, words, remedy: "it belongs \(home): check the indentation")
+        }
+        report(entry.place, words, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
+    }
+
+    private mutating func report(_ node: ConfigurationNode, _ words: String, remedy: String) {
+        report(node.place, words, remedy: remedy)
+    }
+
+    private mutating func report(_ place: ConfigurationPlace, _ words: String, remedy: String) {
+        if faults.count == Self.faultsMax {
+            faults.append(.init(at: place, "and more faults from here on", remedy: "mend those above first"))
+        } else if faults.count < Self.faultsMax {
+            faults.append(.init(at: place, words, remedy: remedy))
+        }
+    }
+}

@@ -1,0 +1,165 @@
+/// Reads one YAML text as a tree, more strictly than YAML does: one document, UTF-8, no tabs, no anchors, aliases, tags or
+/// directives, no key twice, mappings and lists at most `depthMax` deep. So that what a file says has one meaning.
+struct ConfigurationDocument {
+    /// The configuration's own shape is five deep.
+    static let depthMax = 16
+    /// A file beyond it is not a configuration.
+    static let bytesMax = 1 << 20
+
+    private let path: String
+    private(set) var faults: [ConfigurationFault] = []
+
+    /// The tree and all that is wrong with it. A text that is not YAML at all gives no tree and one fault.
+    static func read(_ text: [UInt8], path: String) -> (tree: ConfigurationNode?, faults: [ConfigurationFault]) {
+        var document = ConfigurationDocument(path: path)
+        guard document.isPlainText(text) else { return (nil, document.faults) }
+        let tree = text.withUnsafeBufferPointer { bytes in
+            YAMLParser.reading(bytes) { parser in document.root(&parser) } ?? nil
+        }
+        return (tree, document.faults)
+    }
+
+    private init(path: String) { self.path = path }
+
+    // MARK: - Bytes
+
+    /// UTF-8 without tabs and control characters.
+    private mutating func isPlainText(_ text: [UInt8]) -> Bool {
+        if String(validating: text, as: UTF8.self) == nil {
+            let place = self.place(ofByte: Self.firstNotUTF8(text), in: text)
+            faults.append(.init(at: place, "not UTF-8", remedy: "save the file as UTF-8"))
+            return false
+        }
+        if let tab = text.firstIndex(of: 9) {
+            faults.append(
+                .init(
+                    at: place(ofByte: tab, in: text), "a tab",
+                    remedy: "use spaces (inside double quotes \\t stands for one)"))
+            return false
+        }
+        if let control = text.firstIndex(where: { $0 < 32 && $0 != 10 && $0 != 13 || $0 == 127 }) {
+            faults.append(
+                .init(at: place(ofByte: control, in: text), "a control character", remedy: "remove it"))
+            return false
+        }
+        return true
+    }
+
+    private static func firstNotUTF8(_ text: [UInt8]) -> Int {
+        var end = 0
+        while end < text.count {
+            if text[end] < 128 {
+                end += 1
+                continue
+            }
+            let length = (2...4).first { length in
+                end + length <= text.count && String(validating: text[end..<end + length], as: UTF8.self) != nil
+            }
+            guard let length else { return end }
+            end += length
+        }
+        return end
+    }
+
+    private func place(ofByte offset: Int, in text: [UInt8]) -> ConfigurationPlace {
+        let before = text[0..<min(offset, text.count)]
+        let line = before.count { $0 == 10 } + 1
+        let column = before.count - ((before.lastIndex(of: 10)).map { $0 + 1 } ?? 0) + 1
+        return .file(path: path, line: line, column: column)
+    }
+
+    // MARK: - Events
+
+    private mutating func root(_ parser: inout YAMLParser) -> ConfigurationNode? {
+        do {
+            var tree: ConfigurationNode?
+            while true {
+                let event = try parser.next()
+                switch event.kind {
+                case .streamEnd: return tree ?? ConfigurationNode(.mapping([]), at: .wholeFile(path: path))
+                case .documentStart(let hasDirectives):
+                    if hasDirectives { report(event, "a YAML directive", remedy: "remove the line with %") }
+                    guard tree == nil else {
+                        report(event, "a second document", remedy: "keep one document and remove the line with ---")
+                        return tree
+                    }
+                    tree = try node(try parser.next(), &parser, depth: 0)
+                default: break
+                }
+            }
+        } catch {
+            let place = ConfigurationPlace.file(path: path, line: error.line, column: error.column)
+            faults.append(
+                .init(at: place, "not YAML: \(error.words)", remedy: "check indentation, quotes and brackets here"))
+            return nil
+        }
+    }
+
+    /// The node that begins with `event`.
+    private mutating func node(
+        _ event: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
+    ) throws(YAMLParser.Problem) -> ConfigurationNode {
+        if event.hasAnchor { report(event, "an anchor (&)", remedy: "write the value out where it is used") }
+        if event.hasTag { report(event, "a tag (!)", remedy: "remove it; each key knows its type") }
+        switch event.kind {
+        case .scalar(let text): return ConfigurationNode(.scalar(text), at: place(of: event))
+        case .sequenceStart: return try sequence(event, &parser, depth: depth + 1)
+        case .mappingStart: return try mapping(event, &parser, depth: depth + 1)
+        default:
+            report(event, "an alias (*)", remedy: "write the value out, or quote a text that begins with *")
+            return ConfigurationNode(.invalid, at: place(of: event))
+        }
+    }
+
+    private mutating func sequence(
+        _ start: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
+    ) throws(YAMLParser.Problem) -> ConfigurationNode {
+        try refuseDepth(start, depth)
+        var elements: [ConfigurationNode] = []
+        while true {
+            let event = try parser.next()
+            if case .sequenceEnd = event.kind { return ConfigurationNode(.sequence(elements), at: place(of: start)) }
+            elements.append(try node(event, &parser, depth: depth))
+        }
+    }
+
+    private mutating func mapping(
+        _ start: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
+    ) throws(YAMLParser.Problem) -> ConfigurationNode {
+        try refuseDepth(start, depth)
+        var entries: [ConfigurationNode.Entry] = []
+        var lines: [String: Int] = [:]
+        while true {
+            let event = try parser.next()
+            if case .mappingEnd = event.kind { return ConfigurationNode(.mapping(entries), at: place(of: start)) }
+            let key = try node(event, &parser, depth: depth)
+            let value = try node(try parser.next(), &parser, depth: depth)
+            guard let name = key.text else {
+                if key.content != .invalid { report(event, "a key that is \(key.shape)", remedy: "use a plain name") }
+                continue
+            }
+            if let first = lines[name] {
+                report(
+                    event, "duplicate key \(ConfigurationText.quoted(name)), first on line \(first)",
+                    remedy: "keep one of them")
+                continue
+            }
+            lines[name] = event.line
+            entries.append(.init(key: name, place: key.place, value: value))
+        }
+    }
+
+    private func refuseDepth(_ event: YAMLParser.Event, _ depth: Int) throws(YAMLParser.Problem) {
+        guard depth > Self.depthMax else { return }
+        throw YAMLParser.Problem(
+            words: "nested more than \(Self.depthMax) deep", line: event.line, column: event.column)
+    }
+
+    private mutating func report(_ event: YAMLParser.Event, _ words: String, remedy: String) {
+        faults.append(.init(at: place(of: event), words, remedy: remedy))
+    }
+
+    private func place(of event: YAMLParser.Event) -> ConfigurationPlace {
+        .file(path: path, line: event.line, column: event.column)
+    }
+}

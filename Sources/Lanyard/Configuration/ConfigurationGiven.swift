@@ -1,0 +1,95 @@
+/// What the command line and the environment say: values of flags, each with its place.
+struct ConfigurationGiven {
+    struct Value: Equatable {
+        var flag: ConfigurationFlag
+        var text: String
+        var place: ConfigurationPlace
+    }
+
+    private(set) var values: [Value] = []
+    private(set) var faults: [ConfigurationFault] = []
+
+    /// The last value of a flag.
+    func value(_ name: String) -> Value? { values.last { $0.flag.name == name } }
+
+    // MARK: - Command line
+
+    /// Reads `--name value`, `--name=value`, and `--name` alone for what is true or false.
+    init(arguments: [String]) {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            guard argument.hasPrefix("--"), argument.utf8.count > 2 else {
+                usage(
+                    argument, "unexpected argument \(ConfigurationText.quoted(argument))", remedy: "flags begin with --"
+                )
+                continue
+            }
+            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = String(parts[0])
+            guard let flag = ConfigurationFlag.all.first(where: { $0.name == name }) else {
+                reportUnknown(name)
+                // Its value, if it has one, is not another mistake.
+                if parts.count == 1, let next = rest.first, !next.hasPrefix("--") { rest.removeFirst() }
+                continue
+            }
+            let inline = parts.count == 2 ? String(parts[1]) : nil
+            guard let text = inline ?? Self.following(flag, &rest) else {
+                usage(name, "\(name) has no value", remedy: "write \(name) and \(flag.value.wanted)")
+                continue
+            }
+            add(flag, text)
+        }
+    }
+
+    /// The argument behind a flag, if that is its value.
+    private static func following(_ flag: ConfigurationFlag, _ rest: inout ArraySlice<String>) -> String? {
+        if flag.value == .boolean {
+            guard let next = rest.first, ConfigurationText.boolean(next) != nil else { return "true" }
+            return rest.removeFirst()
+        }
+        guard let next = rest.first, !next.hasPrefix("--") else { return nil }
+        return rest.removeFirst()
+    }
+
+    private mutating func add(_ flag: ConfigurationFlag, _ text: String) {
+        if value(flag.name) != nil {
+            return usage(flag.name, "\(flag.name) is given twice", remedy: "keep one of them")
+        }
+        if text.isEmpty { return usage(flag.name, "\(flag.name) has no value", remedy: "write \(flag.value.wanted)") }
+        values.append(Value(flag: flag, text: text, place: .flag(flag.name)))
+    }
+
+    private mutating func reportUnknown(_ name: String) {
+        let known = ConfigurationFlag.all.map(\.name)
+        let remedy =
+            NearestName.of(name, among: known).map { "did you mean \($0)?" } ?? "lanyard run --help lists the flags"
+        let secret = ["--password", "--api-key", "--token", "--passphrase"].contains(name)
+        usage(
+            name, "unknown flag \(ConfigurationText.quoted(name))",
+            remedy: secret ? "secrets are never flags: use \(name)-file" : remedy)
+    }
+
+    private mutating func usage(_ name: String, _ words: String, remedy: String) {
+        faults.append(ConfigurationFault(.usage, at: .commandLine, words, remedy: remedy))
+    }
+
+    // MARK: - Environment
+
+    /// Reads the `LANYARD_…` variables; empty ones count as absent. `LANYARD_PORT…` and `LANYARD_SERVICE_…` are Kubernetes's.
+    init(environment: [String: String]) {
+        for (name, text) in environment.sorted(by: { $0.key < $1.key }) {
+            guard name.hasPrefix("LANYARD_"), !text.isEmpty, !name.hasPrefix("LANYARD_PORT"),
+                !name.hasPrefix("LANYARD_SERVICE_")
+            else { continue }
+            guard let flag = ConfigurationFlag.all.first(where: { $0.environment == name }) else {
+                let nearest = NearestName.of(name, among: ConfigurationFlag.all.map(\.environment))
+                faults.append(
+                    ConfigurationFault(
+                        .warning, at: .environment(name), "an unknown variable, which is ignored",
+                        remedy: nearest.map { "did you mean \($0)?" } ?? "remove it"))
+                continue
+            }
+            values.append(Value(flag: flag, text: text, place: .environment(name)))
+        }
+    }
+}

@@ -1,0 +1,79 @@
+extension ConfigurationKeys {
+    static let process: [ConfigurationKey] = [
+        .init("store", .section, standardInWords: "memory only", "Where sessions outlive a restart."),
+        .init("store.path", .value(.text), "The sealed file."),
+        .init("store.key_file", .value(.file(.secret)), "Key that seals it: 32 bytes or more."),
+        .init("store.passphrase_file", .value(.file(.secret)), "Passphrase in place of a key."),
+        .init("store.memory", .value(.boolean), "true", "Keeps sessions in memory only."),
+        .init("refresh", .section, "When access tokens are renewed."),
+        .init(
+            "refresh.at", .value(.portion), "65-75%", "The part of the lifetime in which the renewal lies, at random."),
+        .init(
+            "refresh.mandatory", .value(.duration(moment)), "60s",
+            "Requests wait for the renewal in the last min(this, lifetime / 4)."),
+        .init(
+            "refresh.wait_max", .value(.duration(momentOrZero)), "5s", "A request waits at most this long for a token."),
+        .init(
+            "refresh.cooldown", .value(.duration(momentOrZero)), "10s",
+            "Between two renewals of a session forced by the upstream."),
+        .init("refresh.per_hour_max", .value(.integer(1...100_000)), "30", "Forced renewals of a session in an hour."),
+        .init("login", .section, "What happens at the start."),
+        .init(
+            "login.offline", .value(.choice(["cached", "never"])), "cached",
+            "Whether stored tokens serve before one renewal has succeeded."),
+        .init(
+            "login.exit_on_refusal", .value(.boolean), "false",
+            "Exits 77 once every configured user is refused at the start."),
+        .init("login.exit_on_unreachable", .value(.boolean), "false", "Exits 75 if no first login is possible."),
+        .init(
+            "on_active_logout", .value(.choice(["none", "next"])), "none",
+            "Who is active after the active user has logged out."),
+        .init("limits", .section, "Limits of the process; beyond them clients get a clear answer."),
+        .init("limits.connections_max", .value(.integer(1...1_000_000)), "4096", "Client connections at once."),
+        .init(
+            "limits.connections_per_peer_max", .value(.integer(1...1_000_000)), or: ["none"], "none",
+            "Client connections of one peer address."),
+        .init(
+            "limits.requests_per_connection_max", .value(.integer(1...1_000_000_000)), or: ["none"], "none",
+            "Requests on one client connection."),
+        .init(
+            "limits.header_bytes_max", .value(.size(1024...(1 << 20))), "64KiB",
+            "Bytes of a request's fields; 431 beyond."),
+        .init("limits.header_fields_max", .value(.integer(8...4096)), "128", "Fields of a request; 431 beyond."),
+        .init(
+            "limits.request_line_bytes_max", .value(.size(256...(1 << 20))), "16KiB",
+            "Bytes of a request line; 414 beyond."),
+        .init(
+            "limits.header_timeout", .value(.duration(moment)), "10s",
+            "A whole request head, from its first byte; 408 beyond."),
+        .init("limits.idle_timeout", .value(.duration(moment)), "90s", "A kept-alive client without a byte."),
+        .init(
+            "limits.parked_requests_max", .value(.integer(0...1_000_000)), "1024",
+            "Requests that wait for a token or an upstream connection; 503 `overloaded` beyond."),
+        .init("limits.buffer_bytes_max", .value(.size((1 << 20)...(1 << 40))), "64MiB", "All buffers together."),
+        .init("upstream_dns", .section, "Names of upstreams."),
+        .init("upstream_dns.refresh", .value(.duration(long)), "30s", "How long resolved addresses are used."),
+        .init(
+            "login_required_status", .value(.choice(["503", "401", "502"])), "503",
+            "Status of the problem `login-required`."),
+        .init("log", .section, "The log on standard error."),
+        .init(
+            "log.level", .value(.choice(["trace", "debug", "info", "notice", "warning", "error", "critical"])), "info",
+            "What is logged."),
+        .init("log.format", .value(.choice(["json"])), "json", "One JSON object per line."),
+        .init("log.access", .value(.boolean), "true", "One line per request."),
+        .init("shutdown", .section, "How Lanyard ends."),
+        .init(
+            "shutdown.drain_min", .value(.duration(momentOrZero)), "0s", "Not ready any more, but everything is served."
+        ),
+        .init(
+            "shutdown.drain_max", .value(.duration(momentOrZero)), "30s", "Requests under way have this long to end."),
+        .init("shutdown.exit_zero_on_sigterm", .value(.boolean), "false", "Exits 0 in place of 143."),
+        .init("shutdown.logout", .value(.boolean), "false", "Logs all users out at the end."),
+        .init(
+            "sandbox", .value(.choice(["auto", "off", "require"])), "auto", "Landlock and seccomp after the start."),
+        .init(
+            "user", .value(.text), or: ["none"], "none", "Started as root: becomes this user once everything is bound."),
+        .init("shards", .value(.integer(1...64)), or: ["auto"], "auto", "Threads that serve requests."),
+    ]
+}

@@ -1,0 +1,87 @@
+extension ConfigurationKeys {
+    static let routes: [ConfigurationKey] = [
+        .init(
+            "routes", .sections, required: true,
+            "What decides upstream and user of a request: first the longest path, then the host."),
+        .init(
+            "routes[].name", .value(.name), standardInWords: "`default` for a single route; several need names",
+            "The route's name in logs and metrics."),
+        .init("routes[].match", .section, "Which requests the route takes."),
+        .init("routes[].match.hosts", .values(.hostName), "[]", "Host names without port; empty is any."),
+        .init("routes[].match.path", .value(.pathPrefix), "/", "Path prefix, whole segments."),
+        .init("routes[].match.methods", .values(.method), "[]", "Methods; empty is any."),
+        .init("routes[].deny", .sections, "What the route refuses with 403 `denied-by-route`."),
+        .init("routes[].deny[].path", .value(.pathPrefix), required: true, "Path prefix, whole segments."),
+        .init("routes[].deny[].methods", .values(.method), "[]", "Methods; empty is all."),
+        .init(
+            "routes[].upstream", .value(.upstream), required: true,
+            "Where requests go. With a path (also `/`) that path replaces the matched prefix, without one the target stays."
+        ),
+        .init("routes[].user", .value(.name), standardInWords: "the active user", "The user whose token goes on."),
+        .init("routes[].inject", .section, "How the token goes on."),
+        .init("routes[].inject.header", .value(.fieldName), "Authorization", "The field."),
+        .init("routes[].inject.format", .value(.injectFormat), "Bearer {token}", "Its value."),
+        .init(
+            "routes[].client_authorization", .value(.choice(["replace", "reject", "pass"])), "replace",
+            "What to do if the client sent that field itself."),
+        .init(
+            "routes[].reauthenticate_on", .values(.status), "[401]",
+            "Statuses of the upstream that mean \"token refused\"."),
+        .init(
+            "routes[].replay_body_max", .value(.size(0...(1 << 30))), "64KiB",
+            "Bytes of a request body held for a replay."),
+        .init("routes[].host", .section, or: ["upstream", "client"], "upstream", "Which `Host` the upstream sees."),
+        .init("routes[].host.value", .value(.authority), required: true, "This one."),
+        .init("routes[].set_headers", .fields, "Fixed fields for the upstream, in place of a client's own."),
+        .init(
+            "routes[].request_id_header", .value(.fieldName), or: ["none"], "none",
+            "Field that carries our request id upstream."),
+        .init(
+            "routes[].body_bytes_max", .value(.size(0...(1 << 60))), or: ["none"], "none",
+            "Bytes of a request body; 413 beyond."),
+        .init(
+            "routes[].forwarded", .value(.choice(["drop", "pass", "append", "reject"])), "drop",
+            "`Forwarded`, `X-Forwarded-*` and `X-Real-IP` of clients."),
+        .init("routes[].upgrades", .values(.method), "[websocket]", "Protocols that may be upgraded to."),
+        .init(
+            "routes[].paths", .value(.choice(["lenient", "strict"])), "lenient",
+            "`strict` refuses every path that two readers could take differently."),
+        .init("routes[].tls", .section, "TLS towards the upstream."),
+        .init("routes[].tls.ca_file", .value(.file(.needed)), standardInWords: "the system's", "CA certificates, PEM."),
+        .init(
+            "routes[].tls.server_name", .value(.hostName), standardInWords: "the upstream's host",
+            "The name that its certificate must show."),
+        .init("routes[].tls.certificate_file", .value(.file(.needed)), "Client certificate, PEM."),
+        .init("routes[].tls.key_file", .value(.file(.needed)), "Its key, PEM."),
+        .init("routes[].tls.unsafe_skip_verify", .value(.boolean), "false", "Believes every certificate."),
+        .init(
+            "routes[].unsafe_plain", .value(.boolean), "false",
+            "Sends tokens over plain http to an address that is not loopback or a unix socket."),
+        .init(
+            "routes[].allow_link_local", .value(.boolean), "false",
+            "Dials 169.254.0.0/16 and fe80::/10, where metadata services live."),
+        .init("routes[].timeouts", .section, "How long each step may take."),
+        .init("routes[].timeouts.connect", .value(.duration(moment)), "5s", "Connecting to one address."),
+        .init("routes[].timeouts.connect_all", .value(.duration(moment)), "10s", "Connecting, all addresses together."),
+        .init(
+            "routes[].timeouts.response_header", .value(.duration(moment)), "60s",
+            "From the last request byte to the whole response head."),
+        .init("routes[].timeouts.request_idle", .value(.duration(moment)), "30s", "A request body without a byte."),
+        .init(
+            "routes[].timeouts.response_idle", .value(.duration(momentOrZero)), or: ["none"], "300s",
+            "A response body without a byte; `0s` is none."),
+        .init("routes[].timeouts.write", .value(.duration(moment)), "60s", "A side that takes no byte of ours."),
+        .init(
+            "routes[].timeouts.upgraded_idle", .value(.duration(moment)), "1h", "An upgraded connection without a byte."
+        ),
+        .init(
+            "routes[].upgraded_max_age", .value(.duration(long)), or: ["none"], "none",
+            "Closes upgraded connections after this long."),
+        .init(
+            "routes[].close_upgraded_on", .values(.choice(["logout", "switch"])), "[]",
+            "Events that close upgraded connections."),
+        .init(
+            "routes[].connections_max", .value(.integer(1...1_000_000)), "1024",
+            "Connections to this upstream, all shards together; more requests wait up to `timeouts.connect`."),
+    ]
+}

@@ -1,0 +1,124 @@
+/// Every key that Lanyard knows, in the order of the reference.
+package enum ConfigurationKeys {
+    package static let all: [ConfigurationKey] = withCredentials(listening + accounts + routes + process)
+
+    /// The keys directly in the section at a path.
+    package static func keys(in section: String) -> [ConfigurationKey] { bySection[section] ?? [] }
+
+    private static let bySection = Dictionary(grouping: all, by: \.section)
+
+    /// Every secret's `…_file` has a sibling `…_credential`, the name of a systemd credential.
+    private static func withCredentials(_ keys: [ConfigurationKey]) -> [ConfigurationKey] {
+        keys.flatMap { key -> [ConfigurationKey] in
+            guard key.kind == .value(.file(.secret)) else { return [key] }
+            let path = key.path.dropLast("_file".utf8.count) + "_credential"
+            let meaning = "The same from `$CREDENTIALS_DIRECTORY` (systemd's `LoadCredential=`)."
+            return [key, ConfigurationKey(String(path), .value(.credential), meaning)]
+        }
+    }
+
+    static let moment = Duration.milliseconds(1)...Duration.seconds(86_400)
+    static let momentOrZero = Duration.zero...Duration.seconds(86_400)
+    static let long = Duration.seconds(1)...Duration.seconds(365 * 86_400)
+
+    private static let listening: [ConfigurationKey] = [
+        .init("listeners", .sections, standardInWords: "one at 127.0.0.1:7400", "Where clients connect."),
+        .init(
+            "listeners[].address", .value(.listenAddress), required: true,
+            "What to bind; port 0 lets the kernel choose."),
+        .init("listeners[].tls", .section, "TLS towards clients."),
+        .init("listeners[].tls.certificate_file", .value(.file(.needed)), required: true, "Certificate chain, PEM."),
+        .init("listeners[].tls.key_file", .value(.file(.needed)), required: true, "Its key, PEM."),
+        .init("listeners[].tls.client_ca_file", .value(.file(.needed)), "Demands client certificates of this CA."),
+        .init(
+            "listeners[].tls.client_names", .values(.text), "[]",
+            "Names (SAN) of client certificates that may connect; empty is any."),
+        .init(
+            "listeners[].allowed_hosts", .values(.authority),
+            standardInWords: "the bound address and localhost, each with the port",
+            "`Host` values that a request may name; a wildcard address needs the list. Unix sockets accept any."),
+        .init(
+            "listeners[].allowed_origins", .values(.origin), "[]", "Origins of browsers that may ask; others get 403."),
+        .init(
+            "listeners[].capability_file", .value(.file(.secret)), "Secret that callers send as `Lanyard-Capability`."),
+        .init("listeners[].required_header", .value(.text), "Field that every request must carry, with any value."),
+        .init("listeners[].peers", .section, "Who may connect to a unix socket (SO_PEERCRED)."),
+        .init("listeners[].peers.uids", .values(.integer(0...4_294_967_294)), "[]", "User ids."),
+        .init("listeners[].peers.gids", .values(.integer(0...4_294_967_294)), "[]", "Group ids."),
+        .init("listeners[].socket_mode", .value(.mode), "0600", "Permissions of a unix socket."),
+        .init(
+            "listeners[].unsafe", .value(.boolean), "false",
+            "Binds an address that others can reach without making callers prove who they are."),
+        .init("health", .section, or: ["off"], "Health and metrics, on a listener and connection budget of their own."),
+        .init("health.address", .value(.listenAddress), or: ["off"], "127.0.0.1:7401", "What to bind."),
+        .init("admin", .section, or: ["off"], "The admin API."),
+        .init(
+            "admin.address", .value(.listenAddress), or: ["off"],
+            standardInWords: "`admin.sock` in `$RUNTIME_DIRECTORY`, `/run/lanyard` or `$XDG_RUNTIME_DIR/lanyard`",
+            "What to bind; a TCP address needs `token_file`."),
+        .init("admin.token_file", .value(.file(.secret)), "Bearer token that calls over TCP must carry."),
+        .init("admin.expose_tokens", .value(.boolean), "false", "Whether access tokens may be asked for."),
+    ]
+
+    private static let accounts: [ConfigurationKey] = [
+        .init("identities", .named, required: true, "The identity services, by name."),
+        .init("identities.*.app_services", .section, "An App Services application."),
+        .init("identities.*.app_services.app_id", .value(.text), required: true, "The client app id."),
+        .init("identities.*.app_services.base_url", .value(.url), required: true, "Where its client API is."),
+        .init(
+            "identities.*.app_services.rotation", .value(.choice(["none", "grace", "one_use"])), "none",
+            "What a refresh does to the refresh token."),
+        .init("identities.*.static", .section, "A token that somebody else renews."),
+        .init(
+            "identities.*.static.token_file", .value(.file(.secret)),
+            "The file's content is the token; read again when it changes."),
+        .init("identities.*.oauth2", .section, "An OAuth 2.0 or OpenID Connect issuer."),
+        .init("identities.*.oauth2.issuer", .value(.url), required: true, "The issuer."),
+        .init("identities.*.oauth2.client_id", .value(.text), required: true, "The client."),
+        .init("identities.*.oauth2.client_secret_file", .value(.file(.secret)), "The client's secret."),
+        .init("identities.*.oauth2.scopes", .values(.text), "[]", "Scopes to ask for."),
+        .init("identities.*.tls", .section, "TLS towards the identity service."),
+        .init(
+            "identities.*.tls.ca_file", .value(.file(.needed)), standardInWords: "the system's", "CA certificates, PEM."
+        ),
+        .init("identities.*.tls.certificate_file", .value(.file(.needed)), "Client certificate, PEM."),
+        .init("identities.*.tls.key_file", .value(.file(.needed)), "Its key, PEM."),
+        .init(
+            "identities.*.proxy", .value(.url), or: ["none", "environment"], "none",
+            "Outbound proxy for identity calls."),
+        .init("users", .named, required: true, "The users, by the name that routes, logs and metrics use."),
+        .init("users.*.identity", .value(.name), required: true, "The identity that the user has an account at."),
+        .init("users.*.login", .section, standardInWords: "a person logs in", "The credential; one of the following."),
+        .init("users.*.login.anonymous", .section, "A new anonymous account."),
+        .init("users.*.login.email_password", .section, "Email address and password."),
+        .init("users.*.login.email_password.email", .value(.text), required: true, "The address."),
+        .init("users.*.login.email_password.password_file", .value(.file(.secret)), "The password."),
+        .init("users.*.login.api_key", .section, "An API key."),
+        .init("users.*.login.api_key.key_file", .value(.file(.secret)), "The key."),
+        .init("users.*.login.function", .section, "A custom function."),
+        .init("users.*.login.function.payload_file", .value(.file(.secret)), "A JSON document."),
+        .init("users.*.login.jwt", .section, "A custom JWT."),
+        .init("users.*.login.jwt.token_file", .value(.file(.secret)), "The JWT; read again when it changes."),
+        .init("users.*.login.facebook", .section, "A Facebook account."),
+        .init("users.*.login.facebook.access_token_file", .value(.file(.secret)), "Facebook's access token."),
+        .init("users.*.login.google", .section, "A Google account: one of the two."),
+        .init("users.*.login.google.id_token_file", .value(.file(.secret)), "Google's ID token."),
+        .init("users.*.login.google.auth_code_file", .value(.file(.secret)), "Google's authorization code."),
+        .init("users.*.login.apple", .section, "An Apple account."),
+        .init("users.*.login.apple.id_token_file", .value(.file(.secret)), "Apple's ID token."),
+        .init("users.*.login.client_credentials", .section, "OAuth 2.0: the client itself."),
+        .init("users.*.login.password", .section, "OAuth 2.0: resource owner password."),
+        .init("users.*.login.password.username", .value(.text), required: true, "The user."),
+        .init("users.*.login.password.password_file", .value(.file(.secret)), "The password."),
+        .init("users.*.login.refresh_token", .section, "OAuth 2.0: a refresh token from elsewhere."),
+        .init("users.*.login.refresh_token.token_file", .value(.file(.secret)), "The refresh token."),
+        .init("users.*.login.device", .section, "OAuth 2.0: a person confirms on another device."),
+        .init("users.*.login.jwt_bearer", .section, "OAuth 2.0: a signed assertion."),
+        .init("users.*.login.jwt_bearer.assertion_file", .value(.file(.secret)), "The assertion."),
+        .init("users.*.login.token_exchange", .section, "OAuth 2.0: a token of somebody for one of ours."),
+        .init("users.*.login.token_exchange.subject_token_file", .value(.file(.secret)), "That token."),
+        .init(
+            "active_user", .value(.name), standardInWords: "the first user",
+            "Whose token goes on requests of routes without `user`."),
+    ]
+}

@@ -1,0 +1,187 @@
+extension Configuration {
+    /// Reads file, environment and flags (flag over environment over file over default) and checks everything, so that
+    /// all that is wrong is said at once. Reads files, opens no socket, starts no thread.
+    ///
+    /// - Parameter arguments: the flags behind `run` or `check`.
+    package static func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
+        var loader = ConfigurationLoader()
+        return loader.load(arguments: arguments, environment: environment)
+    }
+}
+
+/// Joins the sources of a configuration.
+struct ConfigurationLoader {
+    private var faults: [ConfigurationFault] = []
+
+    mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
+        guard var tree = merged(arguments: arguments, environment: environment) else { return failed() }
+        let filesAreSound = !faults.contains { $0.severity != .warning }
+        tree = withoutUnbuilt(tree, keys: "", shown: "")
+        let (configuration, found) = ConfigurationBuilder.build(
+            tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 })
+        faults += found
+        guard filesAreSound, !faults.contains(where: { $0.severity != .warning }) else { return failed() }
+        return LoadedConfiguration(
+            configuration: configuration, faults: sorted(faults), printed: ConfigurationPrinter.print(tree))
+    }
+
+    /// The address of `health` alone, whatever else is wrong: for the command that asks it. nil: off or unknown.
+    static func healthAddress(arguments: [String], environment: [String: String]) -> ListenerSettings.Address? {
+        var loader = ConfigurationLoader()
+        let tree = loader.merged(arguments: arguments, environment: environment)
+        let section = ConfigurationSection(tree)
+        let text = section.text("health") ?? section.section("health").text("address")
+        guard let text else { return HealthSettings().address }
+        return try? AddressText.listenAddress(text)
+    }
+
+    private func failed() -> LoadedConfiguration {
+        LoadedConfiguration(configuration: nil, faults: sorted(faults), printed: "")
+    }
+
+    // MARK: - Sources
+
+    private mutating func merged(arguments: [String], environment: [String: String]) -> ConfigurationNode? {
+        let flags = ConfigurationGiven(arguments: arguments)
+        let variables = ConfigurationGiven(environment: environment)
+        faults += variables.faults + flags.faults
+        var short = ConfigurationShortForm(variables.values + flags.values)
+        var tree = ConfigurationNode(.mapping([]), at: .commandLine)
+        if let file = flags.value("--config") ?? variables.value("--config") {
+            guard let read = self.file(file) else { return nil }
+            tree = read
+        } else if short.isEmpty {
+            faults.append(
+                ConfigurationFault(
+                    at: .commandLine, "no configuration",
+                    remedy: "name a file with --config PATH, or give at least --upstream and --token-file"))
+            return nil
+        }
+        if !short.isEmpty {
+            let taken = ["listeners", "users", "identities", "routes"].first { tree[$0] != nil }
+            if let taken {
+                faults.append(
+                    ConfigurationFault(
+                        .usage, at: short.place, "is of the short form, and the file has \(taken)",
+                        remedy: "remove it, or write it into the file"))
+            } else {
+                let shortTree = short.tree()
+                faults += short.faults
+                tree.overlay(checked(shortTree, folder: nil))
+            }
+        }
+        for values in [variables.values, flags.values] { tree.overlay(checked(self.tree(of: values), folder: nil)) }
+        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.standardListeners) }
+        return tree
+    }
+
+    private mutating func file(_ given: ConfigurationGiven.Value) -> ConfigurationNode? {
+        do throws(ConfigurationValue.Problem) {
+            let bytes = try ConfigurationFile.read(given.text)
+            let (tree, found) = ConfigurationDocument.read(bytes, path: given.text)
+            faults += found
+            let folder = given.text.lastIndex(of: "/").map { String(given.text[..<$0]) }
+            return tree.map { checked($0, folder: folder) }
+        } catch {
+            faults.append(ConfigurationFault(at: .wholeFile(path: given.text), error.words, remedy: error.remedy))
+            return nil
+        }
+    }
+
+    private mutating func checked(_ tree: ConfigurationNode, folder: String?) -> ConfigurationNode {
+        let (checked, found) = ConfigurationCheck.run(tree, folder: folder)
+        faults += found
+        return checked
+    }
+
+    private func tree(of values: [ConfigurationGiven.Value]) -> ConfigurationNode {
+        var tree = ConfigurationNode(.mapping([]), at: .commandLine)
+        for value in values {
+            guard case .key(let path) = value.flag.target else { continue }
+            tree.set(
+                path.split(separator: ".").map(String.init), to: ConfigurationNode(.scalar(value.text), at: value.place)
+            )
+        }
+        return tree
+    }
+
+    private static var standardListeners: ConfigurationNode {
+        var listener = ConfigurationNode(.mapping([]), at: .commandLine)
+        let address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7400).description
+        listener.set(["address"], to: ConfigurationNode(.scalar(address), at: .commandLine))
+        return ConfigurationNode(.sequence([listener]), at: .commandLine)
+    }
+
+    // MARK: - Not in this version
+
+    /// The tree without what this version cannot do, each named as a fault or warning.
+    private mutating func withoutUnbuilt(_ node: ConfigurationNode, keys section: String, shown: String)
+        -> ConfigurationNode
+    {
+        guard case .mapping(let entries) = node.content else { return node }
+        let kept = entries.compactMap { entry -> ConfigurationNode.Entry? in
+            guard let key = ConfigurationKeys.keys(in: section).first(where: { $0.name == entry.key }) else {
+                return entry
+            }
+            let name = shown.isEmpty ? entry.key : "\(shown).\(entry.key)"
+            if let unbuilt = NotInThisVersion.forbids(entry.value, at: key.path) {
+                report(unbuilt, entry, key: key, shown: name)
+                guard unbuilt.isFault else { return nil }
+                return .init(key: entry.key, place: entry.place, value: .init(.invalid, at: entry.value.place))
+            }
+            var entry = entry
+            entry.value = withoutUnbuilt(below: entry.value, of: key, shown: name)
+            return entry
+        }
+        return ConfigurationNode(.mapping(kept), at: node.place)
+    }
+
+    private mutating func withoutUnbuilt(
+        below node: ConfigurationNode, of key: ConfigurationKey, shown: String
+    ) -> ConfigurationNode {
+        switch (key.kind, node.content) {
+        case (.section, .mapping): return withoutUnbuilt(node, keys: key.below, shown: shown)
+        case (.sections, .sequence(let elements)):
+            let kept = elements.enumerated().map { withoutUnbuilt($1, keys: key.below, shown: "\(shown)[\($0)]") }
+            return ConfigurationNode(.sequence(kept), at: node.place)
+        case (.named, .mapping(let entries)):
+            let kept = entries.map { entry in
+                ConfigurationNode.Entry(
+                    key: entry.key, place: entry.place,
+                    value: withoutUnbuilt(entry.value, keys: key.below, shown: "\(shown).\(entry.key)"))
+            }
+            return ConfigurationNode(.mapping(kept), at: node.place)
+        default: return node
+        }
+    }
+
+    private mutating func report(
+        _ unbuilt: NotInThisVersion, _ entry: ConfigurationNode.Entry, key: ConfigurationKey, shown: String
+    ) {
+        let value = unbuilt.values == .any ? "" : entry.value.text.map { " \(ConfigurationText.quoted($0))" } ?? ""
+        // A mapping's own place is its first key; its name stands where the eye looks.
+        let place = entry.value.text == nil ? entry.place : entry.value.place
+        faults.append(
+            ConfigurationFault(
+                unbuilt.isFault ? .fault : .warning, at: place, "\(shown)\(value) is not in this version",
+                remedy: unbuilt.isFault
+                    ? "remove it if Lanyard may run without it"
+                    : "it is ignored: " + (key.standard.map { "\($0) holds" } ?? "remove it")))
+    }
+
+    // MARK: - Order
+
+    /// By source, and within a file by line.
+    private func sorted(_ faults: [ConfigurationFault]) -> [ConfigurationFault] {
+        func rank(_ fault: ConfigurationFault, _ order: Int) -> (Int, Int, Int, Int) {
+            switch fault.place {
+            case .wholeFile: (0, 0, 0, order)
+            case .file(_, let line, let column): (1, line, column, order)
+            case .environment: (2, 0, 0, order)
+            case .flag: (3, 0, 0, order)
+            case .commandLine: (4, 0, 0, order)
+            }
+        }
+        return faults.enumerated().sorted { rank($0.element, $0.offset) < rank($1.element, $1.offset) }.map(\.element)
+    }
+}

@@ -1,0 +1,93 @@
+/// One value of the configuration with the place it came from. Scalars stay text until a key says what they are.
+package struct ConfigurationNode: Equatable, Sendable {
+    package enum Content: Equatable, Sendable {
+        case scalar(String)
+        case sequence([ConfigurationNode])
+        case mapping([Entry])
+        /// A fault was reported here; whoever comes later says nothing more about it.
+        case invalid
+    }
+
+    package struct Entry: Equatable, Sendable {
+        package var key: String
+        package var place: ConfigurationPlace
+        package var value: ConfigurationNode
+
+        package init(key: String, place: ConfigurationPlace, value: ConfigurationNode) {
+            self.key = key
+            self.place = place
+            self.value = value
+        }
+    }
+
+    package var place: ConfigurationPlace
+    package var content: Content
+
+    package init(_ content: Content, at place: ConfigurationPlace) {
+        self.content = content
+        self.place = place
+    }
+
+    /// The entries of a mapping; none for anything else.
+    package var entries: [Entry] {
+        if case .mapping(let entries) = content { entries } else { [] }
+    }
+
+    /// The elements of a sequence; none for anything else.
+    package var elements: [ConfigurationNode] {
+        if case .sequence(let elements) = content { elements } else { [] }
+    }
+
+    /// The text of a scalar.
+    package var text: String? {
+        if case .scalar(let text) = content { text } else { nil }
+    }
+
+    package subscript(key: String) -> ConfigurationNode? {
+        entries.first { $0.key == key }?.value
+    }
+
+    /// What the content is, as a message says it.
+    package var shape: String {
+        switch content {
+        case .scalar(let text): text.isEmpty ? "nothing" : "a single value"
+        case .sequence: "a list"
+        case .mapping: "a mapping"
+        case .invalid: "an invalid value"
+        }
+    }
+
+    /// Puts `value` at a path of mapping keys; mappings on the way are made, anything else on the way is replaced.
+    package mutating func set(_ path: some Collection<String>, to value: ConfigurationNode) {
+        guard let key = path.first else {
+            self = value
+            return
+        }
+        var entries = self.entries
+        let index = entries.firstIndex { $0.key == key }
+        var child = index.map { entries[$0].value } ?? ConfigurationNode(.mapping([]), at: value.place)
+        child.set(path.dropFirst(), to: value)
+        if let index {
+            entries[index].value = child
+        } else {
+            entries.append(Entry(key: key, place: value.place, value: child))
+        }
+        content = .mapping(entries)
+    }
+
+    /// Lays `other` over this: its scalars and lists win, mappings are joined.
+    package mutating func overlay(_ other: ConfigurationNode) {
+        guard case .mapping(let above) = other.content, case .mapping(var entries) = content else {
+            self = other
+            return
+        }
+        for entry in above {
+            if let index = entries.firstIndex(where: { $0.key == entry.key }) {
+                entries[index].value.overlay(entry.value)
+            } else {
+                entries.append(entry)
+            }
+        }
+        content = .mapping(entries)
+    }
+}

@@ -1,0 +1,101 @@
+/// Writes the effective configuration as YAML that can be loaded again: what was given, and the defaults of the rest.
+struct ConfigurationPrinter {
+    private var lines: [String] = []
+
+    static func print(_ tree: ConfigurationNode) -> String {
+        var printer = ConfigurationPrinter()
+        printer.keys(in: "", of: tree, indent: "")
+        return printer.lines.map { $0 + "\n" }.joined()
+    }
+
+    private mutating func keys(in section: String, of node: ConfigurationNode?, indent: String) {
+        for key in ConfigurationKeys.keys(in: section) { print(key, node?[key.name], indent: indent) }
+    }
+
+    private mutating func print(_ key: ConfigurationKey, _ node: ConfigurationNode?, indent: String) {
+        guard let node else { return printStandard(key, indent: indent) }
+        switch node.content {
+        case .scalar(let text): lines.append("\(indent)\(key.name): \(Self.scalar(text))")
+        case .sequence(let elements):
+            if case .values = key.kind {
+                let texts = elements.compactMap(\.text).map(Self.scalar)
+                lines.append("\(indent)\(key.name): [\(texts.joined(separator: ", "))]")
+            } else {
+                header(key.name, indent, isEmpty: elements.isEmpty, empty: "[]")
+                for element in elements { list(element, below: key.below, indent: indent) }
+            }
+        case .mapping(let entries):
+            let before = lines.count
+            lines.append("\(indent)\(key.name):")
+            switch key.kind {
+            case .section: keys(in: key.below, of: node, indent: indent + "  ")
+            case .fields:
+                for entry in entries {
+                    lines.append("\(indent)  \(Self.scalar(entry.key)): \(Self.scalar(entry.value.text ?? ""))")
+                }
+            default:
+                for entry in entries {
+                    lines.append("\(indent)  \(Self.scalar(entry.key)):")
+                    keys(in: key.below, of: entry.value, indent: indent + "    ")
+                }
+            }
+            if lines.count == before + 1 { lines[before] += " {}" }
+        case .invalid: break
+        }
+    }
+
+    private mutating func header(_ name: String, _ indent: String, isEmpty: Bool, empty: String) {
+        lines.append("\(indent)\(name):\(isEmpty ? " " + empty : "")")
+    }
+
+    /// One element of a list of mappings: its first line carries the dash.
+    private mutating func list(_ element: ConfigurationNode, below section: String, indent: String) {
+        let first = lines.count
+        keys(in: section, of: element, indent: indent + "    ")
+        guard lines.count > first else { return }
+        lines[first].replaceSubrange(indent.startIndex..<lines[first].firstIndex { $0 != " " }!, with: indent + "  - ")
+    }
+
+    /// A key that nobody gave: its default, and a section's if it has no key that somebody would have to choose.
+    private mutating func printStandard(_ key: ConfigurationKey, indent: String) {
+        if let standard = key.standard {
+            if case .values = key.kind {
+                lines.append("\(indent)\(key.name): \(standard)")
+            } else {
+                lines.append("\(indent)\(key.name): \(Self.scalar(standard))")
+            }
+            return
+        }
+        let below = ConfigurationKeys.keys(in: key.below)
+        let isUnbuilt = NotInThisVersion.all.contains { $0.path == key.path && $0.values == .any }
+        guard key.kind == .section, !isUnbuilt, !below.contains(where: \.isRequired),
+            below.contains(where: { $0.standard != nil })
+        else { return }
+        lines.append("\(indent)\(key.name):")
+        keys(in: key.below, of: nil, indent: indent + "  ")
+    }
+
+    /// Plain where no reader of YAML could take it for something else, else in double quotes.
+    static func scalar(_ text: String) -> String {
+        let isPlain =
+            text.utf8.first.map {
+                (65...90).contains($0) || (97...122).contains($0) || (49...57).contains($0) || $0 == 47
+            }
+            ?? false
+        let rest = text.utf8.allSatisfy {
+            (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || "._/:%-@+".utf8.contains($0)
+        }
+        if isPlain, rest, text.utf8.last != UInt8(ascii: ":") { return text }
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": quoted += "\\\(scalar)"
+            case _ where scalar.value < 32 || scalar.value == 127:
+                let code = String(scalar.value, radix: 16)
+                quoted += "\\x" + (code.utf8.count == 1 ? "0" : "") + code
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

@@ -1,0 +1,66 @@
+/// One mapping of the checked tree, read key by key into settings. What is absent or invalid leaves the setting's default.
+struct ConfigurationSection {
+    let node: ConfigurationNode
+
+    init(_ node: ConfigurationNode?) {
+        self.node = node ?? ConfigurationNode(.mapping([]), at: .commandLine)
+    }
+
+    func section(_ key: String) -> ConfigurationSection { ConfigurationSection(node[key]) }
+
+    /// The text of a valid single value.
+    func text(_ key: String) -> String? { node[key]?.text }
+
+    /// The texts of a valid list.
+    func texts(_ key: String) -> [String]? {
+        guard case .sequence(let elements) = node[key]?.content else { return nil }
+        return elements.compactMap(\.text)
+    }
+
+    /// Whether the key was given, rightly or not.
+    func has(_ key: String) -> Bool { node[key] != nil }
+
+    /// Where the key's value stands, else where the section does.
+    func place(_ key: String) -> ConfigurationPlace { node[key]?.place ?? node.place }
+
+    func fill(_ target: inout Bool, _ key: String) {
+        if let value = text(key).flatMap(ConfigurationText.boolean) { target = value }
+    }
+
+    func fill(_ target: inout Duration, _ key: String) {
+        if let value = text(key).flatMap(ConfigurationText.duration) { target = value }
+    }
+
+    /// `none` and zero are nil.
+    func fill(_ target: inout Duration?, _ key: String) {
+        guard let text = text(key) else { return }
+        target = ConfigurationText.duration(text).flatMap { $0 == .zero ? nil : $0 }
+    }
+
+    /// A number or a size.
+    func fill(_ target: inout Int, _ key: String) {
+        if let value = text(key).flatMap(Self.number) { target = value }
+    }
+
+    /// `none` and `auto` are nil.
+    func fill(_ target: inout Int?, _ key: String) {
+        if let text = text(key) { target = Self.number(text) }
+    }
+
+    /// `none` is nil.
+    func fill(_ target: inout Int64?, _ key: String) {
+        if let text = text(key) { target = ConfigurationText.size(text) }
+    }
+
+    func fill(_ target: inout [String], _ key: String) {
+        if let texts = texts(key) { target = texts }
+    }
+
+    func fill<Word: RawRepresentable<String>>(_ target: inout Word, _ key: String) {
+        if let word = text(key).flatMap(Word.init(rawValue:)) { target = word }
+    }
+
+    private static func number(_ text: String) -> Int? {
+        ConfigurationText.integer(text) ?? ConfigurationText.size(text).map { Int($0) }
+    }
+}

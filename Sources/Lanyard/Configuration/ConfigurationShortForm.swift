@@ -1,0 +1,119 @@
+/// The one-user set-up that needs no file: `--upstream`, an identity and a login. All its names are `default`.
+struct ConfigurationShortForm {
+    /// By flag name; flags have won over the environment.
+    private let given: [String: ConfigurationGiven.Value]
+    private(set) var faults: [ConfigurationFault] = []
+
+    init(_ values: [ConfigurationGiven.Value]) {
+        given = Dictionary(values.filter { $0.flag.target == .short }.map { ($0.flag.name, $0) }) { $1 }
+    }
+
+    var isEmpty: Bool { given.isEmpty }
+
+    /// Where the short form was given, for a fault about all of it.
+    var place: ConfigurationPlace {
+        ConfigurationFlag.short.compactMap { given[$0.name]?.place }.first ?? .commandLine
+    }
+
+    /// The tree that a file would have said; single values are not checked yet.
+    mutating func tree() -> ConfigurationNode {
+        var tree = ConfigurationNode(.mapping([]), at: place)
+        refuseContradictions()
+        if let listen = given["--listen"] {
+            var listener = ConfigurationNode(.mapping([]), at: listen.place)
+            listener.set(["address"], to: node(listen))
+            tree.set(["listeners"], to: ConfigurationNode(.sequence([listener]), at: listen.place))
+        }
+        let (identity, login) = (self.identity(), self.login())
+        if let upstream = need("--upstream") {
+            var route = ConfigurationNode(.mapping([]), at: upstream.place)
+            route.set(["name"], to: ConfigurationNode(.scalar("default"), at: upstream.place))
+            route.set(["upstream"], to: node(upstream))
+            tree.set(["routes"], to: ConfigurationNode(.sequence([route]), at: upstream.place))
+        } else {
+            tree.set(["routes"], to: ConfigurationNode(.invalid, at: place))
+        }
+        tree.set(["identities", "default"], to: identity)
+        tree.set(["users", "default", "identity"], to: ConfigurationNode(.scalar("default"), at: identity.place))
+        if let login { tree.set(["users", "default", "login"], to: login) }
+        return tree
+    }
+
+    private mutating func identity() -> ConfigurationNode {
+        var identity = ConfigurationNode(.mapping([]), at: place)
+        if let token = given["--token-file"] {
+            identity.set(["static", "token_file"], to: node(token))
+            return identity
+        }
+        guard given["--app-id"] != nil || given["--base-url"] != nil || !loginFlags.isEmpty else {
+            fault("no identity", remedy: "add --app-id, --base-url and a login, or --token-file")
+            return ConfigurationNode(.invalid, at: place)
+        }
+        guard let appID = need("--app-id"), let base = need("--base-url") else {
+            return ConfigurationNode(.invalid, at: place)
+        }
+        identity.set(["app_services", "app_id"], to: node(appID))
+        identity.set(["app_services", "base_url"], to: node(base))
+        return identity
+    }
+
+    private mutating func login() -> ConfigurationNode? {
+        var login = ConfigurationNode(.mapping([]), at: place)
+        switch loginFlags.first {
+        case "--anonymous":
+            let place = given["--anonymous"]?.place ?? place
+            login.set(["anonymous"], to: ConfigurationNode(.mapping([]), at: place))
+        case "--api-key-file":
+            guard let key = given["--api-key-file"] else { return nil }
+            login.set(["api_key", "key_file"], to: node(key))
+        case .some:
+            guard let email = need("--email"), let password = need("--password-file") else {
+                return ConfigurationNode(.invalid, at: place)
+            }
+            login.set(["email_password", "email"], to: node(email))
+            login.set(["email_password", "password_file"], to: node(password))
+        case nil:
+            guard given["--token-file"] == nil, given["--app-id"] != nil || given["--base-url"] != nil else {
+                return nil
+            }
+            fault("no login", remedy: "add --email with --password-file, --api-key-file or --anonymous")
+            return ConfigurationNode(.invalid, at: place)
+        }
+        return login
+    }
+
+    /// The login kinds that were given, each by one flag.
+    private var loginFlags: [String] {
+        let mail = ["--email", "--password-file"].first { given[$0] != nil }
+        let anonymous = given["--anonymous"].flatMap { $0.text == "false" ? nil : "--anonymous" }
+        return [mail, given["--api-key-file"].map { _ in "--api-key-file" }, anonymous].compactMap { $0 }
+    }
+
+    private mutating func refuseContradictions() {
+        let logins = loginFlags
+        if logins.count > 1 {
+            usage("\(logins[0]) and \(logins[1]) are two ways to log in")
+        }
+        let service = ["--app-id", "--base-url"].first { given[$0] != nil } ?? logins.first
+        if given["--token-file"] != nil, let service {
+            usage("--token-file and \(service) are two kinds of identity")
+        }
+    }
+
+    private func node(_ value: ConfigurationGiven.Value) -> ConfigurationNode {
+        ConfigurationNode(.scalar(value.text), at: value.place)
+    }
+
+    private mutating func need(_ flag: String) -> ConfigurationGiven.Value? {
+        if given[flag] == nil { fault("missing flag \(flag)", remedy: "add it, or name a file with --config") }
+        return given[flag]
+    }
+
+    private mutating func fault(_ words: String, remedy: String) {
+        faults.append(ConfigurationFault(at: .commandLine, words, remedy: remedy))
+    }
+
+    private mutating func usage(_ words: String) {
+        faults.append(ConfigurationFault(.usage, at: .commandLine, words, remedy: "keep one of them"))
+    }
+}

@@ -1,0 +1,150 @@
+/// What one scalar of the configuration may be. Knows how to check a text and how to say what it wants.
+package enum ConfigurationValue: Equatable, Sendable {
+    case boolean
+    case integer(ClosedRange<Int>)
+    case duration(ClosedRange<Duration>)
+    case size(ClosedRange<Int64>)
+    case choice([String])
+    /// Part of a lifetime, `65-75%`.
+    case portion
+    /// Permissions in octal.
+    case mode
+    /// The name of a user, identity or route.
+    case name
+    /// Any text without control characters.
+    case text
+    case file(FileUse)
+    /// The name of a systemd credential (`LoadCredential=`).
+    case credential
+    case listenAddress
+    /// `host` or `host:port` of a Host field.
+    case authority
+    case hostName
+    case origin
+    case upstream
+    /// An http(s) URL.
+    case url
+    case pathPrefix
+    case method
+    case fieldName
+    case fieldValue
+    case injectFormat
+    /// An HTTP status, 100 to 599.
+    case status
+
+    package enum FileUse: Equatable, Sendable {
+        /// Must be there: a CA file, a certificate, the key that belongs to it.
+        case needed
+        /// A secret that may come later: its user is `refused` until then.
+        case secret
+    }
+
+    /// Why a text is not such a value, and what to write.
+    package struct Problem: Error, Equatable, Sendable {
+        package var words: String
+        package var remedy: String
+        package init(_ words: String, remedy: String) {
+            self.words = words
+            self.remedy = remedy
+        }
+    }
+
+    /// - Throws: words and remedy, if `text` is not such a value. What a file path names is not looked at.
+    package func check(_ text: String) throws(Problem) {
+        if text.isEmpty { throw Problem("no value", remedy: "write \(wanted), or remove the key") }
+        switch self {
+        case .listenAddress where text.hasPrefix("systemd:"): return
+        case .listenAddress: _ = try AddressText.listenAddress(text)
+        case .upstream: _ = try URLText.upstream(text)
+        case .url: _ = try URLText.parts(text, schemes: ["http", "https"])
+        case .file where text.utf8.contains(0) || text.utf8.count > 4095:
+            throw Problem("not a path", remedy: "write \(wanted)")
+        default:
+            guard !isRight(text) else { return }
+            throw Problem("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy)
+        }
+    }
+
+    private func isRight(_ text: String) -> Bool {
+        switch self {
+        case .boolean: ConfigurationText.boolean(text) != nil
+        case .integer(let range): ConfigurationText.integer(text).map(range.contains) ?? false
+        case .duration(let range): ConfigurationText.duration(text).map(range.contains) ?? false
+        case .size(let range): ConfigurationText.size(text).map(range.contains) ?? false
+        case .choice(let words): words.contains(text)
+        case .portion: ConfigurationText.portion(text) != nil
+        case .mode: ConfigurationText.mode(text) != nil
+        case .name, .credential: Self.isName(text)
+        case .text: text.utf8.allSatisfy { $0 >= 32 && $0 != 127 } && text.utf8.count <= 1024
+        case .authority: AddressText.hostAndPort(text) != nil
+        case .hostName: AddressText.hostAndPort(text).map { $0.port == nil } ?? false
+        case .origin: FieldText.isOrigin(text)
+        case .pathPrefix: FieldText.isPathPrefix(text)
+        case .method: FieldText.isToken(text)
+        case .fieldName: FieldText.isToken(text) && !FieldText.isReserved(text)
+        case .fieldValue: FieldText.isValue(text)
+        case .injectFormat: FieldText.cut(format: text) != nil
+        case .status: ConfigurationText.integer(text).map((100...599).contains) ?? false
+        case .file, .listenAddress, .upstream, .url: true
+        }
+    }
+
+    /// `[A-Za-z0-9._-]{1,64}`.
+    package static func isName(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || ".-_".utf8.contains($0)
+            }
+    }
+
+    /// What a right value is: the end of "… is not", and the unit in the reference.
+    package var wanted: String {
+        switch self {
+        case .boolean: "true or false"
+        case .integer(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
+        case .duration(let range):
+            "a duration from \(ConfigurationText.words(range.lowerBound)) to \(ConfigurationText.words(range.upperBound))"
+        case .size(let range):
+            "a size from \(ConfigurationText.words(bytes: range.lowerBound)) to \(ConfigurationText.words(bytes: range.upperBound))"
+        case .choice(let words): words.joined(separator: ", ")
+        case .portion: "a part of the lifetime in percent"
+        case .mode: "permissions in octal"
+        case .name: "a name of 1 to 64 letters, digits, dots, dashes and underscores"
+        case .text: "a text of one line"
+        case .file(.secret): "the path of a secret's file"
+        case .file(.needed): "the path of a file"
+        case .credential: "the name of a systemd credential"
+        case .listenAddress: "host:port, [v6]:port, unix:/path or systemd:NAME"
+        case .authority: "host:port"
+        case .hostName: "a host name without port"
+        case .origin: "an origin"
+        case .upstream: "http://…, https://… or unix:/path"
+        case .url: "an http:// or https:// URL"
+        case .pathPrefix: "a path that begins with / and has no query and no dot segments"
+        case .method: "a method"
+        case .fieldName: "the name of a field that may be set"
+        case .fieldValue: "a field value"
+        case .injectFormat: "a field value with {token} in it once"
+        case .status: "an HTTP status"
+        }
+    }
+
+    private var remedy: String {
+        switch self {
+        case .boolean: "write true or false"
+        case .integer: "write digits only"
+        case .duration: "write a whole number and ms, s, m, h or d, such as 90s"
+        case .size: "write a whole number and B, KiB, MiB or GiB, such as 64KiB"
+        case .choice: "write one of these words"
+        case .portion: "write such as 65-75%"
+        case .mode: "write such as \"0600\""
+        case .authority: "write such as localhost:7400"
+        case .origin: "write such as https://app.example.com, without a path"
+        case .pathPrefix: "write such as /orders"
+        case .method: "write such as GET"
+        case .fieldName: "choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant"
+        case .injectFormat: "write such as \"Bearer {token}\""
+        default: "write \(wanted)"
+        }
+    }
+}

@@ -1,0 +1,71 @@
+/// What may stand in HTTP fields, targets and methods that a configuration names (RFC 9110 §5.1, §5.5, §9.1).
+package enum FieldText {
+    /// Fields that frame, route or end with the connection: Lanyard writes or drops them itself (http-requirements 10.1, 10.2).
+    private static let reserved: Set<String> = [
+        "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
+        "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "via",
+    ]
+
+    /// A field name or method: token characters.
+    package static func isToken(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= 256
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 48...57, 65...90, 97...122: true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+    }
+
+    /// A field value: no control characters, no blank at either end.
+    package static func isValue(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 >= 32 && $0 != 127 } && text.utf8.first != 32 && text.utf8.last != 32
+    }
+
+    /// Whether a route must not set or inject a field of this name: a reserved one or `Lanyard-…`, look-alikes included
+    /// (each byte that is no letter or digit reads as `-`).
+    package static func isReserved(_ name: String) -> Bool {
+        let plain = canonical(name)
+        return reserved.contains(plain) || plain.hasPrefix("lanyard-")
+    }
+
+    /// A name as upstreams that make variables of names see it.
+    package static func canonical(_ name: String) -> String {
+        String(
+            decoding: name.lowercased().utf8.map { (48...57).contains($0) || (97...122).contains($0) ? $0 : 45 },
+            as: UTF8.self)
+    }
+
+    /// A path prefix that one reader cannot take for another: begins with `/`, visible ASCII, without query, fragment,
+    /// backslash, empty or dot segments. A trailing `/` is allowed.
+    package static func isPathPrefix(_ text: String) -> Bool {
+        guard text.utf8.first == 47, text.utf8.count <= 1024,
+            text.utf8.allSatisfy({ $0 > 32 && $0 < 127 && !"?#\\\"<>^`{|}".utf8.contains($0) })
+        else { return false }
+        let segments = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        return !segments.dropLast().contains("") && !segments.contains { $0 == "." || $0 == ".." }
+    }
+
+    /// An origin as a browser sends it: `scheme://host[:port]`, or `null`.
+    package static func isOrigin(_ text: String) -> Bool {
+        if text == "null" { return true }
+        guard let colon = text.utf8.firstIndex(of: 58), text[colon...].hasPrefix("://") else { return false }
+        let scheme = text[..<colon]
+        let authority = String(text[colon...].dropFirst(3))
+        return scheme.utf8.first.map { (97...122).contains($0) } == true
+            && scheme.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || "+-.".utf8.contains($0) }
+            && AddressText.hostAndPort(authority) != nil && authority == authority.lowercased()
+    }
+
+    /// `inject.format` cut at its only `{token}`.
+    package static func cut(format: String) -> (prefix: String, suffix: String)? {
+        let marker = Array("{token}".utf8)
+        let bytes = Array(format.utf8)
+        let places = bytes.indices.filter { bytes[$0...].starts(with: marker) }
+        guard places.count == 1, isValue(format) else { return nil }
+        return (
+            String(decoding: bytes[..<places[0]], as: UTF8.self),
+            String(decoding: bytes[(places[0] + marker.count)...], as: UTF8.self)
+        )
+    }
+}

@@ -1,0 +1,94 @@
+/// What the configuration knows and this version does not do yet. Whoever builds a part deletes its lines here.
+package struct NotInThisVersion: Equatable, Sendable {
+    package enum Values: Equatable, Sendable {
+        /// Any value, or a mapping that is not empty.
+        case any
+        /// Any value but these.
+        case otherThan([String])
+        /// These values.
+        case only([String])
+        /// Values that begin so.
+        case beginning(String)
+    }
+
+    package let path: String
+    package let values: Values
+    /// It protects somebody, or nothing could stand in its place: Lanyard does not start without it. Else a warning.
+    package let isFault: Bool
+
+    package static let all: [NotInThisVersion] = [
+        // What guards.
+        .init("listeners[].address", .beginning("systemd:"), isFault: true),
+        .init("listeners[].tls", .any, isFault: true),
+        .init("listeners[].capability_file", .any, isFault: true),
+        .init("listeners[].capability_credential", .any, isFault: true),
+        .init("listeners[].required_header", .any, isFault: true),
+        .init("listeners[].peers", .any, isFault: true),
+        .init("routes[].upstream", .beginning("https://"), isFault: true),
+        .init("routes[].tls", .any, isFault: true),
+        .init("store.path", .any, isFault: true),
+        .init("store.memory", .only(["false"]), isFault: true),
+        .init("sandbox", .only(["require"]), isFault: true),
+        // Without these a user could never log in.
+        .init("identities.*.oauth2", .any, isFault: true),
+        .init("users.*.login.function", .any, isFault: true),
+        .init("users.*.login.jwt", .any, isFault: true),
+        .init("users.*.login.facebook", .any, isFault: true),
+        .init("users.*.login.google", .any, isFault: true),
+        .init("users.*.login.apple", .any, isFault: true),
+        .init("users.*.login.client_credentials", .any, isFault: true),
+        .init("users.*.login.password", .any, isFault: true),
+        .init("users.*.login.refresh_token", .any, isFault: true),
+        .init("users.*.login.device", .any, isFault: true),
+        .init("users.*.login.jwt_bearer", .any, isFault: true),
+        .init("users.*.login.token_exchange", .any, isFault: true),
+        // What is merely missed.
+        .init("health.address", .beginning("systemd:"), isFault: true),
+        .init("admin", .any, isFault: false),
+        .init("routes[].reauthenticate_on", .otherThan(["401"]), isFault: false),
+        .init("routes[].replay_body_max", .otherThan(["64KiB", "0B"]), isFault: false),
+        .init("routes[].upgrades", .otherThan(["websocket"]), isFault: false),
+        .init("routes[].timeouts.upgraded_idle", .otherThan(["1h"]), isFault: false),
+        .init("routes[].upgraded_max_age", .otherThan(["none"]), isFault: false),
+        .init("routes[].close_upgraded_on", .any, isFault: false),
+        .init("store.key_file", .any, isFault: false),
+        .init("store.key_credential", .any, isFault: false),
+        .init("store.passphrase_file", .any, isFault: false),
+        .init("store.passphrase_credential", .any, isFault: false),
+        .init("login.offline", .otherThan(["cached"]), isFault: false),
+        .init("login.exit_on_refusal", .otherThan(["false"]), isFault: false),
+        .init("login.exit_on_unreachable", .otherThan(["false"]), isFault: false),
+        .init("on_active_logout", .otherThan(["none"]), isFault: false),
+        .init("shutdown.logout", .otherThan(["false"]), isFault: false),
+        .init("user", .otherThan(["none"]), isFault: false),
+    ]
+
+    private static let byPath = Dictionary(grouping: all, by: \.path)
+
+    /// What forbids this value of the key at a path.
+    package static func forbids(_ node: ConfigurationNode, at path: String) -> NotInThisVersion? {
+        byPath[path]?.first { $0.covers(node) }
+    }
+
+    private init(_ path: String, _ values: Values, isFault: Bool) {
+        self.path = path
+        self.values = values
+        self.isFault = isFault
+    }
+
+    private func covers(_ node: ConfigurationNode) -> Bool {
+        switch node.content {
+        case .invalid: false
+        case .mapping(let entries):
+            values == .any && (path.contains(".login.") || entries.contains { covers($0.value) })
+        case .sequence(let elements): elements.contains(where: covers)
+        case .scalar(let text):
+            switch values {
+            case .any: text != "off"
+            case .otherThan(let words): !words.contains(text)
+            case .only(let words): words.contains(text)
+            case .beginning(let start): text.hasPrefix(start)
+            }
+        }
+    }
+}
