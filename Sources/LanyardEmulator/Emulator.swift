@@ -1,1 +1,110 @@
-/// placeholder
+import FlyingFox
+import FlyingSocks
+import Foundation
+import Synchronization
+
+/// A stand-in of the App Services client API, with a protected resource and controls beside it.
+///
+/// It listens when `start` has returned. It lives on the cooperative thread pool: a test that shares its process must not block
+/// the pool's threads.
+public final class Emulator: Sendable {
+    /// What cannot be started: an address that is none, or one that is in use.
+    public struct Failure: Error, CustomStringConvertible {
+        /// One sentence for a person.
+        public let description: String
+    }
+
+    /// Where it listens: `127.0.0.1:port`, `[::1]:port` or `unix:/path`.
+    public let address: String
+    /// The TCP port; 0 at a unix socket.
+    public let port: UInt16
+    private let state: ServiceState
+    private let server: HTTPServer
+    private let running: Task<Void, Never>
+
+    private init(state: ServiceState, server: HTTPServer, running: Task<Void, Never>, address: Socket.Address?) {
+        self.state = state
+        self.server = server
+        self.running = running
+        switch address {
+        case .ip4(let host, let port):
+            self.address = "\(host):\(port)"
+            self.port = port
+        case .ip6(let host, let port):
+            self.address = "[\(host)]:\(port)"
+            self.port = port
+        case .unix(let path):
+            self.address = "unix:\(path)"
+            port = 0
+        case nil:
+            self.address = ""
+            port = 0
+        }
+    }
+
+    /// Binds and serves.
+    ///
+    /// - Throws: `Failure` when the address cannot be read or bound.
+    public static func start(_ options: EmulatorOptions = EmulatorOptions()) async throws -> Emulator {
+        try await start(ServiceState(options), at: options.listen)
+    }
+
+    /// Stops listening and ends every connection. What the service knows is kept for `restart`.
+    public func stop() async {
+        await server.stop(timeout: 0)
+        await running.value
+    }
+
+    /// After `stop`: the same service, with its users, sessions and signing key, at the same address again.
+    public func restart() async throws -> Emulator { try await Self.start(state, at: address) }
+
+    private static func start(_ state: ServiceState, at listen: String) async throws -> Emulator {
+        let server = HTTPServer(config: try configuration(listen), handler: ServiceHandler(state: state))
+        let failed = StartFailure()
+        let running = Task {
+            do {
+                try await server.run()
+            } catch {
+                failed.text.withLock { $0 = "\(error)" }
+            }
+        }
+        // The run fails at once when the address is taken; else it listens.
+        while await !server.isListening {
+            if let failure = failed.text.withLock({ $0 }) {
+                throw Failure(description: "cannot listen at \(listen): \(failure)")
+            }
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        return Emulator(state: state, server: server, running: running, address: await server.listeningAddress)
+    }
+
+    /// Bodies up to a socket's read pass in one piece, longer ones as a stream; handlers may take as long as a test wants them to.
+    private static func configuration(_ listen: String) throws -> HTTPServer.Configuration {
+        if listen.hasPrefix("unix:") {
+            let path = String(listen.dropFirst(5))
+            unlink(path)
+            return make(sockaddr_un.unix(path: path))
+        }
+        guard let colon = listen.lastIndex(of: ":"), let port = UInt16(listen[listen.index(after: colon)...]) else {
+            throw Failure(description: "no address: \(listen)")
+        }
+        let host = listen[..<colon].trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
+        do {
+            if host.contains(":") { return make(try sockaddr_in6.inet6(ip6: host, port: port)) }
+            return make(try sockaddr_in.inet(ip4: host == "localhost" ? "127.0.0.1" : host, port: port))
+        } catch {
+            throw Failure(description: "no address: \(listen)")
+        }
+    }
+
+    private static func make(_ address: some SocketAddress) -> HTTPServer.Configuration {
+        HTTPServer.Configuration(
+            address: address, timeout: 86_400, sharedRequestBufferSize: 65_536, sharedRequestReplaySize: 65_536,
+            logger: .disabled)
+    }
+}
+
+/// Why the server's run ended before it listened.
+private final class StartFailure: Sendable {
+    let text = Mutex<String?>(nil)
+}

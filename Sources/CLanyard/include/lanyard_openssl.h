@@ -5,7 +5,9 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
+#include <openssl/sha.h>
 
 /* CRYPTO_set_mem_functions() with a free that wipes. Must be the first OpenSSL call of the process: 1, else 0. */
 int lanyard_openssl_wipe_on_free(void);

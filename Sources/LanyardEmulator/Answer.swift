@@ -1,0 +1,65 @@
+import FlyingFox
+import Foundation
+
+/// An answer of the emulator before it becomes FlyingFox's.
+struct Answer: Sendable {
+    var status: Int
+    var fields: [(name: String, value: String)]
+    var body: String
+
+    init(_ status: Int, fields: [(name: String, value: String)] = [], body: String = "") {
+        self.status = status
+        self.fields = fields
+        self.body = body
+    }
+
+    /// JSON under exactly `application/json`: clients of the real service read nothing else.
+    static func json(_ status: Int, _ value: JSONValue, fields: [(name: String, value: String)] = []) -> Answer {
+        Answer(status, fields: fields + [("Content-Type", "application/json")], body: value.text)
+    }
+
+    /// The answer as it goes out; one to HEAD keeps its length and loses its body.
+    func response(to method: HTTPMethod) -> HTTPResponse {
+        var headers = HTTPHeaders()
+        for (name, value) in fields { headers.setValues([value], for: HTTPHeader(name)) }
+        let data = Data(body.utf8)
+        // Clients learn from it how far their clock is off.
+        headers[.date] = Self.date()
+        if method == .HEAD { headers[.contentLength] = String(data.count) }
+        return HTTPResponse(
+            statusCode: HTTPStatusCode(status, phrase: Self.phrase(status)), headers: headers,
+            body: method == .HEAD ? Data() : data)
+    }
+
+    /// Now, as RFC 9110 §5.6.7 writes it.
+    private static func date() -> String {
+        var seconds = time(nil)
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        var text = [CChar](repeating: 0, count: 40)
+        let length = strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+        return String(decoding: text.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    private static func phrase(_ status: Int) -> String {
+        switch status {
+        case 200: "OK"
+        case 201: "Created"
+        case 202: "Accepted"
+        case 204: "No Content"
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 409: "Conflict"
+        case 410: "Gone"
+        case 413: "Content Too Large"
+        case 429: "Too Many Requests"
+        case 500: "Internal Server Error"
+        case 502: "Bad Gateway"
+        case 503: "Service Unavailable"
+        default: "Status"
+        }
+    }
+}

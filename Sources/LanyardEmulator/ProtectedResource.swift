@@ -1,0 +1,69 @@
+import FlyingFox
+
+/// `/protected/…`: a resource that demands a valid access token and tells what it received. A body of any size passes through.
+struct ProtectedResource {
+    let state: ServiceState
+
+    /// Fields that are never shown: they may carry a credential.
+    private static let hidden: Set<String> = ["authorization", "proxy-authorization", "cookie", "lanyard-capability"]
+
+    func answer(_ request: HTTPRequest) async throws -> (Answer, userID: String?) {
+        // Judged at its arrival, as a server does that reads the head first.
+        let verdict = await verdict(request.headers[.authorization])
+        let body = try await RequestBody.digest(request)
+        switch verdict {
+        case .success(let token): return (echo(request, token, body), token.userID)
+        case .failure(let refusal): return (Self.refuse(refusal), nil)
+        }
+    }
+
+    private func verdict(_ authorization: String?) async -> Result<ServiceState.IssuedToken, ServiceError> {
+        do throws(ServiceError) {
+            let token = try await state.access(authorization)
+            await state.used(token)
+            return .success(token)
+        } catch {
+            await state.refused(Self.reason(error))
+            return .failure(error)
+        }
+    }
+
+    private func echo(_ request: HTTPRequest, _ token: ServiceState.IssuedToken, _ body: (count: Int, sha256: String))
+        -> Answer
+    {
+        let fields = request.headers.keys.filter { !Self.hidden.contains($0.rawValue.lowercased()) }
+        let headers = fields.map { ($0.rawValue.lowercased(), JSONValue.string(request.headers[$0] ?? "")) }
+        return .json(
+            200,
+            .object([
+                "method": .string(request.method.rawValue), "path": .string(request.target.path()),
+                "query": .string(request.target.query()), "headers": .object(Dictionary(headers) { first, _ in first }),
+                "body_bytes": .int(body.count), "body_sha256": .string(body.sha256), "token_id": .string(token.id),
+                "user_id": .string(token.userID),
+            ]))
+    }
+
+    /// RFC 6750 §3: the challenge says why. `error` is `invalid_token` in every case, as the real resource servers of this
+    /// service answer, also where no token came at all.
+    private static func refuse(_ error: ServiceError) -> Answer {
+        .json(
+            401, .object(["error": .string(error.text)]),
+            fields: [
+                (
+                    "WWW-Authenticate",
+                    #"Bearer realm="lanyard-emulator", error="invalid_token", error_description="\#(reason(error))""#
+                )
+            ])
+    }
+
+    private static func reason(_ error: ServiceError) -> String {
+        switch error {
+        case .unauthenticated, .emptyBearer: "missing"
+        case .accessExpired: "expired"
+        case .accessRevoked: "revoked"
+        case .accessBadSignature: "foreign"
+        case .refreshWhereAccess: "wrong_type"
+        default: "malformed"
+        }
+    }
+}

@@ -1,0 +1,35 @@
+import FlyingFox
+import Foundation
+
+/// Ways to take a request's body. It is always taken whole: FlyingFox reads the next request from where the reading stopped.
+enum RequestBody {
+    /// A JWT credential may have a million characters.
+    static let bytesMax = 2 << 20
+
+    /// The body as JSON; an empty one is an empty object.
+    ///
+    /// - Throws: `.malformed` or `.tooLarge`; `.malformed` also when the client broke off.
+    static func json(_ request: HTTPRequest) async throws(ServiceError) -> JSONValue {
+        var data = Data()
+        do {
+            for try await part in request.bodySequence where data.count <= bytesMax { data.append(part) }
+        } catch {
+            throw .malformed
+        }
+        guard data.count <= bytesMax else { throw .tooLarge }
+        if data.isEmpty { return .object([:]) }
+        guard let value = try? JSONValue(data: data), case .object = value else { throw .malformed }
+        return value
+    }
+
+    /// Passes the body by: its length and its SHA-256.
+    static func digest(_ request: HTTPRequest) async throws -> (count: Int, sha256: String) {
+        let digest = RunningDigest()
+        var count = 0
+        for try await part in request.bodySequence {
+            digest.update(part)
+            count += part.count
+        }
+        return (count, digest.hex())
+    }
+}

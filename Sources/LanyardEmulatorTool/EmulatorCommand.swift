@@ -1,0 +1,92 @@
+import ArgumentParser
+import Foundation
+import LanyardEmulator
+
+/// `lanyard-emulator`: the stand-in of the App Services client API as a program. Runs until it is ended by a signal.
+@main
+struct EmulatorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "lanyard-emulator",
+        abstract:
+            "A stand-in of the App Services client API, with a protected resource at /protected/ and controls at /emulator/.",
+        discussion: "Holds everything in memory. Meant for development and tests: its controls ask nobody who they are."
+    )
+
+    @Option(help: "Where to listen: 127.0.0.1:PORT, [::1]:PORT or unix:/PATH. Port 0 takes any free one.")
+    var listen = "127.0.0.1:7490"
+
+    @Option(help: "The client app id.")
+    var app = "demo-abcde"
+
+    @Option(help: "A YAML file with users and API keys that exist from the start.")
+    var seed: String?
+
+    @Option(help: "A user that exists from the start, as EMAIL:PASSWORD-FILE. May be repeated.")
+    var user: [String] = []
+
+    @Option(help: "A server API key that exists from the start, as NAME:KEY-FILE. May be repeated.")
+    var apiKey: [String] = []
+
+    @Option(help: "Life of access tokens, such as 20s.")
+    var accessTokenLifetime = SpokenDuration(seconds: 1800)
+
+    @Option(help: "Life of refresh tokens, such as 60d.")
+    var refreshTokenLifetime = SpokenDuration(seconds: 5_184_000)
+
+    @Flag(help: "Revoking a user's sessions also ends the access tokens already issued.")
+    var revokeEndsAccessTokens = false
+
+    @Flag(help: "A logout also ends the access tokens of its session.")
+    var logoutEndsAccessTokens = false
+
+    func run() async throws {
+        var options = EmulatorOptions()
+        options.listen = listen
+        options.appID = app
+        options.accessTokenSeconds = accessTokenLifetime.seconds
+        options.refreshTokenSeconds = refreshTokenLifetime.seconds
+        options.revokeEndsAccessTokens = revokeEndsAccessTokens
+        options.logoutEndsAccessTokens = logoutEndsAccessTokens
+        options.seed = try seedFromFlags()
+        let emulator: Emulator
+        do {
+            emulator = try await Emulator.start(options)
+        } catch {
+            Self.say(["event": "listen.failed", "message": "\(error)"])
+            // As `lanyard`: the address is unavailable.
+            throw ExitCode(69)
+        }
+        Self.say(["event": "listening", "address": emulator.address, "app": app])
+        // The emulator serves until a signal ends the process.
+        while true { try await Task.sleep(for: .seconds(86_400)) }
+    }
+
+    private func seedFromFlags() throws -> Seed {
+        do {
+            var seed = try self.seed.map(SeedReader.read) ?? Seed()
+            for entry in user {
+                let (email, file) = try Self.split(entry, "--user EMAIL:PASSWORD-FILE")
+                seed.users.append(.init(email: email, password: try SeedReader.secret(file)))
+            }
+            for entry in apiKey {
+                let (name, file) = try Self.split(entry, "--api-key NAME:KEY-FILE")
+                seed.keys.append(.init(name: name, key: try SeedReader.secret(file)))
+            }
+            return seed
+        } catch let failure as SeedReader.Failure {
+            throw ValidationError(failure.description)
+        }
+    }
+
+    private static func split(_ entry: String, _ form: String) throws -> (String, String) {
+        guard let colon = entry.firstIndex(of: ":") else { throw ValidationError("expected \(form), not \(entry)") }
+        return (String(entry[..<colon]), String(entry[entry.index(after: colon)...]))
+    }
+
+    /// One JSON line on stderr.
+    private static func say(_ members: [String: String]) {
+        let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? JSONSerialization.data(withJSONObject: members, options: options) else { return }
+        FileHandle.standardError.write(data + Data([10]))
+    }
+}
