@@ -22,7 +22,8 @@ package final class AppServicesIdentity: IdentityService {
     private let device: AppServicesDevice
     private let loop: EventLoop
     private let http: CurlMulti
-    private let logger = Logger(label: "lanyard.identity")
+    private let limits: CurlLimits
+    private let logger: Logger
 
     /// What location said; nil until it has, and again when that has turned out wrong.
     private nonisolated(unsafe) var origin: ServiceOrigin?
@@ -32,11 +33,16 @@ package final class AppServicesIdentity: IdentityService {
 
     /// Does nothing yet.
     ///
-    /// - Parameter loop: the loop of identity calls; several identities may share one.
-    /// - Parameter version: Lanyard's, for `options.device`.
+    /// - Parameters:
+    ///   - version: Lanyard's, for `options.device`.
+    ///   - loop: the loop of identity calls; several identities may share one.
+    ///   - limits: time limits; shorter ones are for tests.
     package init(
-        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String, on loop: EventLoop
+        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String, on loop: EventLoop,
+        limits: CurlLimits = CurlLimits(), logger: Logger = Logger(label: "lanyard.identity")
     ) {
+        self.limits = limits
+        self.logger = logger
         name = settings.name
         appID = app.appID
         baseURL = app.baseURL
@@ -46,7 +52,8 @@ package final class AppServicesIdentity: IdentityService {
             on: loop,
             trust: CurlTrust(
                 caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
-                proxy: settings.proxy))
+                proxy: settings.proxy),
+            limits: limits)
     }
 
     deinit {
@@ -61,15 +68,23 @@ package final class AppServicesIdentity: IdentityService {
 
     // MARK: The three calls
 
+    /// The credential is read first: what is missing there shows although the service is down.
     package func login(_ login: UserSettings.Login, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void) {
-        begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
-            let prepared: AppServicesLogin
+        loop.post { [self] in
             switch AppServicesLogin.prepare(login, device: device) {
-            case .failure(let fault): return reply(.failure(fault))
-            case .success(let login): prepared = login
+            case .failure(let fault): reply(.failure(fault))
+            case .success(let prepared):
+                if let path = prepared.worldReadable { warn(ofWorldReadable: path) }
+                self.login(prepared, reply)
             }
-            if let path = prepared.worldReadable { warn(ofWorldReadable: path) }
-            let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
+        }
+    }
+
+    private func login(
+        _ prepared: AppServicesLogin, _ reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
+    ) {
+        let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
+        begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
             let request = CurlRequest(
                 method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, deadline: deadline)
             send(.login, request) { reply($0.flatMap { AppServicesGrant.make(.login, $0) }) }
@@ -104,7 +119,7 @@ package final class AppServicesIdentity: IdentityService {
         _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityFault) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
     ) {
-        let deadline = Instant.now + CurlTransfer.totalMax
+        let deadline = Instant.now + limits.total
         loop.post { [self] in
             if let origin { return proceed(origin, deadline) }
             waiting.append(Ask(call: call, proceed: { proceed($0, deadline) }, fail: fail))

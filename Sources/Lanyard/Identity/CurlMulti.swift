@@ -15,6 +15,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     private let loop: EventLoop
     private let trust: CurlTrust
+    private let limits: CurlLimits
     private var multi: UnsafeMutableRawPointer?
     private var sockets: [CInt: CurlSocket] = [:]
     private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
@@ -29,9 +30,10 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private lazy var housekeeping = Deadline(of: self)
 
     /// Does nothing yet: libcurl is first called by the first exchange.
-    init(on loop: EventLoop, trust: CurlTrust) {
+    init(on loop: EventLoop, trust: CurlTrust, limits: CurlLimits) {
         self.loop = loop
         self.trust = trust
+        self.limits = limits
     }
 
     deinit { precondition(multi == nil, "a CurlMulti is stopped before it goes") }
@@ -102,7 +104,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
-        guard let multi, transfer.prepare(trust, timeLeft: timeLeft) else {
+        guard let multi, transfer.prepare(trust, limits, timeLeft: timeLeft) else {
             let words = "libcurl refused the settings of this identity"
             return transfer.finish(.failure(CurlFailure(kind: .local, requestSent: false, words: words)))
         }

@@ -11,10 +11,6 @@ final class CurlTransfer {
     static let bodyBytesMax = 1 << 20
     /// Bytes of all heads of an answer, interim ones and trailers included.
     static let headBytesMax = 64 << 10
-    /// Name, connection and TLS handshake together.
-    static let connectMax = Duration.seconds(5)
-    /// The whole exchange.
-    static let totalMax = Duration.seconds(30)
     private static let fieldBytesMax = 2048
 
     let request: CurlRequest
@@ -59,9 +55,9 @@ final class CurlTransfer {
         guard code == CURLE_OK else {
             return .failure(
                 CurlFailure(
-                    kind: isTooLarge ? .tooLarge : Self.kind(code), requestSent: sent > 0,
+                    kind: kind(code), requestSent: sent > 0,
                     status: status > 0 ? status : nil,
-                    words: isTooLarge ? "the answer is larger than 1 MiB" : words(code)))
+                    words: words(code)))
         }
         var taken = SecretBuffer(capacity: 1)
         swap(&taken, &body)
@@ -78,12 +74,12 @@ final class CurlTransfer {
     // MARK: Options
 
     /// Prepares the handle. False when libcurl refuses an option, which memory alone explains.
-    func prepare(_ trust: CurlTrust, timeLeft: Duration) -> Bool {
-        let total = min(timeLeft, Self.totalMax)
+    func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
+        let total = min(timeLeft, limits.total)
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         return setHabits() && setTrust(trust) && setRequest()
             && set(CURLOPT_TIMEOUT_MS, max(Int(total.nanoseconds / 1_000_000), 1))
-            && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, Self.connectMax).nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connect).nanoseconds / 1_000_000), 1))
             && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
             && set(CURLOPT_WRITEDATA, own: own) && set(CURLOPT_HEADERDATA, own: own)
             && lanyard_curl_set_data_callback(easy, CURLOPT_WRITEFUNCTION, Self.onBody) == CURLE_OK
@@ -194,7 +190,7 @@ final class CurlTransfer {
     private func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard body.count + bytes.count <= Self.bodyBytesMax else {
             isTooLarge = true
-            return -1
+            return 0
         }
         body.append(bytes)
         return bytes.count
@@ -205,7 +201,7 @@ final class CurlTransfer {
         headBytes += line.count
         guard headBytes <= Self.headBytesMax else {
             isTooLarge = true
-            return -1
+            return 0
         }
         if line.starts(with: "HTTP/".utf8) { fields = CurlAnswer.Fields() }
         // Trailers come after the body and say nothing here.
@@ -236,8 +232,9 @@ final class CurlTransfer {
 
     // MARK: Why it ended
 
-    private static func kind(_ code: CURLcode) -> CurlFailure.Kind {
-        switch code {
+    private func kind(_ code: CURLcode) -> CurlFailure.Kind {
+        if isTooLarge { return .tooLarge }
+        return switch code {
         case CURLE_OPERATION_TIMEDOUT: .timedOut
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: .unreachable
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR: .tls
@@ -250,6 +247,7 @@ final class CurlTransfer {
     /// libcurl's words. Its longer text only where that is made of our own settings, the system and the TLS library, never of an answer.
     private func words(_ code: CURLcode) -> String {
         let short = String(cString: curl_easy_strerror(code))
+        if kind(code) == .tooLarge { return "its head is larger than 64 KiB or its body larger than 1 MiB" }
         switch code {
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,
             CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE:

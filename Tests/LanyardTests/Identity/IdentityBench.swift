@@ -16,9 +16,11 @@ final class IdentityBench: Sendable {
     let server: RawServer
     let identity: AppServicesIdentity
     let folder: TemporaryFolder
+    let log = IdentityLog()
 
+    /// - Parameter baseURL: the scripted server's own address unless given.
     init(
-        baseURL: String? = nil, change: (inout IdentitySettings) -> Void = { _ in },
+        baseURL: String? = nil, limits: CurlLimits = CurlLimits(), tls: CurlTrust? = nil,
         script: @escaping Script = { _, _ in nil }
     ) throws {
         let own = Mutex("")
@@ -33,8 +35,12 @@ final class IdentityBench: Sendable {
         folder = try TemporaryFolder()
         let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: baseURL ?? origin)
         var settings = IdentitySettings(name: "demo", kind: .appServices(app))
-        change(&settings)
-        identity = AppServicesIdentity(settings, app: app, version: "1.2.3", on: loop)
+        settings.caFile = tls?.caFile
+        settings.certificateFile = tls?.certificateFile
+        settings.keyFile = tls?.keyFile
+        settings.proxy = tls?.proxy ?? .none
+        identity = AppServicesIdentity(
+            settings, app: app, version: "1.2.3", on: loop, limits: limits, logger: log.logger)
     }
 
     deinit {

@@ -1,0 +1,28 @@
+import Logging
+import Synchronization
+
+/// A logger whose lines a test reads.
+final class IdentityLog: Sendable {
+    private let held = Mutex<[String]>([])
+
+    /// Message and metadata of each line.
+    var lines: [String] { held.withLock { $0 } }
+
+    var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
+
+    private struct Handler: LogHandler {
+        let log: IdentityLog
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            let line = "\(event.level) \(event.message) \(event.metadata ?? [:])"
+            log.held.withLock { $0.append(line) }
+        }
+    }
+}
