@@ -88,9 +88,9 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         lost.removeAll { $0 <= loop.now }
         while let first = waiting.first {
             let timeLeft = first.request.deadline - loop.now
-            if timeLeft <= .zero {
+            if timeLeft <= limits.totalLeftMin {
                 waiting.removeFirst()
-                let words = "\(Self.inFlightMax) calls of this identity are waiting for it already"
+                let words = "no place came free: \(Self.inFlightMax) calls of this identity were under way"
                 first.finish(.failure(CurlFailure(kind: .timedOut, requestSent: false, words: words)))
             } else if running.count + lost.count < Self.inFlightMax {
                 waiting.removeFirst()
@@ -99,8 +99,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
                 break
             }
         }
-        let next = min(lost.first ?? .never, waiting.first?.request.deadline ?? .never)
-        if !isStopped { loop.set(housekeeping, at: next) }
+        let latest = waiting.first.map { $0.request.deadline + (.zero - limits.totalLeftMin) } ?? .never
+        if !isStopped { loop.set(housekeeping, at: min(lost.first ?? .never, latest)) }
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {

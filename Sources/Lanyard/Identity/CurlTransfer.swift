@@ -20,6 +20,7 @@ final class CurlTransfer {
     private let errorBuffer: UnsafeMutablePointer<CChar>
     private var body = SecretBuffer(capacity: 4096)
     private var headBytes = 0
+    private var headIsComplete = false
     private var fields = CurlAnswer.Fields()
     private var isTooLarge = false
 
@@ -58,6 +59,11 @@ final class CurlTransfer {
                     kind: kind(code), requestSent: sent > 0,
                     status: status > 0 ? status : nil,
                     words: words(code)))
+        }
+        // libcurl takes the end of the connection for the end of the head.
+        guard headIsComplete else {
+            let words = "the connection ended inside the head of the answer"
+            return .failure(CurlFailure(kind: .broken, requestSent: true, status: status, words: words))
         }
         var taken = SecretBuffer(capacity: 1)
         swap(&taken, &body)
@@ -203,7 +209,12 @@ final class CurlTransfer {
             isTooLarge = true
             return 0
         }
-        if line.starts(with: "HTTP/".utf8) { fields = CurlAnswer.Fields() }
+        if line.starts(with: "HTTP/".utf8) {
+            fields = CurlAnswer.Fields()
+            headIsComplete = false
+        } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
+            headIsComplete = true
+        }
         // Trailers come after the body and say nothing here.
         guard body.count == 0, let colon = line.firstIndex(of: UInt8(ascii: ":")), line.count <= Self.fieldBytesMax
         else { return line.count }
