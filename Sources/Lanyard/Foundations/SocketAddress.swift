@@ -68,6 +68,23 @@ package struct SocketAddress: Sendable, Equatable {
         }
     }
 
+    /// The same address with another port.
+    package func with(port: UInt16) -> SocketAddress {
+        var copy = self
+        switch family {
+        case AF_INET:
+            var v4 = read(sockaddr_in.self)
+            v4.sin_port = port.bigEndian
+            copy.set(v4)
+        case AF_INET6:
+            var v6 = read(sockaddr_in6.self)
+            v6.sin6_port = port.bigEndian
+            copy.set(v6)
+        default: break
+        }
+        return copy
+    }
+
     /// 127.0.0.0/8, ::1, or a unix address.
     package var isLoopback: Bool {
         switch family {

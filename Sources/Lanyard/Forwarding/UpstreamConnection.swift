@@ -1,0 +1,80 @@
+import Glibc
+
+/// What a connection tells the exchange that uses it. On the shard's queue.
+package protocol UpstreamOwner: AnyObject {
+    /// Bytes or an end can be read, or room to write has come.
+    func upstreamReady(_ connection: UpstreamConnection)
+}
+
+/// One connection to an upstream: carries one request at a time, then waits in its shard's pool.
+///
+/// Belongs to the shard's queue. Reading and writing are the owner's business; the connection only remembers what epoll said.
+package final class UpstreamConnection: Watcher, @unchecked Sendable {
+    private let socket: OwnedDescriptor
+    private let loop: EventLoop
+    private unowned let pool: UpstreamPool
+    private var watch: EventLoop.Watch?
+    private lazy var deadline = Deadline(of: self)
+
+    /// The exchange at work; nil while the connection is idle.
+    package weak var owner: (any UpstreamOwner)?
+    /// Bytes that the upstream has not taken yet.
+    package var outbound = ByteQueue()
+    package var canRead = false
+    package var canWrite = true
+    /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-requirements 16.5).
+    package fileprivate(set) var isReused = false
+    private var isOpen = true
+    /// Seconds that the upstream said it keeps an idle connection, or -1.
+    package var keepAliveSeconds = -1
+
+    init(taking socket: consuming OwnedDescriptor, loop: EventLoop, pool: UpstreamPool) throws(Fault) {
+        self.socket = socket
+        self.loop = loop
+        self.pool = pool
+        super.init()
+        watch = try loop.watch(self.socket.raw, for: [.read, .write, .readHangUp, .edge], by: self)
+    }
+
+    /// The descriptor, lent.
+    package var raw: CInt { socket.raw }
+
+    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+        guard isOpen else { return }
+        if !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp, .error]) { canRead = true }
+        if !readiness.isDisjoint(with: [.write, .hangUp, .error]) { canWrite = true }
+        if let owner {
+            owner.upstreamReady(self)
+        } else if canRead {
+            // An idle connection has nothing to say: an end, a reset or a late byte (http-requirements 16.2).
+            pool.discard(self)
+        }
+    }
+
+    package override func due(_ deadline: Deadline) { pool.discard(self) }
+
+    /// Waits in the pool until `instant`.
+    func rest(until instant: Instant) {
+        owner = nil
+        isReused = true
+        outbound.release()
+        loop.set(deadline, at: instant)
+    }
+
+    func wake() { loop.set(deadline, at: .never) }
+
+    /// Nothing to read and not ended.
+    var isQuiet: Bool { !canRead && Socket.isQuiet(socket.raw) }
+
+    /// Ends it: the descriptor closes when the last reference goes, at the latest with the present batch.
+    func close() {
+        guard isOpen else { return }
+        isOpen = false
+        owner = nil
+        outbound.release()
+        loop.drop(deadline)
+        if let watch { loop.unwatch(watch) }
+        watch = nil
+        shutdown(socket.raw, CInt(SHUT_RDWR))
+    }
+}

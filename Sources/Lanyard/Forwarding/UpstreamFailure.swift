@@ -1,0 +1,13 @@
+/// Why no usable upstream connection came about, or why it ended: each is a `Proxy-Status` error (RFC 9209 §2.3).
+package enum UpstreamFailure: Error, Equatable, Sendable {
+    case nameNotFound
+    case nameTimedOut
+    case refused(CInt)
+    case connectTimedOut
+    /// The configured limit of connections, after `timeouts.connect` of waiting in line.
+    case connectionLimit
+    /// All of the route's addresses are link-local, which the route does not allow.
+    case forbiddenAddress
+    /// No descriptor left, or another fault of this machine.
+    case local(CInt)
+}

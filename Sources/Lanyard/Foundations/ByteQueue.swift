@@ -1,0 +1,71 @@
+import CLanyard.Linux
+import Glibc
+
+/// Bytes that wait: what a socket would not take yet, or a head that is not whole. Empty, it owns no memory.
+///
+/// Freed memory is wiped: what waits for an upstream carries the bearer token.
+package struct ByteQueue: ~Copyable {
+    private static let firstCapacity = 4 << 10
+
+    private var base: UnsafeMutableRawPointer?
+    private var capacity = 0
+    private var start = 0
+    private var end = 0
+
+    package init() {}
+
+    deinit { Self.free(base, capacity) }
+
+    package var count: Int { end - start }
+    package var isEmpty: Bool { end == start }
+
+    /// The waiting bytes, in order. Valid until the queue is next changed.
+    package var bytes: UnsafeBufferPointer<UInt8> {
+        guard let base else { return UnsafeBufferPointer(start: nil, count: 0) }
+        return UnsafeBufferPointer(start: (base + start).assumingMemoryBound(to: UInt8.self), count: count)
+    }
+
+    package mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count > 0 else { return }
+        reserve(bytes.count)
+        memcpy(base! + end, bytes.baseAddress!, bytes.count)
+        end += bytes.count
+    }
+
+    package mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) { append(UnsafeRawBufferPointer(bytes)) }
+
+    /// Takes bytes away at the front; the last one gives the memory back.
+    package mutating func consume(_ amount: Int) {
+        precondition(amount >= 0 && amount <= count)
+        start += amount
+        if start == end { release() }
+    }
+
+    /// Forgets everything.
+    package mutating func release() {
+        Self.free(base, capacity)
+        (base, capacity, start, end) = (nil, 0, 0, 0)
+    }
+
+    private mutating func reserve(_ amount: Int) {
+        if capacity - end >= amount { return }
+        let needed = count + amount
+        if let base, capacity >= needed, start >= capacity / 2 {
+            memmove(base, base + start, count)
+        } else {
+            var larger = max(capacity, Self.firstCapacity)
+            while larger < needed { larger *= 2 }
+            let block = UnsafeMutableRawPointer.allocate(byteCount: larger, alignment: 16)
+            if let base { memcpy(block, base + start, count) }
+            Self.free(base, capacity)
+            (base, capacity) = (block, larger)
+        }
+        (start, end) = (0, count)
+    }
+
+    private static func free(_ block: UnsafeMutableRawPointer?, _ capacity: Int) {
+        guard let block else { return }
+        lanyard_wipe(block, capacity)
+        block.deallocate()
+    }
+}

@@ -1,0 +1,67 @@
+/// One route as the request path uses it: names and prefixes as bytes, made once.
+package final class Route: Sendable {
+    /// A prefix and the methods it concerns.
+    struct Denial: Sendable {
+        let prefix: PathPrefix
+        let methods: [[UInt8]]
+    }
+
+    /// A fixed field, ready to be copied.
+    package struct FixedField: Sendable {
+        package let name: [UInt8]
+        package let line: [UInt8]
+    }
+
+    package let settings: RouteSettings
+    /// Its place among the configured routes.
+    package let index: Int
+    package let prefix: PathPrefix
+    let hosts: [[UInt8]]
+    let methods: [[UInt8]]
+    let denials: [Denial]
+    package let fixedFields: [FixedField]
+    /// `Authorization: Bearer ` and what follows the token, CRLF included.
+    package let injectHead: [UInt8]
+    package let injectTail: [UInt8]
+    package let injectName: [UInt8]
+    /// The upstream's base path without trailing slash; nil leaves the target as it is.
+    package let basePath: [UInt8]?
+    /// The upstream's path as configured, for a request that names just the prefix.
+    package let basePathAlone: [UInt8]
+    /// The pinned user; nil follows the active one.
+    package let user: UserIndex?
+
+    package init(_ settings: RouteSettings, index: Int, user: UserIndex?) {
+        self.settings = settings
+        self.index = index
+        self.user = user
+        prefix = PathPrefix(settings.path)
+        hosts = settings.hosts.map { Array($0.utf8).map(ByteClass.lower) }
+        methods = settings.methods.map { Array($0.utf8) }
+        denials = settings.deny.map { Denial(prefix: PathPrefix($0.path), methods: $0.methods.map { Array($0.utf8) }) }
+        fixedFields = settings.setHeaders.map {
+            FixedField(name: Array($0.name.utf8), line: Array("\($0.name): \($0.value)\r\n".utf8))
+        }
+        injectHead = Array("\(settings.injectHeader): \(settings.injectPrefix)".utf8)
+        injectTail = Array("\(settings.injectSuffix)\r\n".utf8)
+        injectName = Array(settings.injectHeader.utf8)
+        let path = settings.upstreamPath.map { Array($0.utf8) }
+        basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
+        basePathAlone = path ?? []
+    }
+
+    func answers(host: Bytes?) -> Bool {
+        guard !hosts.isEmpty else { return true }
+        guard let host else { return false }
+        return hosts.contains { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(host) } }
+    }
+
+    func takes(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }
+
+    func denies(method: Bytes, path: Bytes) -> Bool {
+        denials.contains { denial in
+            denial.prefix.matches(path)
+                && (denial.methods.isEmpty || denial.methods.contains { $0.elementsEqual(method) })
+        }
+    }
+}

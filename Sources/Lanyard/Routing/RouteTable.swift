@@ -1,0 +1,88 @@
+/// Decides the route of a request: first the longest path, then host, then method (design §4, http-requirements §2).
+package struct RouteTable: Sendable {
+    package enum Verdict: Sendable {
+        case route(Route)
+        /// 404 `no-route`.
+        case none
+        /// 405 `method-not-allowed`, with what `Allow` says.
+        case methodNotAllowed([UInt8])
+        /// 403 `denied-by-route`.
+        case denied(Route)
+        /// 400 `ambiguous-path`.
+        case ambiguous
+        /// 400 `malformed-request`: `%` without two hex digits, `%00`.
+        case malformed
+    }
+
+    /// The methods that `Allow` names where no route limits them.
+    private static let commonMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
+
+    private let routes: [Route]
+
+    package init(_ routes: [Route]) {
+        self.routes = routes.enumerated().sorted { left, right in
+            let (a, b) = (left.element, right.element)
+            if a.prefix.bytes.count != b.prefix.bytes.count { return a.prefix.bytes.count > b.prefix.bytes.count }
+            if a.hosts.isEmpty != b.hosts.isEmpty { return !a.hosts.isEmpty }
+            if a.methods.isEmpty != b.methods.isEmpty { return !a.methods.isEmpty }
+            return left.offset < right.offset
+        }.map(\.element)
+    }
+
+    /// - Parameters:
+    ///   - path: the raw path, beginning with `/`.
+    ///   - host: the host without port, or nil.
+    package func decide(method: Bytes, host: Bytes?, path: Bytes) -> Verdict {
+        if PathViews.isSimple(path) {
+            guard let route = find(method, host, path) else { return refusal(host, path) }
+            return route.denies(method: method, path: path) ? .denied(route) : .route(route)
+        }
+        guard let views = PathViews(path) else { return .malformed }
+        if views.escapesRoot { return .ambiguous }
+        return views.plain.withUnsafeBufferPointer { plain in
+            views.hostile.withUnsafeBufferPointer { hostile in decide(method, host, path, plain, hostile) }
+        }
+    }
+
+    private func decide(_ method: Bytes, _ host: Bytes?, _ raw: Bytes, _ plain: Bytes, _ hostile: Bytes) -> Verdict {
+        let route = find(method, host, plain)
+        guard route === find(method, host, hostile) else { return .ambiguous }
+        guard let route else { return refusal(host, plain) }
+        let denied = route.denies(method: method, path: plain)
+        guard denied == route.denies(method: method, path: hostile) else { return .ambiguous }
+        if denied { return .denied(route) }
+        let end = route.prefix.end(in: raw)
+        if PathViews.climbsOut(raw[run: end..<raw.count]) { return .ambiguous }
+        if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(hostile) {
+            return .ambiguous
+        }
+        return .route(route)
+    }
+
+    private func find(_ method: Bytes, _ host: Bytes?, _ path: Bytes) -> Route? {
+        for route in routes where route.prefix.matches(path) && route.answers(host: host) && route.takes(method: method)
+        {
+            return route
+        }
+        return nil
+    }
+
+    /// Why nothing was found: no path and host, or only the method.
+    private func refusal(_ host: Bytes?, _ path: Bytes) -> Verdict {
+        let near = routes.filter { $0.prefix.matches(path) && $0.answers(host: host) }
+        return near.isEmpty ? .none : .methodNotAllowed(Self.allow(near))
+    }
+
+    /// `Allow` for CONNECT and TRACE, which no route takes.
+    package var allowed: [UInt8] { Self.allow(routes) }
+
+    private static func allow(_ routes: [Route]) -> [UInt8] {
+        var names: [String] = []
+        for route in routes {
+            for name in route.methods.isEmpty ? commonMethods : route.settings.methods where !names.contains(name) {
+                if name != "TRACE", name != "CONNECT" { names.append(name) }
+            }
+        }
+        return Array(names.joined(separator: ", ").utf8)
+    }
+}
