@@ -22,6 +22,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package var outbound = ByteQueue()
     package var canRead = false
     package var canWrite = true
+    /// An end or an error was told: reading goes on until it is met.
+    package private(set) var hasEnded = false
     /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-requirements 16.5).
     package fileprivate(set) var isReused = false
     private var isOpen = true
@@ -41,7 +43,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
         guard isOpen else { return }
-        if !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp, .error]) { canRead = true }
+        if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hasEnded = true }
+        if hasEnded || readiness.contains(.read) { canRead = true }
         if !readiness.isDisjoint(with: [.write, .hangUp, .error]) { canWrite = true }
         if let owner {
             owner.upstreamReady(self)

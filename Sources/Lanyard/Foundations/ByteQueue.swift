@@ -25,6 +25,11 @@ package struct ByteQueue: ~Copyable {
         return UnsafeBufferPointer(start: (base + start).assumingMemoryBound(to: UInt8.self), count: count)
     }
 
+    /// The same bytes, to be changed in place by who owns the queue.
+    package var mutableBytes: UnsafeMutableRawBufferPointer {
+        mutating get { UnsafeMutableRawBufferPointer(start: base.map { $0 + start }, count: count) }
+    }
+
     package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count > 0 else { return }
         reserve(bytes.count)

@@ -44,6 +44,7 @@ package final class EventLoop: Sendable {
     private nonisolated(unsafe) var freeSlots: [UInt32] = []
     private nonisolated(unsafe) var deadlines = Deadlines()
     private nonisolated(unsafe) var armed = Instant.never
+    private nonisolated(unsafe) var deferred: [Watcher] = []
 
     /// The time at the start of the present batch. On the loop's queue only.
     package private(set) nonisolated(unsafe) var now = Instant.now
@@ -151,6 +152,9 @@ package final class EventLoop: Sendable {
         return OwnedDescriptor(taking: raw)
     }
 
+    /// Calls the watcher's `resume` after the others have had their turn: it has read its share (http-requirements 20.5).
+    package func later(_ watcher: Watcher) { deferred.append(watcher) }
+
     // MARK: Deadlines
 
     /// Sets or moves a deadline; `.never` unsets it.
@@ -180,9 +184,14 @@ package final class EventLoop: Sendable {
             now = .now
             for index in 0..<max(Int(count), 0) { tell(batch + index) }
             fireDeadlines()
-            guard count > 0 else { break }
+            let resumed = resumeDeferred()
+            guard count > 0 || resumed else { break }
             wait = end - Instant.now.nanoseconds
             guard wait > 0 else { break }
+            if !deferred.isEmpty {
+                wait = 0
+                continue
+            }
             lingering.store(true, ordering: .sequentiallyConsistent)
             guard posted.load(ordering: .sequentiallyConsistent) == handled else {
                 lingering.store(false, ordering: .sequentiallyConsistent)
@@ -190,6 +199,16 @@ package final class EventLoop: Sendable {
             }
         }
         armTimer()
+        // Edge-triggered descriptors will not tell again what their watchers know already.
+        if !deferred.isEmpty { queue.async { [self] in turn() } }
+    }
+
+    private func resumeDeferred() -> Bool {
+        guard !deferred.isEmpty else { return false }
+        let watchers = deferred
+        deferred = []
+        for watcher in watchers { watcher.resume() }
+        return true
     }
 
     private func tell(_ event: UnsafePointer<epoll_event>) {

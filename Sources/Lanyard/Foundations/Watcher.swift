@@ -9,4 +9,7 @@ package class Watcher: @unchecked Sendable {
 
     /// One of this watcher's deadlines has passed; it is unset now. On the loop's queue.
     package func due(_ deadline: Deadline) {}
+
+    /// Goes on with what it put off by `EventLoop.later`. On the loop's queue.
+    package func resume() {}
 }

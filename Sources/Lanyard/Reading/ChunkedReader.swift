@@ -127,3 +127,21 @@ package struct ChunkedReader {
         }
     }
 }
+
+extension ChunkedReader {
+    /// Reads on from `position` to the end of `bytes` or of the body, and moves the data together at the front of `bytes`.
+    ///
+    /// - Returns: how many bytes of data stand there now.
+    package mutating func gather(
+        _ bytes: UnsafeMutableRawBufferPointer, from position: inout Int
+    ) throws(HeadFault) -> Int {
+        let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
+        var count = 0
+        while case .data(let piece) = try next(view, from: &position) {
+            let target = bytes.baseAddress! + count
+            target.copyMemory(from: bytes.baseAddress! + piece.lowerBound, byteCount: piece.count)
+            count += piece.count
+        }
+        return count
+    }
+}

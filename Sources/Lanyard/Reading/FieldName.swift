@@ -61,3 +61,15 @@ package enum FieldName: UInt8, Sendable {
     /// Who relayed the request, by the client's own word (http-requirements 18.2).
     package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
 }
+
+extension FieldName {
+    /// What a name would be if each byte that is no letter or digit were a `-`.
+    package static func of(canonical name: Bytes) -> FieldName {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: max(name.count, 1)) { room in
+            for index in 0..<name.count {
+                room[index] = ByteClass.isAlphanumeric(name[index]) ? name[index] : UInt8(ascii: "-")
+            }
+            return of(Bytes(rebasing: room[0..<name.count]))
+        }
+    }
+}

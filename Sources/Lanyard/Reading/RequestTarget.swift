@@ -14,6 +14,15 @@ package struct RequestTarget: Equatable, Sendable {
     /// `?` and the query; empty if there is none.
     package var query: Range<Int>
 
+    /// A stand-in where the target is not looked at.
+    package static let root = RequestTarget(form: .origin, path: 0..<0, query: 0..<0)
+
+    private init(form: Form, path: Range<Int>, query: Range<Int>) {
+        self.form = form
+        self.path = path
+        self.query = query
+    }
+
     /// - Throws: the client's fault: none of the forms that a proxy is sent (CONNECT is refused before).
     package static func parse(_ target: Bytes, method: RequestHead.Method) throws(HeadFault) -> RequestTarget {
         if target[0] == UInt8(ascii: "/") {

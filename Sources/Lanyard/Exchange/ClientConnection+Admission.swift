@@ -1,0 +1,156 @@
+/// Whether a request may pass, and where to (http-requirements 4.5 gives the order).
+extension ClientConnection {
+    enum Admission {
+        case forward(Route, RequestTarget)
+        /// `OPTIONS *`, or one whose `Max-Forwards` is used up.
+        case answerOptions
+        case refuse(Problem)
+    }
+
+    func admit() -> Admission {
+        guard let buffer else { return .refuse(.internalError) }
+        let bytes = buffer.bytes
+        if head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
+            return .refuse(.malformed("a field name that resembles one of framing or routing"))
+        }
+        do throws(HeadFault) {
+            let raw = bytes[run: head.target]
+            let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
+            if let problem = try judgeAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
+            if let problem = judgeOrigin(bytes, buffer.table) { return .refuse(problem) }
+            if head.kind == .connect || head.kind == .trace {
+                let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
+                return .refuse(.methodNotAllowed(allow, closes: head.kind == .connect))
+            }
+            if target.asksServer(head.kind) { return .answerOptions }
+            if head.traits.contains(.maxForwards), head.kind == .options {
+                switch maxForwards(bytes, buffer.table) {
+                case nil: return .refuse(.malformed("a Max-Forwards that is not a number"))
+                case 0: return .answerOptions
+                default: break
+                }
+            }
+            if head.expectation == .unknown { return .refuse(.expectationFailed) }
+            return decideRoute(target, bytes, buffer.table)
+        } catch {
+            return .refuse(.malformed(error))
+        }
+    }
+
+    private func decideRoute(_ target: RequestTarget, _ bytes: Bytes, _ table: FieldTable) -> Admission {
+        let host = head.host < 0 ? nil : hostName(table.value(head.host, in: bytes))
+        let raw = bytes[run: head.target]
+        let path = raw[run: target.path]
+        let verdict =
+            path.isEmpty
+            ? Self.rootPath.withUnsafeBufferPointer {
+                shard.context.routes.decide(method: bytes[run: head.method], host: host, path: $0)
+            } : shard.context.routes.decide(method: bytes[run: head.method], host: host, path: path)
+        switch verdict {
+        case .route(let route):
+            if let problem = judgePolicy(route, bytes, table) { return .refuse(problem) }
+            return .forward(route, target)
+        case .none: return .refuse(.noRoute)
+        case .methodNotAllowed(let allow): return .refuse(.methodNotAllowed(String(decoding: allow, as: UTF8.self)))
+        case .denied: return .refuse(.denied)
+        case .ambiguous: return .refuse(.ambiguousPath)
+        case .malformed: return .refuse(.malformed("a percent escape in its path is not one, or is %00"))
+        }
+    }
+
+    private static let rootPath = [UInt8(ascii: "/")]
+
+    private func hostName(_ value: Bytes) -> Bytes? {
+        HostValue.split(value).map { value[run: $0.host] }
+    }
+
+    /// `Host`, and the authority of an absolute target (http-requirements 1.6, 4.1, 4.2).
+    private func judgeAuthority(
+        _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
+    ) throws(HeadFault) -> Problem? {
+        guard head.host >= 0 else { return nil }
+        let value = table.value(head.host, in: bytes)
+        switch rules.hosts.judge(value) {
+        case .malformed: throw .malformed("a Host that is not host[:port]")
+        case .unknown: return .hostNotAllowed
+        case .allowed: break
+        }
+        guard case .absolute(let scheme, let authority) = target.form else { return nil }
+        guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
+        guard sameAuthority(raw[run: authority], value) else {
+            throw .malformed("its target and its Host name different servers")
+        }
+        return nil
+    }
+
+    /// Equal, a missing port being the scheme's own.
+    private func sameAuthority(_ left: Bytes, _ right: Bytes) -> Bool {
+        guard let a = HostValue.split(left), let b = HostValue.split(right) else { return false }
+        return left[run: a.host].equalsIgnoringCase(right[run: b.host]) && (a.port ?? 80) == (b.port ?? 80)
+    }
+
+    /// A web page may not ask (http-requirements 4.4).
+    private func judgeOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
+        guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
+        var allowedByOrigin = false
+        for index in 0..<table.count where table[index].name == .origin {
+            guard rules.allows(origin: table.value(index, in: bytes)) else { return .originNotAllowed }
+            allowedByOrigin = true
+        }
+        for index in 0..<table.count where table[index].name == .secFetchSite && !allowedByOrigin {
+            let value = table.value(index, in: bytes)
+            if value.equals(lowered: "cross-site") || value.equals(lowered: "same-site") { return .originNotAllowed }
+        }
+        return nil
+    }
+
+    private func maxForwards(_ bytes: Bytes, _ table: FieldTable) -> Int? {
+        for index in 0..<table.count where table[index].name == .maxForwards {
+            return table.value(index, in: bytes).decimal
+        }
+        return nil
+    }
+
+    private func hasForbiddenLookAlike(_ bytes: Bytes, _ table: FieldTable) -> Bool {
+        for index in 0..<table.count where table[index].isOdd && LookAlikes.isRefused(table.name(index, in: bytes)) {
+            return true
+        }
+        return false
+    }
+
+    /// What the route itself refuses.
+    private func judgePolicy(_ route: Route, _ bytes: Bytes, _ table: FieldTable) -> Problem? {
+        if route.settings.clientAuthorization == .reject {
+            for index in 0..<table.count {
+                let name = table.name(index, in: bytes)
+                if route.injectName.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) {
+                    return .authorizationNotAllowed
+                }
+            }
+        }
+        if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
+        if head.traits.contains(.via), hasPassedHere(bytes, table) { return .loop }
+        if let most = route.settings.bodyBytesMax, case .length(let length) = head.framing, length > most {
+            return .contentTooLarge
+        }
+        return nil
+    }
+
+    /// Our own pseudonym in `Via` (http-requirements 18.1).
+    private func hasPassedHere(_ bytes: Bytes, _ table: FieldTable) -> Bool {
+        for index in 0..<table.count where table[index].name == .via {
+            for member in FieldList(table.value(index, in: bytes)) {
+                guard let space = member.firstIndex(where: ByteClass.isSpace) else { continue }
+                let name = member[run: space..<member.count].trimmed
+                let own = shard.context.viaName
+                if name.count >= own.count,
+                    own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name[run: 0..<own.count]) }),
+                    name.count == own.count || ByteClass.isSpace(name[own.count])
+                {
+                    return true
+                }
+            }
+        }
+        return false
+    }
+}

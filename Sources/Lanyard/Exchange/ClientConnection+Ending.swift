@@ -1,0 +1,181 @@
+import Glibc
+import Logging
+
+/// Steps of `Exchange` carried out: own answers, the end of an exchange, the end of the connection.
+extension ClientConnection {
+    func perform(_ step: Exchange.Step) {
+        switch step {
+        case .wait: break
+        case .retry: retry()
+        case .refuse(let problem): refuse(problem)
+        case .abort: abort()
+        case .finish(let keepsUpstream, let keepsClient): finish(keepsUpstream: keepsUpstream, keepsClient: keepsClient)
+        }
+    }
+
+    // MARK: Own answers
+
+    /// Answers with a problem. The connection stays if the request was framed soundly and is read to its end.
+    func refuse(_ problem: Problem) {
+        dropUpstream(keeps: false)
+        let framed = phase == .exchange
+        let closes = problem.closes || !framed || !body.isEnded || exchange.closesClient || shard.isDraining
+        shard.counters.request(route: route?.index, status: problem.status, origin: .lanyard)
+        if let reason = problem.rejection { shard.counters.rejected(reason) }
+        if problem.status == 500 { shard.counters.internalErrors.add() }
+        let id = currentRequestID
+        shard.log.debug(
+            "answered by Lanyard itself",
+            metadata: [
+                "event": "request.refused", "reason": "\(problem.name)", "status": "\(problem.status)",
+                "request_id": "\(id)", "route": "\(route?.settings.name ?? "")",
+            ])
+        shard.out.clear()
+        let writer = ProblemWriter(
+            shard: shard, problem: problem, requestID: id, toHead: framed && head.kind == .head, closes: closes,
+            clientMinorVersion: framed ? head.minorVersion : 1)
+        writer.write(into: &shard.out)
+        answered(closes: closes)
+    }
+
+    /// `OPTIONS *` (http-requirements 1.8).
+    func answerOptions() {
+        let closes = !body.isEnded || exchange.closesClient || shard.isDraining
+        shard.counters.request(route: nil, status: 200, origin: .lanyard)
+        shard.out.clear()
+        shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
+        shard.writeDate(&shard.out)
+        if closes {
+            shard.out.write("\r\nConnection: close" as StaticString)
+        } else if head.minorVersion == 0 {
+            shard.out.write("\r\nConnection: keep-alive" as StaticString)
+        }
+        shard.out.write("\r\n\r\n" as StaticString)
+        answered(closes: closes)
+    }
+
+    /// Sends the out buffer, which holds a whole answer; then the next request, or the end.
+    private func answered(closes: Bool) {
+        clearInbound()
+        clearOutbound()
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        let code = Outlet.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
+        guard code == 0 else { return abandon() }
+        if closes { closeAfterFlush() } else { nextRequest() }
+    }
+
+    // MARK: The exchange's end
+
+    private func retry() {
+        dropUpstream(keeps: false)
+        clearInbound()
+        clearOutbound()
+        seekFreshUpstream()
+    }
+
+    private func finish(keepsUpstream: Bool, keepsClient: Bool) {
+        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
+        let isWritten = upstream?.outbound.isEmpty ?? false
+        dropUpstream(keeps: keepsUpstream && isWritten)
+        if keepsClient {
+            nextRequest()
+            // Not from inside the parse loop: an answer never comes while a head is being read.
+            parse()
+            pump()
+        } else {
+            closeAfterFlush()
+        }
+    }
+
+    /// Parts with the upstream connection, or with the wait for one.
+    private func dropUpstream(keeps: Bool) {
+        if let acquisition, let route {
+            shard.pools[route.index].cancel(acquisition)
+            self.acquisition = nil
+        }
+        if isParked, let user {
+            shard.tokens.unpark(self, for: user)
+            unpark()
+        }
+        partialTable = nil
+        partialHead.release()
+        responseBody = nil
+        owesContinue = false
+        guard let upstream, let route else { return }
+        self.upstream = nil
+        let pool = shard.pools[route.index]
+        if keeps { pool.giveBack(upstream) } else { pool.discard(upstream) }
+    }
+
+    /// The response was cut: the client must see that (http-requirements 13.5).
+    private func abort() {
+        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
+        dropUpstream(keeps: false)
+        if isDelimitedByClose { Socket.setResetOnClose(raw) }
+        close()
+    }
+
+    /// The client has gone, or takes nothing: nothing more is owed to anybody.
+    func abandon() {
+        guard phase != .closed else { return }
+        if phase == .exchange { dropUpstream(keeps: false) }
+        close()
+    }
+
+    /// At the cap of connections, and nobody waits longer than we: 503 and the end.
+    func turnAway() {
+        shard.counters.rejected(.limit)
+        refuse(.overloaded("Too many client connections.", closes: true))
+    }
+
+    // MARK: The connection's end
+
+    private func closeAfterFlush() {
+        phase = .flushing
+        clearInbound()
+        if outbound.isEmpty { beginLinger() } else { setOutbound(writeTimeout) }
+    }
+
+    /// Shuts down writing and reads what still comes, so that closing does not reset what the client has not read yet
+    /// (RFC 9112 §9.6).
+    func beginLinger() {
+        shutdown(raw, CInt(SHUT_WR))
+        phase = .lingering
+        clearOutbound()
+        lingerEnd = shard.loop.now + .seconds(10)
+        setInbound(.seconds(2))
+        if let buffer {
+            shard.giveBack(buffer)
+            self.buffer = nil
+        }
+        if hasEnded { canRead = true }
+        pump()
+    }
+
+    /// One read that is thrown away. Returns how many bytes came.
+    func discardInput() -> Int {
+        switch Socket.receive(raw, into: shard.scratch) {
+        case .bytes(let count):
+            if count < shard.scratch.count { canRead = hasEnded }
+            shard.loop.set(inboundDeadline, at: min(shard.loop.now + .seconds(2), lingerEnd))
+            return count
+        case .wouldBlock: canRead = false
+        case .end, .failed: close()
+        }
+        return 0
+    }
+
+    func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        shard.loop.drop(inboundDeadline)
+        shard.loop.drop(outboundDeadline)
+        outbound.release()
+        if let buffer {
+            shard.giveBack(buffer)
+            self.buffer = nil
+        }
+        releaseSocket()
+        shard.remove(self)
+    }
+}

@@ -1,0 +1,149 @@
+/// Reading of request heads and bodies.
+extension ClientConnection {
+    /// One read of head bytes. Returns how many came.
+    func readHead() -> Int {
+        let buffer = self.buffer ?? shard.takeBuffer()
+        self.buffer = buffer
+        let room = buffer.room(upTo: shard.context.headLimits.headBytesMax + RequestBuffer.firstCapacity)
+        switch Socket.receive(raw, into: room) {
+        case .bytes(let count):
+            // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
+            if count < room.count { canRead = hasEnded }
+            buffer.arrived(count)
+            parse()
+            return count
+        case .wouldBlock:
+            canRead = false
+            releaseEmptyBuffer()
+        case .end:
+            canRead = false
+            if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
+        case .failed: abandon()
+        }
+        return 0
+    }
+
+    /// Answers what has arrived, one request after the other, as long as nothing is in the way.
+    func parse() {
+        while isWaitingForRequest, outbound.isEmpty, let buffer, buffer.count > 0 {
+            do throws(HeadFault) {
+                let limits = shard.context.headLimits
+                guard let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
+                    return awaitRest()
+                }
+                self.head = head
+                buffer.used = head.length
+                beginExchange()
+            } catch {
+                return refuse(.malformed(error))
+            }
+        }
+    }
+
+    /// Part of a head is here: the whole is due in `header_timeout` from its first byte.
+    private func awaitRest() {
+        guard phase == .waiting, reader.hasAny else { return }
+        phase = .head
+        if requests > 0 { setInbound(shard.context.limits.headerTimeout) }
+    }
+
+    private func beginExchange() {
+        phase = .exchange
+        requests += 1
+        clearInbound()
+        exchange = Exchange(head)
+        body = RequestBody(head.framing)
+        requestID = ""
+        sentStatus = 0
+        isDelimitedByClose = false
+        if let most = shard.context.limits.requestsPerConnectionMax, requests >= most { exchange.closeClient() }
+        if shard.isDraining { exchange.closeClient() }
+        switch admit() {
+        case .forward(let route, let target):
+            self.route = route
+            self.target = target
+            seekToken()
+        case .answerOptions: answerOptions()
+        case .refuse(let problem): refuse(problem)
+        }
+    }
+
+    /// A body is under way and the upstream takes it.
+    var wantsBody: Bool {
+        guard !body.isEnded, let upstream else { return false }
+        return upstream.outbound.isEmpty && exchange.request == .sending
+    }
+
+    /// One read of body bytes. Returns how many came.
+    func readBody() -> Int {
+        if let buffer, buffer.used < buffer.count {
+            forwardBuffered()
+            return 0
+        }
+        switch Socket.receive(raw, into: shard.scratch) {
+        case .bytes(let count):
+            if count < shard.scratch.count { canRead = hasEnded }
+            forwardBody(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]), from: nil)
+            return count
+        case .wouldBlock: canRead = false
+        case .end:
+            canRead = false
+            perform(exchange.requestFault(.malformed("its body ends early")))
+        case .failed: abandon()
+        }
+        return 0
+    }
+
+    /// Sends on what came behind the head.
+    func forwardBuffered() {
+        guard let buffer, buffer.used < buffer.count else { return }
+        forwardBody(buffer.rest, from: buffer)
+    }
+
+    /// Passes body bytes on; what belongs to the next request is kept.
+    private func forwardBody(_ input: UnsafeMutableRawBufferPointer, from source: RequestBuffer?) {
+        owesContinue = false
+        do throws(HeadFault) {
+            let (used, data) = try body.take(input)
+            if let source {
+                source.used += used
+            } else if used < input.count {
+                keep(UnsafeRawBufferPointer(rebasing: input[used...]))
+            }
+            if let most = route?.settings.bodyBytesMax, body.total > most {
+                return perform(exchange.requestFault(.contentTooLarge))
+            }
+            sendBody(data)
+        } catch {
+            perform(exchange.requestFault(.malformed(error)))
+        }
+    }
+
+    /// Bytes behind a body are the next request (http-requirements 5.6).
+    private func keep(_ bytes: UnsafeRawBufferPointer) {
+        let buffer = self.buffer ?? shard.takeBuffer()
+        self.buffer = buffer
+        buffer.append(bytes)
+    }
+
+    private func releaseEmptyBuffer() {
+        guard let buffer, buffer.count == 0 else { return }
+        shard.giveBack(buffer)
+        self.buffer = nil
+    }
+
+    /// The client sent nothing for too long, or the upstream takes nothing.
+    func uploadDue() {
+        if owesContinue {
+            owesContinue = false
+            deliver("HTTP/1.1 100 Continue\r\n\r\n")
+            if phase == .exchange, let route { setInbound(timeouts(route).requestIdle) }
+        } else if let upstream, !upstream.outbound.isEmpty {
+            perform(exchange.timedOut(.upstreamWriteTimeout))
+        } else if !body.isEnded {
+            perform(exchange.requestFault(.requestTimeout))
+        }
+    }
+
+    func timeouts(_ route: Route) -> UpstreamSettings.Timeouts { shard.context.targets[route.index].settings.timeouts }
+}

@@ -1,0 +1,190 @@
+/// From the upstream's first byte to the client's last.
+extension ClientConnection {
+    /// Reads what the upstream sends while the client takes it, up to a turn's share.
+    ///
+    /// - Parameter afterFailedWrite: the connection is broken; when nothing is left to read, it has ended.
+    func pumpResponse(afterFailedWrite: Bool = false) {
+        var share = 256 << 10
+        while phase == .exchange, let upstream, upstream.canRead, outbound.isEmpty {
+            switch Socket.receive(upstream.raw, into: shard.scratch) {
+            case .bytes(let count):
+                if count < shard.scratch.count { upstream.canRead = upstream.hasEnded || afterFailedWrite }
+                receive(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
+                share -= count
+            case .wouldBlock:
+                upstream.canRead = false
+                if afterFailedWrite { return end(upstream, clean: false) }
+            case .end: end(upstream, clean: true)
+            case .failed: end(upstream, clean: false)
+            }
+            if share <= 0 { return shard.loop.later(self) }
+        }
+    }
+
+    private func end(_ upstream: UpstreamConnection, clean: Bool) {
+        upstream.canRead = false
+        if clean, responseBody?.framing == .untilClose, exchange.response == .relaying { return finishUntilClose() }
+        perform(exchange.upstreamEnded(clean: clean, sawBytes: responseReader.hasAny))
+    }
+
+    private func receive(_ input: UnsafeMutableRawBufferPointer) {
+        if responseBody != nil { return relayBody(input) }
+        guard let table = partialTable else {
+            guard let start = readHeads(input, shard.responseTable), start < input.count else { return }
+            // The reader goes on with the same table when more has come; the shard gets another.
+            partialHead.append(UnsafeRawBufferPointer(rebasing: input[start...]))
+            partialTable = shard.responseTable
+            shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
+            return
+        }
+        partialHead.append(UnsafeRawBufferPointer(input))
+        // Held here, since the end of this exchange may be the beginning of another on this connection.
+        var held = ByteQueue()
+        swap(&held, &partialHead)
+        partialTable = nil
+        guard let start = readHeads(held.mutableBytes, table) else { return }
+        held.consume(start)
+        guard !held.isEmpty else { return }
+        swap(&held, &partialHead)
+        partialTable = table
+    }
+
+    /// Reads the heads at the front of `input`: interim ones, then perhaps the final one and its body.
+    ///
+    /// - Returns: where a head begins that is not whole yet, or nil if nothing is left to do.
+    private func readHeads(_ input: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
+        var start = 0
+        while phase == .exchange, upstream != nil {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
+            let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
+            do throws(HeadFault) {
+                guard let response = try responseReader.read(view, into: table, toHead: head.kind == .head) else {
+                    return start
+                }
+                let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
+                if !response.isInterim {
+                    relayFinal(response, view, table, after)
+                    return nil
+                }
+                relayInterim(response, view, table)
+                start += response.length
+            } catch {
+                perform(exchange.upstreamFault(error))
+            }
+        }
+        return nil
+    }
+
+    private func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
+        ResponseHeadWriter(
+            shard: shard, bytes: view, head: response, table: table, clientMinorVersion: head.minorVersion,
+            toHead: head.kind == .head)
+    }
+
+    /// Every 1xx but 101 goes to HTTP/1.1 clients (http-requirements 11.5).
+    private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
+        responseReader = ResponseReader()
+        let step = exchange.interim()
+        guard step == .wait else { return perform(step) }
+        if response.status == 100, owesContinue {
+            owesContinue = false
+            if let route { setInbound(timeouts(route).requestIdle) }
+        }
+        guard head.minorVersion > 0 else { return }
+        shard.out.clear()
+        writer(response, view, table).writeInterim(into: &shard.out)
+        push(UnsafeRawBufferPointer(start: nil, count: 0), "")
+    }
+
+    private func relayFinal(
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer
+    ) {
+        guard response.status != 101 else {
+            return perform(exchange.upstreamFault(.malformed("a 101 that nobody asked for")))
+        }
+        upstream?.keepAliveSeconds = response.keepAliveSeconds
+        let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
+        let delivery: ResponseBody.Delivery = hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
+        isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
+        if shard.isDraining { exchange.closeClient() }
+        exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
+        sentStatus = response.status
+        owesContinue = false
+        responseBody = ResponseBody(response.framing, delivery: delivery)
+        shard.out.clear()
+        writer(response, view, table).writeFinal(into: &shard.out, delivery: delivery, closes: exchange.closesClient)
+        relayBody(after, behindHead: true)
+    }
+
+    /// Passes body bytes on as they came, behind what the out buffer holds already.
+    private func relayBody(_ input: UnsafeMutableRawBufferPointer, behindHead: Bool = false) {
+        guard var body = responseBody else { return }
+        if !behindHead { shard.out.clear() }
+        do throws(HeadFault) {
+            let (used, data) = try body.take(input)
+            responseBody = body
+            var tail: StaticString = ""
+            if body.delivery == .chunked {
+                if data.count > 0 { shard.out.write(chunkOf: data.count) }
+                tail = data.count > 0 ? (body.isEnded ? "\r\n0\r\n\r\n" : "\r\n") : (body.isEnded ? "0\r\n\r\n" : "")
+            }
+            push(data, tail)
+            guard phase == .exchange else { return }
+            if body.isEnded { return perform(exchange.responseEnded(leftover: used < input.count)) }
+            noteRelayed()
+        } catch {
+            // What came before the fault may be sent; the end is made visible by the abort.
+            perform(exchange.upstreamFault(error))
+        }
+    }
+
+    /// The upstream's orderly end completes a body that lasts until then.
+    private func finishUntilClose() {
+        if responseBody?.delivery == .chunked {
+            shard.out.clear()
+            push(UnsafeRawBufferPointer(start: nil, count: 0), "0\r\n\r\n")
+            guard phase == .exchange else { return }
+        }
+        perform(exchange.upstreamEnded(clean: true, sawBytes: true))
+    }
+
+    /// Hands the shard's out buffer, `data` and `tail` to the client.
+    private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
+        let code = Outlet.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
+        if code != 0 { abandon() }
+    }
+
+    /// A short text of ours.
+    func deliver(_ text: StaticString) {
+        shard.out.clear()
+        push(UnsafeRawBufferPointer(start: nil, count: 0), text)
+    }
+
+    /// Sends what waits for the client; when it has gone, reading goes on.
+    func flush() {
+        guard Outlet.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
+        if !outbound.isEmpty {
+            // It takes something: the time without a byte begins anew.
+            return setOutbound(writeTimeout)
+        }
+        switch phase {
+        case .flushing: beginLinger()
+        case .exchange:
+            noteRelayed()
+            pumpResponse()
+        case .waiting, .head:
+            clearOutbound()
+            parse()
+        case .lingering, .closed: break
+        }
+    }
+
+    /// Moves the deadline on after bytes went, or did not go, to the client.
+    private func noteRelayed() {
+        guard exchange.response == .relaying, let route else { return }
+        if !outbound.isEmpty { return setOutbound(writeTimeout) }
+        if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
+    }
+
+    var writeTimeout: Duration { route.map { timeouts($0).write } ?? .seconds(60) }
+}

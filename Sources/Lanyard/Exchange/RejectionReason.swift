@@ -1,0 +1,5 @@
+/// Values of `reason` in `lanyard_rejected_requests_total` (conventions.md).
+package enum RejectionReason: String, CaseIterable, Sendable {
+    case malformed, expect, timeout, host, origin, forwarded, capability, caller, authorization, denied, method, path,
+        limit
+}

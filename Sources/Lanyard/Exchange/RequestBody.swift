@@ -1,0 +1,38 @@
+/// What is left of a request's body, and how it is framed.
+struct RequestBody {
+    private(set) var framing: BodyFraming
+    private var left: Int
+    private var chunks = ChunkedReader()
+    private(set) var isEnded: Bool
+    /// Body bytes seen so far.
+    private(set) var total = 0
+
+    /// - Parameter framing: of the request's head.
+    init(_ framing: BodyFraming) {
+        self.framing = framing
+        if case .length(let length) = framing { left = length } else { left = 0 }
+        isEnded = framing == .none || framing == .length(0)
+    }
+
+    /// Finds the body's bytes at the front of `bytes`.
+    ///
+    /// Chunk data are moved together at the front of `bytes`, so that one read goes out as one chunk.
+    /// - Returns: how many bytes of input were used, and how many bytes of data stand at `data`.
+    mutating func take(
+        _ bytes: UnsafeMutableRawBufferPointer
+    ) throws(HeadFault) -> (used: Int, data: UnsafeRawBufferPointer) {
+        guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }
+        if framing != .chunked {
+            let count = min(left, bytes.count)
+            left -= count
+            total += count
+            if left == 0 { isEnded = true }
+            return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+        }
+        var position = 0
+        let count = try chunks.gather(bytes, from: &position)
+        total += count
+        isEnded = chunks.isDone
+        return (position, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+    }
+}

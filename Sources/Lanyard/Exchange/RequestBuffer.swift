@@ -1,0 +1,59 @@
+import Glibc
+
+/// Where a client's bytes arrive: a request's head from its first byte on, what came behind it, and the head's field table.
+///
+/// A shard keeps some and lends them; a connection has one only while it has bytes. Belongs to the shard's queue.
+final class RequestBuffer {
+    static let firstCapacity = 16 << 10
+
+    private var base: UnsafeMutableRawPointer
+    private(set) var capacity = RequestBuffer.firstCapacity
+    /// Bytes that have arrived.
+    private(set) var count = 0
+    /// Of these, the first so many belong to the present request.
+    var used = 0
+    let table: FieldTable
+
+    init(fieldsMax: Int) {
+        base = .allocate(byteCount: Self.firstCapacity, alignment: 16)
+        table = FieldTable(capacity: fieldsMax)
+    }
+
+    deinit { base.deallocate() }
+
+    /// All bytes, from the head's first one on.
+    var bytes: Bytes { Bytes(start: UnsafePointer(base.assumingMemoryBound(to: UInt8.self)), count: count) }
+
+    /// Bytes that are not used yet.
+    var rest: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base + used, count: count - used) }
+
+    /// Where more can arrive; grown if there is none, up to `most` bytes in all.
+    func room(upTo most: Int) -> UnsafeMutableRawBufferPointer {
+        if count == capacity { grow(to: min(capacity * 2, max(most, capacity + 4096))) }
+        return UnsafeMutableRawBufferPointer(start: base + count, count: capacity - count)
+    }
+
+    func arrived(_ amount: Int) { count += amount }
+
+    func append(_ bytes: UnsafeRawBufferPointer) {
+        guard let source = bytes.baseAddress, bytes.count > 0 else { return }
+        if capacity - count < bytes.count { grow(to: max(capacity * 2, count + bytes.count)) }
+        (base + count).copyMemory(from: source, byteCount: bytes.count)
+        count += bytes.count
+    }
+
+    /// Moves what belongs to no request yet to the front.
+    func startOver() {
+        let left = count - used
+        if left > 0 { memmove(base, base + used, left) }
+        (count, used) = (left, 0)
+        table.removeAll()
+    }
+
+    private func grow(to larger: Int) {
+        let block = UnsafeMutableRawPointer.allocate(byteCount: larger, alignment: 16)
+        block.copyMemory(from: base, byteCount: count)
+        base.deallocate()
+        (base, capacity) = (block, larger)
+    }
+}

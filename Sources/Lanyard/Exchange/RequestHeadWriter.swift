@@ -1,0 +1,115 @@
+/// Writes the request that goes upstream, from the parsed form (http-requirements §§7, 10, 18): `Host` first, then the client's
+/// fields less those that do not travel, then what is added, last the injected field.
+struct RequestHeadWriter {
+    let shard: Shard
+    let route: Route
+    let bytes: Bytes
+    let head: RequestHead
+    let table: FieldTable
+    let target: RequestTarget
+
+    /// - Parameter token: the bearer; nil only where `client_authorization: pass` leaves the client's own.
+    func write(into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: String) {
+        writeStart(&out, authority)
+        var clientSentOwn = false
+        for index in 0..<table.count { writeField(index, &out, &clientSentOwn) }
+        writeFraming(&out)
+        if !head.traits.contains(.via) { writeVia(&out, after: nil) }
+        for field in route.fixedFields { out.write(field.line) }
+        if let name = route.settings.requestIDHeader {
+            out.write(name)
+            out.write(": " as StaticString)
+            out.write(requestID)
+            out.write("\r\n" as StaticString)
+        }
+        if !clientSentOwn {
+            out.write(route.injectHead)
+            out.write(token.token)
+            out.write(route.injectTail)
+        }
+        out.write("\r\n" as StaticString)
+    }
+
+    private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8]) {
+        out.write(bytes[run: head.method])
+        out.write(UInt8(ascii: " "))
+        let raw = bytes[run: head.target]
+        let path = raw[run: target.path]
+        if let base = route.basePath {
+            let rest = path[run: route.prefix.end(in: path)..<path.count]
+            if rest.isEmpty { out.write(route.basePathAlone) } else { out.write(base) }
+            out.write(rest)
+        } else if path.isEmpty {
+            out.write(UInt8(ascii: "/"))
+        } else {
+            out.write(path)
+        }
+        out.write(raw[run: target.query])
+        out.write(" HTTP/1.1\r\nHost: " as StaticString)
+        switch route.settings.host {
+        case .client where head.host >= 0: out.write(table.value(head.host, in: bytes))
+        case .value(let value): out.write(value)
+        default: out.write(authority)
+        }
+        out.write("\r\n" as StaticString)
+    }
+
+    private func writeField(_ index: Int, _ out: inout HeadWriter, _ clientSentOwn: inout Bool) {
+        let line = table[index]
+        let name = table.name(index, in: bytes)
+        switch line.name {
+        case .host, .contentLength, .transferEncoding, .trailer: return
+        case _ where line.name.isHopByHop: return
+        case .lanyard: return shard.counters.dropped(.lookalike)
+        case .expect where head.expectation != .continue100: return
+        case _ where line.name.isForwarding && route.settings.forwarded == .drop:
+            return shard.counters.dropped(.forwarded)
+        case .via:
+            return writeVia(&out, after: index)
+        case .maxForwards where head.kind == .options:
+            out.write("Max-Forwards: " as StaticString)
+            out.write(decimal: max((table.value(index, in: bytes).decimal ?? 1) - 1, 0))
+            return out.write("\r\n" as StaticString)
+        default: break
+        }
+        if head.connection.nominatesFields, ConnectionOptions.nominate(name, table, in: bytes) { return }
+        let isInjected = route.injectName.withUnsafeBufferPointer { $0.equalsIgnoringCase(name) }
+        if isInjected {
+            guard route.settings.clientAuthorization == .pass else { return shard.counters.dropped(.injected) }
+            clientSentOwn = true
+        }
+        if line.isOdd, LookAlikes.isDropped(name, route) { return shard.counters.dropped(.lookalike) }
+        for field in route.fixedFields
+        where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
+        out.write(name)
+        out.write(": " as StaticString)
+        out.write(table.value(index, in: bytes))
+        out.write("\r\n" as StaticString)
+    }
+
+    private func writeFraming(_ out: inout HeadWriter) {
+        switch head.framing {
+        case .length(let length):
+            out.write("Content-Length: " as StaticString)
+            out.write(decimal: length)
+            out.write("\r\n" as StaticString)
+        case .chunked: out.write("Transfer-Encoding: chunked\r\n" as StaticString)
+        case .none, .untilClose: break
+        }
+    }
+
+    /// Our member stands behind the members that came: after the last `Via` line, or alone (RFC 9110 §7.6.3).
+    private func writeVia(_ out: inout HeadWriter, after index: Int?) {
+        if let index {
+            out.write("Via: " as StaticString)
+            out.write(table.value(index, in: bytes))
+            out.write("\r\n" as StaticString)
+            for later in (index + 1)..<max(table.count, index + 1) where table[later].name == .via { return }
+        }
+        out.write("Via: 1." as StaticString)
+        out.write(head.minorVersion == 0 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+        out.write(UInt8(ascii: " "))
+        out.write(shard.context.viaName)
+        out.write("\r\n" as StaticString)
+    }
+}

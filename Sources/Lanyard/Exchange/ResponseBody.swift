@@ -1,0 +1,38 @@
+/// What is left of a response's body, and how the client is told of its end.
+struct ResponseBody {
+    /// How the body reaches the client.
+    enum Delivery: Equatable { case raw, chunked }
+
+    let framing: BodyFraming
+    let delivery: Delivery
+    private var left: Int
+    private var chunks = ChunkedReader()
+    private(set) var isEnded: Bool
+
+    init(_ framing: BodyFraming, delivery: Delivery) {
+        self.framing = framing
+        self.delivery = delivery
+        if case .length(let length) = framing { left = length } else { left = 0 }
+        isEnded = framing == .none || framing == .length(0)
+    }
+
+    /// As `RequestBody.take`; a body that lasts until the end takes everything.
+    mutating func take(
+        _ bytes: UnsafeMutableRawBufferPointer
+    ) throws(HeadFault) -> (used: Int, data: UnsafeRawBufferPointer) {
+        switch framing {
+        case _ where isEnded, .none: return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0]))
+        case .untilClose: return (bytes.count, UnsafeRawBufferPointer(bytes))
+        case .length:
+            let count = min(left, bytes.count)
+            left -= count
+            if left == 0 { isEnded = true }
+            return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+        case .chunked:
+            var position = 0
+            let count = try chunks.gather(bytes, from: &position)
+            isEnded = chunks.isDone
+            return (position, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+        }
+    }
+}

@@ -1,0 +1,75 @@
+/// Writes a response head for the client, from the parsed form (http-requirements §§10 to 12).
+struct ResponseHeadWriter {
+    let shard: Shard
+    let bytes: Bytes
+    let head: ResponseHead
+    let table: FieldTable
+    /// HTTP/1.0 or 1.1.
+    let clientMinorVersion: Int
+    let toHead: Bool
+
+    /// A 1xx: fields as they came, less framing and what does not travel.
+    func writeInterim(into out: inout HeadWriter) {
+        writeStart(&out)
+        writeFields(&out, keepsLength: false)
+        out.write("\r\n" as StaticString)
+    }
+
+    /// - Parameters:
+    ///   - delivery: chunked towards the client.
+    ///   - closes: say `Connection: close`.
+    func writeFinal(into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool) {
+        writeStart(&out)
+        // HEAD and 304 describe a body that does not come; a 204 has none to describe (RFC 9110 §8.6).
+        let isDescribed = toHead || head.status == 304
+        writeFields(&out, keepsLength: isDescribed && head.status != 204)
+        if case .length(let length) = head.framing {
+            out.write("Content-Length: " as StaticString)
+            out.write(decimal: length)
+            out.write("\r\n" as StaticString)
+        }
+        if delivery == .chunked { out.write("Transfer-Encoding: chunked\r\n" as StaticString) }
+        if !head.hasDate {
+            out.write("Date: " as StaticString)
+            shard.writeDate(&out)
+            out.write("\r\n" as StaticString)
+        }
+        if closes {
+            out.write("Connection: close\r\n" as StaticString)
+        } else if clientMinorVersion == 0 {
+            out.write("Connection: keep-alive\r\n" as StaticString)
+        }
+        out.write("\r\n" as StaticString)
+    }
+
+    private func writeStart(_ out: inout HeadWriter) {
+        out.write("HTTP/1.1 " as StaticString)
+        out.write(decimal: head.status)
+        out.write(UInt8(ascii: " "))
+        out.write(bytes[run: head.reason])
+        out.write("\r\n" as StaticString)
+    }
+
+    private func writeFields(_ out: inout HeadWriter, keepsLength: Bool) {
+        for index in 0..<table.count {
+            let line = table[index]
+            switch line.name {
+            case .contentLength where !keepsLength: continue
+            case .trailer, .lanyard: continue
+            case .upgrade where head.status == 426: break
+            case _ where line.name.isHopByHop: continue
+            default: break
+            }
+            let name = table.name(index, in: bytes)
+            if head.connection.nominatesFields, line.name != .contentLength,
+                ConnectionOptions.nominate(name, table, in: bytes)
+            {
+                continue
+            }
+            out.write(name)
+            out.write(": " as StaticString)
+            out.write(table.value(index, in: bytes))
+            out.write("\r\n" as StaticString)
+        }
+    }
+}

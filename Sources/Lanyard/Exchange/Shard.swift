@@ -1,0 +1,135 @@
+import Glibc
+import Logging
+
+/// One serial queue's share of the request path: its clients, pools, tokens, and the buffers they use in turn.
+///
+/// All state belongs to `loop`'s queue.
+package final class Shard: @unchecked Sendable {
+    /// Buffers kept for the next request.
+    private static let spareBuffersMost = 256
+    static let scratchBytes = 64 << 10
+
+    package let index: Int
+    package let loop: EventLoop
+    package let context: ExchangeContext
+    package let tokens: TokenBoard
+    package let pools: [UpstreamPool]
+    package let counters: ShardCounters
+    let log: Logger
+    /// One read of any socket; used up before the next.
+    let scratch: UnsafeMutableRawBufferPointer
+    var out = HeadWriter()
+    /// The table of the response head that is being read.
+    var responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
+
+    private var spareBuffers: [RequestBuffer] = []
+    private var clients: [ObjectIdentifier: ClientConnection] = [:]
+    /// Clients of this shard; other shards read it to hand connections on.
+    package let load = Counter()
+    private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
+    private var dateSecond: Int64 = -1
+    private var requestNumber: UInt64
+    package private(set) var isDraining = false
+    private var whenEmpty: (@Sendable () -> Void)?
+
+    package init(index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, log: Logger) {
+        self.index = index
+        self.loop = loop
+        self.context = context
+        self.log = log
+        tokens = TokenBoard(source: source)
+        pools = context.targets.map { UpstreamPool(target: $0, loop: loop, parked: context.parked) }
+        counters = ShardCounters(routeNames: context.routeList.map(\.settings.name))
+        scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
+        requestNumber = .random(in: .min ... .max)
+    }
+
+    deinit { scratch.deallocate() }
+
+    // MARK: Clients
+
+    /// Takes over a client's socket. On the shard's queue. At the cap the client that waits longest makes room (20.5).
+    package func adopt(_ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool) {
+        let hasSlot = context.connections.take() || (closeLongestWaiting() && context.connections.take())
+        do {
+            let client = try ClientConnection(taking: socket, shard: self, rules: rules, holdsSlot: hasSlot)
+            if isTCP { Socket.setNoDelay(client.raw) }
+            clients[ObjectIdentifier(client)] = client
+            load.add()
+            if hasSlot { client.begin() } else { client.turnAway() }
+        } catch {
+            if hasSlot { context.connections.giveBack() }
+            log.warning(
+                "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
+        }
+    }
+
+    func remove(_ client: ClientConnection) {
+        guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
+        load.add(-1)
+        if client.holdsSlot { context.connections.giveBack() }
+        if isDraining, clients.isEmpty { reportEmpty() }
+    }
+
+    private func closeLongestWaiting() -> Bool {
+        let waiting = clients.values.filter(\.isWaitingForRequest)
+        guard let longest = waiting.min(by: { $0.waitingSince < $1.waitingSince }) else { return false }
+        longest.close()
+        return true
+    }
+
+    /// Every answer from now on closes its connection; idle ones close after 500 ms of silence (http-requirements 20.1).
+    package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
+        isDraining = true
+        self.whenEmpty = whenEmpty
+        for client in clients.values { client.drain() }
+        if clients.isEmpty { reportEmpty() }
+    }
+
+    /// Ends whatever is left.
+    package func abortAll() {
+        for client in clients.values { client.abandon() }
+        for pool in pools { pool.closeIdle() }
+    }
+
+    private func reportEmpty() {
+        let report = whenEmpty
+        whenEmpty = nil
+        report?()
+    }
+
+    // MARK: What exchanges share
+
+    func takeBuffer() -> RequestBuffer {
+        spareBuffers.popLast() ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax)
+    }
+
+    func giveBack(_ buffer: RequestBuffer) {
+        guard spareBuffers.count < Self.spareBuffersMost, buffer.capacity == RequestBuffer.firstCapacity else { return }
+        buffer.used = buffer.count
+        buffer.startOver()
+        spareBuffers.append(buffer)
+    }
+
+    /// The `Date` of this second.
+    func writeDate(_ out: inout HeadWriter) {
+        let second = WallTime.now.seconds
+        if second != dateSecond {
+            dateSecond = second
+            dateBytes.withUnsafeMutableBufferPointer {
+                HTTPDate.write(WallTime(seconds: second), into: $0.baseAddress!)
+            }
+        }
+        out.write(dateBytes)
+    }
+
+    /// A request's id: 16 hex digits, unique in this process and hard to guess.
+    func nextRequestID() -> String {
+        requestNumber &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = requestNumber
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        let digits = String(mixed ^ mixed >> 31, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

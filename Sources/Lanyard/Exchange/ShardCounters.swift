@@ -1,0 +1,61 @@
+/// One shard's numbers for `/metrics`. Counted on the shard, read from anywhere.
+package final class ShardCounters: Sendable {
+    package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
+    package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
+
+    private static let classes = 5
+
+    /// Per route, and one more for requests without one: class × origin.
+    private let requests: [Counter]
+    private let rejections = RejectionReason.allCases.map { _ in Counter() }
+    private let droppedFields = DroppedField.allCases.map { _ in Counter() }
+    package let internalErrors = Counter()
+    private let routeNames: [String]
+
+    package init(routeNames: [String]) {
+        self.routeNames = routeNames + ["none"]
+        requests = (0..<((routeNames.count + 1) * Self.classes * 2)).map { _ in Counter() }
+    }
+
+    func request(route: Int?, status: Int, origin: Origin) {
+        let row = route ?? routeNames.count - 1
+        let column = min(max(status / 100 - 1, 0), Self.classes - 1) * 2 + (origin == .upstream ? 0 : 1)
+        requests[row * Self.classes * 2 + column].add()
+    }
+
+    func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
+
+    func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
+
+    /// The shard's counters, to be added up over all shards.
+    package var samples: [MetricSample] {
+        var samples: [MetricSample] = []
+        for (row, route) in routeNames.enumerated() {
+            for column in 0..<Self.classes * 2 {
+                let value = requests[row * Self.classes * 2 + column].value
+                if value == 0 { continue }
+                let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
+                let labels: [MetricSample.Label] = [
+                    .init("route", route), .init("code_class", "\(column / 2 + 1)xx"), .init("origin", origin.rawValue),
+                ]
+                samples.append(
+                    MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value)))
+            }
+        }
+        for (reason, counter) in zip(RejectionReason.allCases, rejections) {
+            samples.append(
+                MetricSample(
+                    "lanyard_rejected_requests", suffix: "_total", labels: [.init("reason", reason.rawValue)],
+                    value: Double(counter.value)))
+        }
+        for (kind, counter) in zip(DroppedField.allCases, droppedFields) {
+            samples.append(
+                MetricSample(
+                    "lanyard_dropped_fields", suffix: "_total", labels: [.init("kind", kind.rawValue)],
+                    value: Double(counter.value)))
+        }
+        samples.append(
+            MetricSample("lanyard_internal_errors", suffix: "_total", value: Double(internalErrors.value)))
+        return samples
+    }
+}
