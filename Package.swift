@@ -58,7 +58,8 @@ let package = Package(
         .testTarget(
             name: "LanyardTests",
             dependencies: [
-                "Lanyard", "TestSupport", "LanyardEmulator", "CLanyard", .product(name: "Logging", package: "swift-log"),
+                "Lanyard", "TestSupport", "LanyardEmulator", "CLanyard",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

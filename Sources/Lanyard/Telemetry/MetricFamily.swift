@@ -1,0 +1,78 @@
+/// What `/metrics` says about a family of samples: its type, its unit and a sentence.
+struct MetricFamily: Equatable, Sendable {
+    enum Kind: String, Sendable { case counter, gauge, histogram, info }
+
+    /// Without `_total` or `_info`, as OpenMetrics names families.
+    var name: String
+    var kind: Kind
+    var help: String
+
+    init(_ name: String, _ kind: Kind, _ help: String) {
+        self.name = name
+        self.kind = kind
+        self.help = help
+    }
+
+    /// OpenMetrics wants the unit as the name's last word, and nothing else as a unit.
+    var unit: String? { ["seconds", "bytes"].first { name.hasSuffix("_" + $0) } }
+
+    /// Every family that Lanyard knows, in the order of the page.
+    static let all: [MetricFamily] = process + program + sessions + requests + upstreams
+
+    private static let process: [MetricFamily] = [
+        .init("process_cpu_seconds", .counter, "CPU time used, user and system."),
+        .init("process_start_time_seconds", .gauge, "When the process started, since 1970."),
+        .init("process_resident_memory_bytes", .gauge, "Resident memory."),
+        .init("process_proportional_memory_bytes", .gauge, "Resident memory, shared pages divided among their users."),
+        .init("process_virtual_memory_bytes", .gauge, "Virtual memory."),
+        .init("process_threads", .gauge, "Threads."),
+        .init("process_open_fds", .gauge, "Open descriptors."),
+        .init("process_max_fds", .gauge, "The limit of open descriptors."),
+    ]
+
+    private static let program: [MetricFamily] = [
+        .init("lanyard_build", .info, "Which Lanyard this is."),
+        .init("lanyard_config_reloads", .counter, "Reloads of the configuration."),
+        .init("lanyard_config_last_reload_success_timestamp_seconds", .gauge, "When a configuration was last taken."),
+        .init("lanyard_log_lines_dropped", .counter, "Log lines that a slow or gone reader left no room for."),
+        .init("lanyard_internal_errors", .counter, "Faults of Lanyard's own."),
+        .init("lanyard_buffer_bytes", .gauge, "Memory in buffers of requests and responses."),
+        .init("lanyard_store_writes", .counter, "Writes of the session store."),
+        .init("lanyard_clock_skew_seconds", .gauge, "How far the identity service's clock is ahead of ours."),
+        .init("lanyard_clock_jumps", .counter, "Jumps of the wall clock, resumes from suspend included."),
+        .init("lanyard_dns_lookups", .counter, "Lookups of upstream names."),
+        .init("lanyard_tls_certificate_expiry_timestamp_seconds", .gauge, "When a certificate in use ends."),
+        .init("lanyard_health_connections", .gauge, "Open connections of the health listener."),
+    ]
+
+    private static let sessions: [MetricFamily] = [
+        .init("lanyard_session_state", .gauge, "1 for the state that a user's session is in, 0 for the others."),
+        .init("lanyard_active_user", .info, "The user whose token goes on routes that pin none."),
+        .init("lanyard_access_token_expiry_timestamp_seconds", .gauge, "When the access token in hand ends."),
+        .init("lanyard_refresh_token_expiry_timestamp_seconds", .gauge, "When the refresh token ends, if it says so."),
+        .init("lanyard_next_refresh_timestamp_seconds", .gauge, "When the next refresh is due."),
+        .init("lanyard_refresh_attempts", .counter, "Calls for a new access token."),
+        .init("lanyard_refresh_duration_seconds", .histogram, "How long such a call took."),
+        .init("lanyard_refresh_inflight", .gauge, "Such calls under way."),
+        .init("lanyard_login_attempts", .counter, "Logins."),
+    ]
+
+    private static let requests: [MetricFamily] = [
+        .init("lanyard_requests", .counter, "Requests, by route, class of status and who answered."),
+        .init("lanyard_request_duration_seconds", .histogram, "From a request's first byte to its answer's last."),
+        .init("lanyard_rejected_requests", .counter, "Requests that Lanyard refused, by reason."),
+        .init("lanyard_parked_requests", .gauge, "Requests that wait for a token or an upstream connection."),
+        .init("lanyard_client_connections", .gauge, "Open connections of clients."),
+        .init("lanyard_upgraded_connections", .gauge, "Connections that were upgraded to another protocol."),
+        .init("lanyard_dropped_fields", .counter, "Fields of requests that were not forwarded, by kind."),
+        .init("lanyard_replays", .counter, "Requests answered 401 by the upstream, and what became of their replay."),
+        .init("lanyard_upstream_unauthorized", .counter, "Answers of an upstream that mean: token refused."),
+    ]
+
+    private static let upstreams: [MetricFamily] = [
+        .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its answer's first."),
+        .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
+        .init("lanyard_upstream_waits", .counter, "Requests that waited for an upstream connection."),
+        .init("lanyard_route_breaker_open", .gauge, "1 while a route's upstream goes on refusing fresh tokens."),
+    ]
+}
