@@ -35,7 +35,7 @@ let package = Package(
         ),
         .executableTarget(
             name: "LanyardTool",
-            dependencies: ["Lanyard", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            dependencies: ["CLanyard", "Lanyard", .product(name: "ArgumentParser", package: "swift-argument-parser")],
             swiftSettings: strict
         ),
         // A stand-in of the App Services client API, for the demo and the tests; never linked into `lanyard`.

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length) {
     return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -51,6 +52,8 @@ void lanyard_limit_resolver(void) {
     _res.retrans = 2;
     _res.retry = 1;
 }
+
+char *const *lanyard_environment(void) { return environ; }
 
 void lanyard_wipe(void *bytes, size_t count) { explicit_bzero(bytes, count); }
 

@@ -40,6 +40,9 @@ int lanyard_set_not_dumpable(void);
 /* res_init() and then 2 s and one try per name server, for the calling thread only (_res is a macro). */
 void lanyard_limit_resolver(void);
 
+/* The environment, as execve() left it: `environ` itself is a mutable global, which Swift 6 refuses. */
+char *const *lanyard_environment(void);
+
 /* explicit_bzero() under a name that Swift always sees. */
 void lanyard_wipe(void *bytes, size_t count);
 

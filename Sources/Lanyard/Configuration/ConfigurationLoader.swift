@@ -7,6 +7,16 @@ extension Configuration {
         var loader = ConfigurationLoader()
         return loader.load(arguments: arguments, environment: environment)
     }
+
+    /// The address of `health` alone, whatever else is wrong with the configuration: for the command that asks it.
+    ///
+    /// - Returns: nil if health is off, its address is not valid or the file cannot be read.
+    package static func healthAddress(
+        arguments: [String], environment: [String: String]
+    ) -> ListenerSettings.Address? {
+        var loader = ConfigurationLoader()
+        return loader.healthAddress(arguments: arguments, environment: environment)
+    }
 }
 
 /// Joins the sources of a configuration.
@@ -25,14 +35,20 @@ struct ConfigurationLoader {
             configuration: configuration, faults: sorted(faults), printed: ConfigurationPrinter.print(tree))
     }
 
-    /// The address of `health` alone, whatever else is wrong: for the command that asks it. nil: off or unknown.
-    static func healthAddress(arguments: [String], environment: [String: String]) -> ListenerSettings.Address? {
-        var loader = ConfigurationLoader()
-        let tree = loader.merged(arguments: arguments, environment: environment)
+    mutating func healthAddress(arguments: [String], environment: [String: String]) -> ListenerSettings.Address? {
+        let variables = ConfigurationGiven(environment: environment)
+        let names = arguments.contains("--config") || variables.value("--config") != nil
+        let tree = merged(arguments: arguments, environment: environment)
+        guard let tree else {
+            guard !names else { return nil }
+            return variables.value("--health-address").map { try? AddressText.listenAddress($0.text) }
+                ?? HealthSettings().address
+        }
         let section = ConfigurationSection(tree)
-        let text = section.text("health") ?? section.section("health").text("address")
-        guard let text else { return HealthSettings().address }
-        return try? AddressText.listenAddress(text)
+        guard let node = section.node["health"] else { return HealthSettings().address }
+        guard case .mapping = node.content else { return nil }
+        guard let address = section.section("health").node["address"] else { return HealthSettings().address }
+        return address.text.flatMap { try? AddressText.listenAddress($0) }
     }
 
     private func failed() -> LoadedConfiguration {
@@ -45,6 +61,8 @@ struct ConfigurationLoader {
         let flags = ConfigurationGiven(arguments: arguments)
         let variables = ConfigurationGiven(environment: environment)
         faults += variables.faults + flags.faults
+        // What a command line meant that contradicts itself would be a guess.
+        guard flags.faults.isEmpty else { return nil }
         var short = ConfigurationShortForm(variables.values + flags.values)
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
         if let file = flags.value("--config") ?? variables.value("--config") {

@@ -61,6 +61,11 @@ package enum ConfigurationValue: Equatable, Sendable {
             throw Problem("not a path", remedy: "write \(wanted)")
         default:
             guard !isRight(text) else { return }
+            if case .choice(let words) = self {
+                throw Problem(
+                    "\(ConfigurationText.quoted(text)) is none of \(words.joined(separator: ", "))",
+                    remedy: NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" } ?? "write one of them")
+            }
             throw Problem("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy)
         }
     }
@@ -135,7 +140,6 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .integer: "write digits only"
         case .duration: "write a whole number and ms, s, m, h or d, such as 90s"
         case .size: "write a whole number and B, KiB, MiB or GiB, such as 64KiB"
-        case .choice: "write one of these words"
         case .portion: "write such as 65-75%"
         case .mode: "write such as \"0600\""
         case .authority: "write such as localhost:7400"

@@ -1,0 +1,26 @@
+import ArgumentParser
+import Lanyard
+
+/// `lanyard check`: what `run` would make of the configuration. Exit 0 or 78, 64 for contradicting flags.
+struct CheckCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
+        usage: "lanyard check [--print-config] --config PATH", discussion: ConfigurationHelp.text)
+
+    @Flag(name: .customLong("print-config"), help: "Print the effective configuration; secrets only as paths.")
+    var printsConfiguration = false
+
+    @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))
+    var flags: [String] = []
+
+    func run() throws {
+        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+        Report.faults(of: loaded)
+        if let code = loaded.exitCode { throw ExitCode(code) }
+        if printsConfiguration {
+            Report.output(loaded.printed, terminator: "")
+        } else {
+            Report.output("The configuration is valid.")
+        }
+    }
+}

@@ -1,0 +1,49 @@
+import ArgumentParser
+import Lanyard
+
+/// `lanyard health`: asks a running Lanyard, for images that have no curl. Exit 0 or 1.
+struct HealthCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health", abstract: "Ask a running Lanyard whether it lives, or is ready.",
+        discussion:
+            "Without --health and --config the address is that of LANYARD_HEALTH_ADDRESS or LANYARD_CONFIG, else 127.0.0.1:7401."
+    )
+
+    @Flag(help: "Ask /readyz in place of /livez.")
+    var ready = false
+
+    @Option(help: ArgumentHelp("The health listener.", valueName: "host:port"))
+    var health: String?
+
+    @Option(help: ArgumentHelp("The configuration that names the health listener.", valueName: "path"))
+    var config: String?
+
+    func validate() throws {
+        if health != nil, config != nil { throw ValidationError("--health and --config are two ways to say the same") }
+        if let health, (try? AddressText.listenAddress(health)) == nil {
+            throw ValidationError("--health: \"\(health)\" is not HOST:PORT, [V6]:PORT or unix:/PATH")
+        }
+    }
+
+    func run() throws {
+        guard let address = try address() else {
+            Report.error("error: the configuration names no health listener that can be asked")
+            throw ExitCode.failure
+        }
+        let path = ready ? "/readyz" : "/livez"
+        switch HealthProbe.ask(address, path: path, within: .seconds(2)) {
+        case .answered(status: 200, _): return
+        case .answered(let status, let body):
+            Report.error("\(path) of \(address): \(status)")
+            if !body.isEmpty { Report.error(body) }
+        case .failed(let words): Report.error("\(path) of \(address): \(words)")
+        }
+        throw ExitCode.failure
+    }
+
+    private func address() throws -> ListenerSettings.Address? {
+        if let health { return try AddressText.listenAddress(health) }
+        let arguments = config.map { ["--config", $0] } ?? []
+        return Configuration.healthAddress(arguments: arguments, environment: ProcessEnvironment.all())
+    }
+}

@@ -1,0 +1,139 @@
+import CLanyard.Linux
+import Glibc
+import Lanyard
+
+/// One GET over a socket of its own, with one time limit for all of it.
+enum HealthProbe {
+    enum Outcome: Equatable {
+        case answered(status: Int, body: String)
+        /// In words.
+        case failed(String)
+    }
+
+    /// More than any health answer.
+    private static let bytesMax = 64 << 10
+
+    static func ask(_ address: ListenerSettings.Address, path: String, within limit: Duration) -> Outcome {
+        let end = ContinuousClock.now + limit
+        do throws(Failure) {
+            let socket = try connected(to: address, until: end)
+            let host = if case .unix = address { "localhost" } else { address.description }
+            try send("GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n", on: socket, until: end)
+            return try outcome(of: receive(from: socket, until: end))
+        } catch {
+            return .failed(error.words)
+        }
+    }
+
+    private struct Failure: Error { var words: String }
+
+    private static func connected(
+        to address: ListenerSettings.Address, until end: ContinuousClock.Instant
+    ) throws(Failure) -> OwnedDescriptor {
+        var storage = sockaddr_storage()
+        let (family, length) = fill(&storage, with: address)
+        let raw = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard raw >= 0 else { throw Failure(words: SystemError.text(of: errno)) }
+        let socket = OwnedDescriptor(taking: raw)
+        let result = withUnsafeBytes(of: &storage) { bytes in
+            connect(raw, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
+        }
+        if result != 0 {
+            guard errno == EINPROGRESS else { throw Failure(words: SystemError.text(of: errno)) }
+            try wait(for: Int16(POLLOUT), on: raw, until: end)
+            var (code, size) = (CInt(0), socklen_t(MemoryLayout<CInt>.size))
+            getsockopt(raw, SOL_SOCKET, SO_ERROR, &code, &size)
+            if code != 0 { throw Failure(words: SystemError.text(of: code)) }
+        }
+        return socket
+    }
+
+    /// A wildcard address is asked at the loopback address of its family.
+    private static func fill(
+        _ storage: inout sockaddr_storage, with address: ListenerSettings.Address
+    ) -> (family: CInt, length: socklen_t) {
+        withUnsafeMutableBytes(of: &storage) { bytes in
+            switch address {
+            case .unix(let path):
+                var unix = sockaddr_un()
+                unix.sun_family = sa_family_t(AF_UNIX)
+                withUnsafeMutableBytes(of: &unix.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
+                bytes.storeBytes(of: unix, as: sockaddr_un.self)
+                return (AF_UNIX, socklen_t(MemoryLayout<sockaddr_un>.size))
+            case .tcp(let host, let port) where host.utf8.contains(UInt8(ascii: ":")):
+                var six = sockaddr_in6()
+                six.sin6_family = sa_family_t(AF_INET6)
+                six.sin6_port = port.bigEndian
+                inet_pton(AF_INET6, AddressText.reach(host) == .wildcard ? "::1" : host, &six.sin6_addr)
+                bytes.storeBytes(of: six, as: sockaddr_in6.self)
+                return (AF_INET6, socklen_t(MemoryLayout<sockaddr_in6>.size))
+            case .tcp(let host, let port):
+                var four = sockaddr_in()
+                four.sin_family = sa_family_t(AF_INET)
+                four.sin_port = port.bigEndian
+                let here = host == "localhost" || AddressText.reach(host) == .wildcard
+                inet_pton(AF_INET, here ? "127.0.0.1" : host, &four.sin_addr)
+                bytes.storeBytes(of: four, as: sockaddr_in.self)
+                return (AF_INET, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+
+    private static func send(
+        _ text: String, on socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
+    ) throws(Failure) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.send(socket.raw, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if errno == EAGAIN {
+                try wait(for: Int16(POLLOUT), on: socket.raw, until: end)
+            } else if errno != EINTR {
+                throw Failure(words: SystemError.text(of: errno))
+            }
+        }
+    }
+
+    /// All that comes until the other side closes or the announced body is whole.
+    private static func receive(
+        from socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
+    ) throws(Failure) -> [UInt8] {
+        var answer: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while answer.count < bytesMax {
+            let count = recv(socket.raw, &buffer, buffer.count, 0)
+            if count > 0 {
+                answer += buffer[..<count]
+            } else if count == 0 {
+                return answer
+            } else if errno == EAGAIN {
+                try wait(for: Int16(POLLIN), on: socket.raw, until: end)
+            } else if errno != EINTR {
+                throw Failure(words: SystemError.text(of: errno))
+            }
+        }
+        throw Failure(words: "an endless answer")
+    }
+
+    private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(Failure) {
+        let left = end - ContinuousClock.now
+        guard left > .zero else { throw Failure(words: "no answer in time") }
+        var item = pollfd(fd: raw, events: events, revents: 0)
+        let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1
+        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw Failure(words: "no answer in time") }
+    }
+
+    private static func outcome(of answer: [UInt8]) throws(Failure) -> Outcome {
+        let text = String(decoding: answer, as: UTF8.self)
+        let words = text.prefix { $0 != "\r\n" }.split(separator: " ", maxSplits: 2)
+        guard words.count >= 2, words[0].hasPrefix("HTTP/1."), words[1].utf8.count == 3, let status = Int(words[1])
+        else {
+            throw Failure(words: answer.isEmpty ? "closed without an answer" : "not an HTTP answer")
+        }
+        let bytes = Array(answer)
+        let blank = bytes.indices.first { bytes[$0...].starts(with: [13, 10, 13, 10]) }
+        let body = blank.map { String(decoding: bytes[($0 + 4)...], as: UTF8.self) } ?? ""
+        return .answered(status: status, body: body)
+    }
+}

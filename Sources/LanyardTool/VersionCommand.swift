@@ -1,0 +1,9 @@
+import ArgumentParser
+import Lanyard
+
+/// `lanyard version`.
+struct VersionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "version", abstract: "Print the version.")
+
+    func run() { Report.output("lanyard \(BuildVersion.number)") }
+}
