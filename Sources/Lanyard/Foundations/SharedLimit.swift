@@ -16,7 +16,9 @@ package final class SharedLimit: Sendable {
         return true
     }
 
-    package func giveBack() { taken.subtract(1, ordering: .relaxed) }
+    /// Returns how many are still taken.
+    @discardableResult
+    package func giveBack() -> Int { taken.subtract(1, ordering: .acquiringAndReleasing).newValue }
 
     /// How many are taken now.
     package var count: Int { taken.load(ordering: .relaxed) }

@@ -1,0 +1,136 @@
+import Logging
+import Synchronization
+
+/// The request path as one value: listening sockets, shards, upstreams (design §2). Part of `Lanyard`'s composition.
+///
+/// Life: `bind` sockets, make it, `start`, publish tokens, `drain` or `abort`.
+package final class RequestPath: TokenPublisher {
+    package let shards: [Shard]
+    private let sockets: Mutex<[ListeningSocket]>
+    private let acceptors: [[Acceptor]]
+    private let context: ExchangeContext
+    private let draining = Atomic<Bool>(false)
+    /// Users that routes name and nothing configures.
+    private let strangers: [UserIndex]
+
+    /// - Parameters:
+    ///   - sockets: bound, one for each of `listeners`.
+    ///   - users: names by `UserIndex`; a route's user that is not among them is answered as one that must log in.
+    package init(
+        listeners: [ListenerSettings], sockets: [ListeningSocket],
+        routes: [(route: RouteSettings, upstream: UpstreamSettings)],
+        users: [String], limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
+        source: any TokenSource, log: Logger
+    ) throws(Fault) {
+        let resolver = Resolver()
+        let pinned = routes.compactMap(\.route.user)
+        let names = pinned.reduce(into: users) { if !$0.contains($1) { $0.append($1) } }
+        strangers = (users.count..<names.count).map(UserIndex.init)
+        let compiled = routes.enumerated().map { index, pair in
+            Route(pair.route, index: index, user: pair.route.user.flatMap(names.firstIndex(of:)).map(UserIndex.init))
+        }
+        let context = ExchangeContext(
+            routes: compiled, targets: routes.map { UpstreamTarget($0.upstream, resolver: resolver) }, limits: limits,
+            tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, userNames: names,
+            instance: .random(in: .min ... .max))
+        var shards: [Shard] = []
+        for index in 0..<shardCount {
+            let loop = try EventLoop(label: "lanyard.shard.\(index)")
+            shards.append(Shard(index: index, loop: loop, context: context, source: source, log: log))
+        }
+        let rules = zip(listeners, sockets).map { Self.rules($0, $1) }
+        acceptors = shards.map { shard in
+            zip(sockets, rules).map { Acceptor($0, shard: shard, shards: shards, rules: $1, log: log) }
+        }
+        self.context = context
+        self.shards = shards
+        self.sockets = Mutex(sockets)
+    }
+
+    /// The default allow-list: the bound address and `localhost`, each with the port (design §4).
+    private static func rules(_ settings: ListenerSettings, _ socket: ListeningSocket) -> ListenerRules {
+        let defaults = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
+        return ListenerRules(
+            hosts: AllowedHosts(socket.port == nil ? nil : settings.allowedHosts ?? defaults),
+            allowedOrigins: settings.allowedOrigins)
+    }
+
+    /// The first queues and threads: everything is bound, privileges are dropped.
+    package func start() {
+        for (shard, ears) in zip(shards, acceptors) {
+            shard.loop.start()
+            shard.loop.post { for ear in ears { ear.start() } }
+        }
+        for stranger in strangers { publish(.none(.loginRequired), for: stranger) }
+        sockets.withLock { $0 = [] }
+    }
+
+    // MARK: TokenPublisher
+
+    package func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
+        for shard in shards { shard.loop.post { shard.tokens.receive(availability, for: user) } }
+    }
+
+    package func activate(_ user: UserIndex?) {
+        for shard in shards { shard.loop.post { shard.tokens.activate(user) } }
+    }
+
+    // MARK: The end
+
+    package var isDraining: Bool { draining.load(ordering: .relaxed) }
+
+    /// Empties and closes the listeners, ends kept connections, and calls `finished` once every client has gone.
+    package func drain(finished: @escaping @Sendable () -> Void) {
+        draining.store(true, ordering: .relaxed)
+        let left = SharedLimit(.max)
+        for _ in shards { _ = left.take() }
+        for (shard, ears) in zip(shards, acceptors) {
+            shard.loop.post {
+                for ear in ears { ear.stop() }
+                shard.drain {
+                    if left.giveBack() == 0 { finished() }
+                }
+            }
+        }
+    }
+
+    /// Ends whatever is left, and the loops.
+    package func abort() {
+        for shard in shards {
+            shard.loop.post {
+                shard.abortAll()
+                shard.loop.stop()
+            }
+        }
+    }
+
+    // MARK: What is told
+
+    /// Counters of all shards, readable while they are busy.
+    package var samples: [MetricSample] {
+        var sums: [MetricSample] = []
+        var places: [String: Int] = [:]
+        for sample in shards.flatMap(\.counters.samples) {
+            let key = sample.name + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
+            if let place = places[key] {
+                sums[place].value += sample.value
+            } else {
+                places[key] = sums.count
+                sums.append(sample)
+            }
+        }
+        sums.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
+        for route in context.routeList {
+            let pools = shards.map { $0.pools[route.index] }
+            let idle = pools.reduce(0) { $0 + $1.resting.value }
+            let open = pools.reduce(0) { $0 + $1.open.value }
+            for (state, value) in [("open", open), ("idle", idle)] {
+                sums.append(
+                    MetricSample(
+                        "lanyard_upstream_connections",
+                        labels: [.init("route", route.settings.name), .init("state", state)], value: Double(value)))
+            }
+        }
+        return sums
+    }
+}
