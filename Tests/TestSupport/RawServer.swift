@@ -32,10 +32,14 @@ package final class RawServer: Sendable {
     private let core: Core
 
     /// Listens at once. The default answers 200 with the body `ok`.
-    package init(at endpoint: RawEndpoint = .tcp(0), script: @escaping Script = { _ in .answer() }) throws {
+    ///
+    /// - Parameter requestsKeptMax: requests kept of each connection; with 0 its raw bytes are not kept either, for long loads.
+    package init(
+        at endpoint: RawEndpoint = .tcp(0), requestsKeptMax: Int = 10_000, script: @escaping Script = { _ in .answer() }
+    ) throws {
         let listener = try RawSocket.listen(at: endpoint)
         self.endpoint = if case .tcp = endpoint { .tcp(listener.localPort) } else { endpoint }
-        let core = Core(listener: listener, script: script)
+        let core = Core(listener: listener, requestsKeptMax: requestsKeptMax, script: script)
         self.core = core
         Thread.detachNewThread { core.acceptAll() }
     }
@@ -65,11 +69,13 @@ package final class RawServer: Sendable {
         }
 
         let listener: RawSocket
+        let requestsKeptMax: Int
         let script: Script
         let state = Mutex(State())
 
-        init(listener: RawSocket, script: @escaping Script) {
+        init(listener: RawSocket, requestsKeptMax: Int, script: @escaping Script) {
             self.listener = listener
+            self.requestsKeptMax = requestsKeptMax
             self.script = script
         }
 
@@ -94,15 +100,17 @@ package final class RawServer: Sendable {
         /// Serves one connection to its end. An error here is the client's going away, which the record shows.
         func serve(_ socket: RawSocket, _ number: Int) {
             let reader = RawReader(socket)
-            reader.onBytes = { bytes in
-                self.state.withLock { state in
-                    let room = RawServer.recordedBytesMax - state.records[number].bytes.count
-                    state.records[number].bytes += bytes.prefix(room)
+            if requestsKeptMax > 0 {
+                reader.onBytes = { bytes in
+                    self.state.withLock { state in
+                        let room = RawServer.recordedBytesMax - state.records[number].bytes.count
+                        state.records[number].bytes += bytes.prefix(room)
+                    }
                 }
             }
             var index = 0
             while !socket.isClosed, let message = try? reader.readRequest(within: .seconds(600)) {
-                state.withLock { $0.records[number].requests.append(message) }
+                if index < requestsKeptMax { state.withLock { $0.records[number].requests.append(message) } }
                 let request = Request(connection: number, index: index, message: message)
                 guard let answer = try? script(request), (try? perform(answer, on: socket)) != nil else { break }
                 index += 1

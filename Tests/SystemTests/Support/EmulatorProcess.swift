@@ -1,0 +1,52 @@
+import TestSupport
+
+/// `lanyard-emulator` as a process of its own: it can be killed and started again like any other service.
+final class EmulatorProcess: Sendable {
+    static let app = "demo-abcde"
+    static let email = "alice@example.com"
+
+    let process: ServerProcess
+    let endpoint: RawEndpoint
+    /// Holds alice's password file.
+    let folder: TemporaryFolder
+
+    /// - Parameters:
+    ///   - tokens: life of access tokens, such as `10s`.
+    ///   - port: 0 takes a free one; another, the one of an emulator that has ended.
+    static func start(tokens: String, port: UInt16 = 0, arguments: [String] = []) async throws -> EmulatorProcess {
+        let folder = try TemporaryFolder()
+        try folder.write("password", "correct-horse\n")
+        let process = try ServerProcess(
+            "lanyard-emulator",
+            [
+                "--listen", "127.0.0.1:\(port)", "--app", app, "--user", "\(email):\(folder.file("password"))",
+                "--access-token-lifetime", tokens,
+            ] + arguments)
+        let address = try await process.event("listening")["address"].string ?? ""
+        return EmulatorProcess(process, try RawEndpoint(address), folder)
+    }
+
+    private init(_ process: ServerProcess, _ endpoint: RawEndpoint, _ folder: TemporaryFolder) {
+        self.process = process
+        self.endpoint = endpoint
+        self.folder = folder
+    }
+
+    var passwordFile: String { folder.file("password") }
+
+    /// A control call that must succeed.
+    @discardableResult
+    func control(_ method: String, _ path: String, _ body: String? = nil) async throws -> JSON {
+        let answer = try await RawClient.ask(endpoint, method, "/emulator" + path, body: body)
+        guard (200..<300).contains(answer.status) else { throw TestFailure("\(method) \(path): \(answer.bodyText)") }
+        return answer.body.isEmpty ? .null : try answer.json
+    }
+
+    /// Calls of a route so far.
+    func calls(_ route: String) async throws -> Int {
+        try await control("GET", "/counts")["routes"][route]["calls"].int ?? 0
+    }
+
+    /// Access tokens given out so far, in order.
+    func issued() async throws -> [JSON] { try await control("GET", "/tokens").array }
+}

@@ -1,0 +1,76 @@
+import TestSupport
+
+/// The built `lanyard run` with a configuration of the test's own, on ports of its own.
+final class LanyardProcess: Sendable {
+    let process: ServerProcess
+    /// Where clients connect.
+    let data: RawEndpoint
+    /// Where health is asked.
+    let health: RawEndpoint
+    private let folder: TemporaryFolder
+
+    /// Starts it and waits until both listeners are bound; not until it is ready.
+    ///
+    /// - Parameter yaml: everything but `listeners`, `health` and `admin`.
+    static func start(_ yaml: String, cpus: String? = nil) async throws -> LanyardProcess {
+        let folder = try TemporaryFolder()
+        let path = try folder.write(
+            "lanyard.yaml",
+            """
+            listeners: [{address: "127.0.0.1:0"}]
+            health: {address: "127.0.0.1:0"}
+
+            """ + yaml)
+        let process = try ServerProcess("lanyard", ["run", "--config", path], cpus: cpus)
+        let data = try await process.event("listening") { $0["listener"].string == "data" }
+        let health = try await process.event("listening") { $0["listener"].string == "health" }
+        return LanyardProcess(
+            process, try RawEndpoint(data["address"].string ?? ""), try RawEndpoint(health["address"].string ?? ""),
+            folder)
+    }
+
+    /// The configuration of one user, alice, with her password, in front of one upstream.
+    ///
+    /// - Parameters:
+    ///   - identity: where the identity service is reached, an emulator or a gate before one.
+    ///   - upstream: what every path is forwarded to.
+    static func start(
+        _ emulator: EmulatorProcess, identity: RawEndpoint? = nil, upstream: RawEndpoint? = nil
+    ) async throws -> LanyardProcess {
+        try await start(
+            """
+            identities:
+              demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(identity ?? emulator.endpoint)"}}
+            users:
+              alice:
+                identity: demo
+                login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
+            routes:
+              - {name: all, match: {path: /}, upstream: "http://\(upstream ?? emulator.endpoint)"}
+            """)
+    }
+
+    private init(_ process: ServerProcess, _ data: RawEndpoint, _ health: RawEndpoint, _ folder: TemporaryFolder) {
+        self.process = process
+        self.data = data
+        self.health = health
+        self.folder = folder
+    }
+
+    /// One request on a connection of its own.
+    func get(_ path: String, within limit: Duration = .seconds(15)) async throws -> RawMessage {
+        try await RawClient.ask(data, "GET", path, within: limit)
+    }
+
+    /// The answer of `/readyz`.
+    func readiness() async throws -> RawMessage { try await RawClient.ask(health, "GET", "/readyz") }
+
+    /// Waits until `/readyz` says 200.
+    func untilReady(within limit: Duration = .seconds(20)) async throws {
+        do {
+            try await eventually("lanyard is ready", within: limit) { try await readiness().status == 200 }
+        } catch {
+            throw TestFailure("\(error); it said:\n\(process.log)")
+        }
+    }
+}
