@@ -39,8 +39,9 @@ package enum HTTPDate {
         let offset = names.utf8.distance(from: names.startIndex, to: range.lowerBound)
         guard offset % 3 == 0, 1...31 ~= numbers[0], 0...23 ~= numbers[2], 0...59 ~= numbers[3], 0...60 ~= numbers[4]
         else { return nil }
-        // RFC 850's two digits: none of these dates is older than the protocol.
+        // RFC 850's two digits: none of these dates is older than the protocol. What a `WallTime` cannot hold is none.
         let fullYear = year.utf8.count == 2 ? numbers[1] + (numbers[1] < 70 ? 2000 : 1900) : numbers[1]
+        guard 1970...2261 ~= fullYear else { return nil }
         let days = CalendarTime.days(year: fullYear, month: offset / 3 + 1, day: numbers[0])
         return WallTime(seconds: days * 86_400 + Int64(numbers[2] * 3600 + numbers[3] * 60 + numbers[4]))
     }

@@ -151,8 +151,8 @@ struct CurlTransportTests {
     @Test("eight calls run at once, the rest wait in order, and a call that waits too long fails without being sent")
     func bound() async throws {
         var limits = CurlLimits()
-        limits.total = .milliseconds(1500)
-        let bench = try bench(limits: limits, RawAnswer([.pause(.seconds(4))]))
+        limits.total = .seconds(3)
+        let bench = try bench(limits: limits, RawAnswer([.pause(.seconds(8))]))
         async let first = bench.refresh()
         try await eventually("the first call has been sent") { bench.server.requests.count == 2 }
         let outcomes = await withTaskGroup(of: IdentityFault.Verdict?.self) { group in

@@ -1,0 +1,131 @@
+import Foundation
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+@Suite("Secret files")
+struct FileWatchTests {
+    /// A watch and what it has told, as words.
+    private final class Told: Sendable {
+        let loop: EventLoop
+        let watch: FileWatch
+        private let held: Held
+
+        final class Held: Sendable { let words = Mutex<[String]>([]) }
+
+        init(_ path: String) throws {
+            loop = try EventLoop(label: "test.files")
+            loop.start()
+            let held = Held()
+            self.held = held
+            watch = FileWatch(path, on: loop) { outcome in
+                let word =
+                    switch outcome {
+                    case .success(let content): content.secret.withBytes { String(decoding: $0, as: UTF8.self) }
+                    case .failure(let problem): "\(problem)"
+                    }
+                held.words.withLock { $0.append(word) }
+            }
+            watch.start()
+        }
+
+        deinit {
+            watch.stop()
+            loop.stop()
+        }
+
+        var words: [String] { held.words.withLock { $0 } }
+
+        func expect(_ expected: [String]) async throws {
+            try await eventually("\(expected) is told") { words == expected }
+        }
+    }
+
+    @Test("what the file holds is told at the start and after each change, its going and its return included")
+    func changes() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "one\n")
+        let told = try Told(path)
+        try await told.expect(["one"])
+        try folder.write("secret", "two")
+        try await told.expect(["one", "two"])
+        unlink(path)
+        try await told.expect(["one", "two", "system(2)"])
+        try folder.write("secret", "two")
+        try await told.expect(["one", "two", "system(2)", "two"])
+    }
+
+    @Test("a swap of symbolic links, as Kubernetes does it, is seen")
+    func swaps() async throws {
+        let folder = try TemporaryFolder()
+        for name in ["v1", "v2"] { mkdir(folder.file(name), 0o700) }
+        try folder.write("v1/token", "old")
+        try folder.write("v2/token", "new")
+        symlink("v1", folder.file("..data"))
+        symlink("..data/token", folder.file("token"))
+        let told = try Told(folder.file("token"))
+        try await told.expect(["old"])
+        symlink("v2", folder.file("..next"))
+        rename(folder.file("..next"), folder.file("..data"))
+        try await told.expect(["old", "new"])
+    }
+
+    @Test("a write of the same length right after a look is seen")
+    func racy() async throws {
+        let folder = try TemporaryFolder()
+        let told = try Told(try folder.write("secret", "aaa"))
+        try await told.expect(["aaa"])
+        try folder.write("secret", "bbb")
+        try await told.expect(["aaa", "bbb"])
+    }
+
+    @Test("the same bytes written again are not told")
+    func sameBytes() async throws {
+        let folder = try TemporaryFolder()
+        let told = try Told(try folder.write("secret", "same"))
+        try await told.expect(["same"])
+        try folder.write("secret", "same")
+        // Two looks later a change that comes after is the next thing that is told.
+        try await Task.sleep(for: FileWatch.interval * 2)
+        try folder.write("secret", "other")
+        try await told.expect(["same", "other"])
+    }
+
+    @Test("a stopped watch tells nothing and is let go")
+    func stops() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "one")
+        let told = try Told(path)
+        try await told.expect(["one"])
+        told.watch.stop()
+        try folder.write("secret", "two")
+        try await Task.sleep(for: FileWatch.interval + .milliseconds(500))
+        #expect(told.words == ["one"])
+    }
+
+    @Test("the largest secret is 64 KiB; a pipe and a folder are none")
+    func kinds() throws {
+        let folder = try TemporaryFolder()
+        let largest = try folder.write("largest", String(repeating: "x", count: SecretFile.bytesMax))
+        #expect(try SecretFile.read(largest).secret.count == SecretFile.bytesMax)
+        let larger = try folder.write("larger", String(repeating: "x", count: SecretFile.bytesMax + 1))
+        #expect(throws: SecretFile.Problem.tooLarge) { try SecretFile.read(larger) }
+        mkfifo(folder.file("pipe"), 0o600)
+        #expect(throws: SecretFile.Problem.notRegular) { try SecretFile.read(folder.file("pipe")) }
+        #expect(throws: SecretFile.Problem.notRegular) { try SecretFile.read(folder.path) }
+        #expect(throws: SecretFile.Problem.notRegular) { try SecretFile.read("/dev/zero") }
+        #expect(throws: SecretFile.Problem.system(ENOENT)) { try SecretFile.read(folder.file("none")) }
+        let all = try folder.write("all", "x", mode: 0o644)
+        #expect(try SecretFile.read(all).isWorldReadable && !SecretFile.read(largest).isWorldReadable)
+    }
+
+    @Test("a file that may not be read says who must be let in", .enabled(if: getuid() != 0))
+    func forbidden() throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("mine", "x", mode: 0)
+        #expect(throws: SecretFile.Problem.system(EACCES)) { try SecretFile.read(path) }
+    }
+}
