@@ -45,4 +45,30 @@ import Testing
         }
         await it.emulator.stop()
     }
+
+    @Test("fifty clients at once are all answered, and all counted")
+    func manyClients() async throws {
+        let it = try await Fixture()
+        let (access, _) = try await it.tokens()
+        let endpoint = it.endpoint
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<50 {
+                group.addTask {
+                    try await offPool {
+                        let client = try RawClient(endpoint)
+                        for _ in 0..<10 {
+                            let answer = try client.exchange(
+                                "GET", "/protected/", fields: [("Authorization", "Bearer \(access)")])
+                            guard answer.status == 200 else { throw TestFailure("\(answer.status)") }
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let counts = try await it.control("GET", "/counts")
+        #expect(counts["routes"]["protected"]["calls"].int == 500)
+        #expect(try await it.control("GET", "/tokens")[0]["uses"].int == 500)
+        await it.emulator.stop()
+    }
 }
