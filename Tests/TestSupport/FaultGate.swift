@@ -8,8 +8,10 @@ import Synchronization
 /// also meets connections that are already open. "An answer" is what the server sends between two sendings of the client. Two
 /// threads per connection. Stops when the value goes.
 package final class FaultGate: Sendable {
+    /// How a connection ends: in order, or with RST.
     package enum Ending: Sendable { case close, reset }
 
+    /// What happens to what arrives.
     package enum Mode: Sendable {
         case pass
         /// Connections are refused by the kernel; live ones go on. The port stays ours.
@@ -28,6 +30,7 @@ package final class FaultGate: Sendable {
         case silence
     }
 
+    /// Where clients connect, in place of the server.
     package let endpoint: RawEndpoint
     private let core: Core
 

@@ -20,6 +20,7 @@ package enum JSON: Equatable, Sendable {
         self.init(any: value)
     }
 
+    /// Reads one JSON document of text.
     package init(text: String) throws { try self.init(text.utf8) }
 
     private init(any: Any) {
@@ -34,18 +35,26 @@ package enum JSON: Equatable, Sendable {
         }
     }
 
+    /// A member; `.null` when there is none.
     package subscript(key: String) -> JSON {
         if case .object(let members) = self { members[key] ?? .null } else { .null }
     }
 
+    /// An element; `.null` when there is none.
     package subscript(index: Int) -> JSON {
         if case .array(let elements) = self, elements.indices.contains(index) { elements[index] } else { .null }
     }
 
+    /// The text of a string.
     package var string: String? { if case .string(let value) = self { value } else { nil } }
+    /// The value of a number.
     package var double: Double? { if case .number(let value) = self { value } else { nil } }
+    /// The value of a number without a fraction.
     package var int: Int? { double.flatMap(Int.init(exactly:)) }
+    /// The value of `true` or `false`.
     package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+    /// The elements; empty when it is no array.
     package var array: [JSON] { if case .array(let value) = self { value } else { [] } }
+    /// The members; empty when it is no object.
     package var object: [String: JSON] { if case .object(let value) = self { value } else { [:] } }
 }

@@ -1,6 +1,7 @@
 /// What a `RawServer` does after a request: steps, performed in order. After the last step the connection stays open unless a step
 /// closed it.
 package struct RawAnswer: Sendable {
+    /// One deed.
     package enum Step: Sendable {
         case send([UInt8])
         /// The same run of bytes many times: a large body without its memory.
@@ -10,12 +11,15 @@ package struct RawAnswer: Sendable {
         case reset
     }
 
+    /// What is done, in order.
     package var steps: [Step]
 
+    /// Just these steps.
     package init(_ steps: [Step]) { self.steps = steps }
 
     /// Bytes as they are.
     package static func bytes(_ bytes: [UInt8]) -> RawAnswer { RawAnswer([.send(bytes)]) }
+    /// Text as it is, nothing added.
     package static func text(_ text: String) -> RawAnswer { .bytes(Array(text.utf8)) }
 
     /// An answer with a Content-Length.

@@ -4,25 +4,32 @@
 package final class RawClient: @unchecked Sendable {
     /// Used by one thread at a time, as the reader is.
     package let socket: RawSocket
+    /// Reads what comes back.
     package let reader: RawReader
 
+    /// Connects.
     package init(_ endpoint: RawEndpoint, within limit: Duration = .seconds(5)) throws {
         socket = try .connect(to: endpoint, within: limit)
         reader = RawReader(socket)
     }
 
+    /// Sends text as it is.
     package func send(_ text: String) throws { try socket.send(text.utf8) }
+    /// Sends bytes as they are.
     package func send(_ bytes: [UInt8]) throws { try socket.send(bytes) }
     /// Ends our side; the answer can still be read.
     package func halfClose() { socket.halfClose() }
+    /// Ends the connection in order.
     package func close() { socket.close() }
     /// Ends the connection with RST.
     package func reset() { socket.reset() }
 
+    /// Exactly `count` bytes.
     package func read(_ count: Int, within limit: Duration = .seconds(10)) throws -> [UInt8] {
         try reader.read(count, within: limit)
     }
 
+    /// Everything up to the end of the stream.
     package func readToEnd(within limit: Duration = .seconds(10)) throws -> [UInt8] {
         try reader.readToEnd(within: limit)
     }

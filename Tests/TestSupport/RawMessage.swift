@@ -12,15 +12,20 @@ package struct RawMessage: Sendable {
     /// Everything after the head as it came, chunk sizes and trailers included. Cut at `bodyBytesMax`.
     package var framedBody: [UInt8] = []
 
+    /// The head as text.
     package var headText: String { String(decoding: head, as: UTF8.self) }
+    /// The body as text.
     package var bodyText: String { String(decoding: body, as: UTF8.self) }
+    /// The body as JSON.
     package var json: JSON { get throws { try JSON(body) } }
 
     /// `GET / HTTP/1.1` or `HTTP/1.1 200 OK`.
     package var startLine: String { lines.first ?? "" }
     /// Words of the start line.
     package var words: [String] { startLine.split(separator: " ", maxSplits: 2).map(String.init) }
+    /// A request's method.
     package var method: String { words.first ?? "" }
+    /// A request's target as it came.
     package var target: String { words.count > 1 ? words[1] : "" }
     /// The status of an answer, 0 when the line holds none.
     package var status: Int { words.count > 1 ? Int(words[1]) ?? 0 : 0 }

@@ -8,6 +8,7 @@ package final class RawReader {
     /// Called with every run of bytes at its arrival.
     var onBytes: (([UInt8]) -> Void)?
 
+    /// Reads from this socket; nobody else does.
     package init(_ socket: RawSocket) { self.socket = socket }
 
     /// How a message's body ends.

@@ -12,6 +12,7 @@ package final class RawServer: Sendable {
         package let connection: Int
         /// Counted from 0 on its connection.
         package let index: Int
+        /// The request as it came.
         package let message: RawMessage
     }
 
@@ -19,15 +20,18 @@ package final class RawServer: Sendable {
     package struct Record: Sendable {
         /// Raw bytes, cut at `recordedBytesMax`.
         package var bytes: [UInt8] = []
+        /// Whole requests, at most `requestsKeptMax`.
         package var requests: [RawMessage] = []
         /// The client has closed or reset, or we have.
         package var ended = false
     }
 
+    /// Decides the answer to a request; an error ends the connection.
     package typealias Script = @Sendable (Request) throws -> RawAnswer
     /// Bytes kept of each connection.
     package static let recordedBytesMax = 4 << 20
 
+    /// Where it listens.
     package let endpoint: RawEndpoint
     private let core: Core
 
@@ -48,6 +52,7 @@ package final class RawServer: Sendable {
     package var records: [Record] { core.state.withLock { $0.records } }
     /// All requests of all connections, by connection.
     package var requests: [RawMessage] { records.flatMap(\.requests) }
+    /// Connections accepted so far.
     package var connectionCount: Int { core.state.withLock { $0.records.count } }
     /// Connections that have not ended.
     package var openCount: Int { records.count { !$0.ended } }

@@ -4,8 +4,10 @@ import CLanyard.OpenSSL
 package final class SHA256Digest {
     private let context = EVP_MD_CTX_new()
 
+    /// The digest of nothing yet.
     package init() { EVP_DigestInit_ex(context, EVP_sha256(), nil) }
 
+    /// Takes in more bytes.
     package func update(_ bytes: UnsafeRawBufferPointer) { EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) }
 
     /// Ends the run: the digest in lower-case hex.

@@ -27,6 +27,7 @@ package final class ServerProcess: Sendable {
         var streamsOpen = 2
     }
 
+    /// Its process id; a stranger's once it has ended.
     package let pid: pid_t
     private let name: String
     private let state: Shared

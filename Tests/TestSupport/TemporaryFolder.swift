@@ -3,6 +3,7 @@ import Glibc
 
 /// A folder of the test's own under /tmp, mode 0700, removed with everything in it when the value goes.
 package final class TemporaryFolder: Sendable {
+    /// Its path, without a slash at the end.
     package let path: String
 
     /// - Parameter shared: makes the folder and the files written through it readable for every user, for binaries that
