@@ -27,6 +27,11 @@ package struct Instant: Comparable, Hashable, Sendable {
         return overflow ? .never : Instant(nanoseconds: sum)
     }
 
+    /// The instant `duration` earlier; `.never` stays `.never`.
+    package static func - (instant: Instant, duration: Duration) -> Instant {
+        instant == .never ? .never : Instant(nanoseconds: instant.nanoseconds - duration.nanoseconds)
+    }
+
     /// The time from `earlier` to `later`, negative if they stand the other way round.
     package static func - (later: Instant, earlier: Instant) -> Duration {
         .nanoseconds(later.nanoseconds - earlier.nanoseconds)

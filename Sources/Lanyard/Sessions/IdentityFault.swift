@@ -33,3 +33,18 @@ package struct IdentityFault: Error, Equatable, Sendable {
         self.words = words
     }
 }
+
+extension IdentityFault.Verdict {
+    /// The word for it in metrics and log.
+    package var label: String {
+        switch self {
+        case .transient: "transient"
+        case .unknownOutcome: "unknown_outcome"
+        case .sessionDead: "session_dead"
+        case .credentialRefused: "credential_refused"
+        case .gone: "gone"
+        case .unknownApp: "unknown_app"
+        case .credentialUnavailable: "credential_unavailable"
+        }
+    }
+}

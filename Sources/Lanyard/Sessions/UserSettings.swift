@@ -11,6 +11,15 @@ package struct UserSettings: Equatable, Sendable {
         case anonymous
         case emailPassword(email: String, passwordFile: String)
         case apiKey(keyFile: String)
+
+        /// The kind's name, as the configuration and the metrics' `provider` label spell it.
+        package var provider: String {
+            switch self {
+            case .anonymous: "anonymous"
+            case .emailPassword: "email_password"
+            case .apiKey: "api_key"
+            }
+        }
     }
 
     package init(name: String, identity: String, login: Login? = nil) {

@@ -1,0 +1,117 @@
+/// One user's stay: the state machine of design §5. It decides and does no I/O; `SessionCell` acts on the steps.
+///
+/// Time and chance are arguments. What outlasts the states is the ledger, which the caller keeps and lends to each event.
+/// There is at most one call in flight, because the states that have one start no other: the single flight needs no lock.
+package enum Session: ~Copyable {
+    /// Nobody is logged in: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start or by a login.
+    case loggedOut(SessionReason)
+    /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
+    case loggingIn(SessionTrouble)
+    /// Token in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
+    case valid(SessionTokens, refreshAt: Instant)
+    /// A renewal is in flight, none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`, `refused`.
+    case refreshing(SessionTokens, SessionCall)
+    /// Renewal fails and the token is still valid. Goes where `refreshing` goes.
+    case stale(SessionTokens, SessionTrouble)
+    /// Renewal fails and the token is no longer usable. Goes to `valid`, `loginRequired`, `refused`.
+    case unreachable(SessionTokens, SessionTrouble)
+    /// The session is over and there is no credential. Goes to `loggingIn` by a login.
+    case loginRequired(IdentityFault?)
+    /// The credential was refused or cannot be read. Goes to `loggingIn` by a login or when the credential changes.
+    case refused(IdentityFault)
+
+    package enum Event: Sendable {
+        /// The program starts, or somebody asks for a login with the configured credential.
+        case loginRequested
+        /// `due` has come.
+        case due
+        case granted(Grant, SessionCall)
+        case failed(IdentityFault, SessionCall)
+        /// A session that was made elsewhere.
+        case adopted(Grant)
+        /// A token that somebody else renews, or why it cannot be read: `TokenFeed`.
+        case fed(Result<Secret, IdentityFault>)
+        /// A shard has no usable token.
+        case tokenNeeded
+        /// An upstream refused the token of this generation.
+        case tokenRefused(UInt64)
+        case logoutRequested
+        case credentialChanged
+        /// The wall clock jumped against the boot clock, or the machine slept.
+        case clockJumped
+    }
+
+    /// What the shell does, in this order. A store will stand between a grant's answer and its `publish`.
+    package enum Step: Sendable {
+        case login(SessionCall)
+        case refresh(Secret, SessionCall)
+        case revoke(Secret)
+        case publish(AccessToken.Availability)
+        case note(SessionNote)
+    }
+
+    /// The one way in.
+    package mutating func take(_ event: Event, at moment: SessionMoment, _ ledger: inout SessionLedger) -> [Step] {
+        var turn = SessionTurn(moment, ledger)
+        self = (consume self).next(after: event, &turn)
+        ledger = turn.ledger
+        return turn.steps
+    }
+
+    private consuming func next(after event: Event, _ turn: inout SessionTurn) -> Session {
+        switch event {
+        case .loginRequested: begin(.start, &turn)
+        case .due: proceed(&turn)
+        case .granted(let grant, let call): accept(grant, of: call, &turn)
+        case .failed(let fault, let call): fail(fault, of: call, &turn)
+        case .adopted(let grant): adopt(grant, &turn)
+        case .fed(let outcome): feed(outcome, &turn)
+        case .tokenNeeded: proceed(&turn).want(&turn)
+        case .tokenRefused(let generation): proceed(&turn).renew(after: generation, &turn)
+        case .logoutRequested: logOut(&turn)
+        case .credentialChanged: rearm(&turn)
+        case .clockJumped: reconsider(&turn)
+        }
+    }
+
+    /// Begins a login where nothing is at hand and none is under way.
+    private consuming func begin(_ cause: SessionCall.Cause, _ turn: inout SessionTurn) -> Session {
+        switch consume self {
+        case .loggedOut: Self.first(cause, &turn)
+        case .loginRequired: Self.first(cause, &turn)
+        case .refused: Self.first(cause, &turn)
+        case .loggingIn(let trouble) where trouble.call == nil: .loggingIn(trouble.calling(turn.login(cause)))
+        case let same: same
+        }
+    }
+
+    static func first(_ cause: SessionCall.Cause, _ turn: inout SessionTurn) -> Session {
+        guard turn.ledger.hasCredential else {
+            turn.add(.publish(.none(.loginRequired)))
+            turn.note(.loginRequired, .warning, reason: SessionReason.loginRequired.rawValue)
+            return .loginRequired(nil)
+        }
+        turn.add(.publish(.pending))
+        let call = turn.login(cause)
+        turn.note(.loginStarted, reason: cause.rawValue)
+        return .loggingIn(SessionTrouble(calling: call))
+    }
+
+    /// A changed credential is tried at once where the old one was refused or missing; a healthy session is left alone.
+    private consuming func rearm(_ turn: inout SessionTurn) -> Session {
+        turn.ledger.credentialChangedAt = turn.now
+        return switch consume self {
+        case .loginRequired: Self.first(.credentialChanged, &turn)
+        case .refused: Self.first(.credentialChanged, &turn)
+        case let same: same
+        }
+    }
+
+    /// Local first: the tokens go, then the service is told. An answer that is still under way finds no call to belong to.
+    private consuming func logOut(_ turn: inout SessionTurn) -> Session {
+        turn.add(.publish(.none(.loginRequired)))
+        if let refresh = tokens?.refresh { turn.add(.revoke(refresh)) }
+        turn.note(.loggedOut, reason: SessionReason.loggedOut.rawValue)
+        return .loggedOut(.loggedOut)
+    }
+}

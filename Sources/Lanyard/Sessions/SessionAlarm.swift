@@ -1,0 +1,26 @@
+/// One deadline on the sessions' loop that calls back. Belongs to that loop's queue.
+package final class SessionAlarm: Watcher, @unchecked Sendable {
+    private let loop: EventLoop
+    private let ring: () -> Void
+    private var deadline: Deadline?
+
+    init(on loop: EventLoop, ring: @escaping () -> Void) {
+        self.loop = loop
+        self.ring = ring
+        super.init()
+        deadline = Deadline(of: self)
+    }
+
+    /// Sets or moves it; `.never` unsets it.
+    func set(at instant: Instant) {
+        if let deadline { loop.set(deadline, at: instant) }
+    }
+
+    /// Never rings again. Before the last reference goes.
+    func drop() {
+        if let deadline { loop.drop(deadline) }
+        deadline = nil
+    }
+
+    override package func due(_ deadline: Deadline) { ring() }
+}

@@ -1,0 +1,71 @@
+/// What outlasts a session's states: who it is, what binds it, and what it has counted.
+package struct SessionLedger: Sendable {
+    package let user: UserIndex
+    package let settings: RefreshSettings
+    /// Whether a login needs no person.
+    package let hasCredential: Bool
+    /// The generation of the latest access token; 0 before the first.
+    package internal(set) var generation: UInt64 = 0
+    /// The service's id of the account, as the latest login said.
+    package internal(set) var accountID: String?
+    /// True from the first token on: what `/startupz` asks.
+    package internal(set) var hasEverBeenReady = false
+    /// The latest fault; nil after a success.
+    package internal(set) var lastFault: IdentityFault?
+    /// The service's clock less ours, smoothed (refresh-policy rule 13).
+    package internal(set) var skew: Duration?
+    /// When the credential's file last changed: a refusal of what was read before says nothing about what it holds now.
+    var credentialChangedAt = Instant.past
+    private var calls: UInt64 = 0
+    /// When the forced refreshes of the last hour began, oldest first.
+    private var forced: [Instant] = []
+
+    package init(user: UserIndex, settings: RefreshSettings, hasCredential: Bool) {
+        self.user = user
+        self.settings = settings
+        self.hasCredential = hasCredential
+    }
+
+    /// Numbers a call that begins now.
+    mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at moment: SessionMoment) -> SessionCall {
+        calls += 1
+        if cause == .forced { forced.append(moment.instant) }
+        return SessionCall(
+            number: calls, kind: kind, cause: cause, startedAt: moment.instant, startedAtWall: moment.wall)
+    }
+
+    /// Whether cooldown and hourly budget allow another forced refresh (refresh-policy rule 5); if not, which of them forbids it.
+    mutating func forbidsForced(at now: Instant) -> SessionNote.Denial? {
+        forced.removeAll { now - $0 >= .seconds(3600) }
+        if let last = forced.last, now - last < settings.cooldown { return .cooldown }
+        return forced.count >= settings.perHourMax ? .budget : nil
+    }
+
+    /// Learns from a `Date` of an answer; it has whole seconds, so half of one is the best guess.
+    mutating func learnSkew(from date: WallTime?, call: SessionCall, at moment: SessionMoment) {
+        guard let date else { return }
+        let middle = call.startedAtWall + (moment.wall - call.startedAtWall) / 2
+        let measured = (date + .milliseconds(500)) - middle
+        skew = skew.map { $0 + (measured - $0) / 4 } ?? measured
+    }
+
+    /// Above this the clocks are worth a warning (refresh-policy rule 13).
+    var isSkewed: Bool { skew.map { max($0, .zero - $0) > .seconds(30) } ?? false }
+
+    /// Returns whether another account was known before.
+    mutating func learnAccount(_ id: String) -> Bool {
+        defer { accountID = id }
+        return accountID.map { $0 != id } ?? false
+    }
+
+    /// Turns a grant into what the session holds from now on.
+    mutating func accept(
+        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: (token: Secret?, expiry: WallTime?)
+    ) -> SessionTokens {
+        generation += 1
+        lastFault = nil
+        return SessionTokens(
+            grant, generation: generation, startedAt: startedAt, startedAtWall: startedAtWall, keeping: old,
+            skew: skew ?? .zero, settings: settings)
+    }
+}

@@ -1,0 +1,19 @@
+/// Why a user's readiness is what it is: the machine-readable `reason` of health's `session:USER` check (design §7).
+package enum SessionReason: String, Sendable, CaseIterable {
+    /// A valid token is at hand.
+    case tokenValid = "token_valid"
+    /// A valid token is at hand, but its renewal fails. Still ready.
+    case refreshFailing = "refresh_failing"
+    /// The first login is under way.
+    case loggingIn = "logging_in"
+    /// A person logged the user out.
+    case loggedOut = "logged_out"
+    /// The session is over and nothing configured can begin a new one.
+    case loginRequired = "login_required"
+    /// The configured credential was refused or cannot be read, or the application does not exist.
+    case credentialRefused = "credential_refused"
+    /// The identity service does not answer, or not as it should.
+    case identityUnreachable = "identity_unreachable"
+    /// The identity service answered 410.
+    case identityGone = "identity_gone"
+}

@@ -1,0 +1,61 @@
+/// All sessions at one moment, with what was counted: what the home leaves outside its queue for whoever wants to read.
+package struct SessionReport: Sendable {
+    struct Attempt: Hashable, Sendable {
+        var name: String
+        var labels: [MetricSample.Label]
+    }
+
+    /// In the order of the configuration.
+    package internal(set) var users: [SessionStatus] = []
+    /// The user that routes without one of their own follow.
+    package internal(set) var activeUser: UserIndex?
+    /// Refresh calls under way.
+    package internal(set) var refreshesInFlight = 0
+    var clockJumps = 0
+    var skew: Duration?
+    var attempts: [Attempt: Int] = [:]
+
+    /// The sessions' part of `/metrics` (conventions.md's names).
+    package var samples: [MetricSample] {
+        var samples: [MetricSample] = []
+        for user in users { add(user, to: &samples) }
+        samples.append(MetricSample("lanyard_refresh_inflight", value: Double(refreshesInFlight)))
+        samples.append(MetricSample("lanyard_clock_jumps", suffix: "_total", value: Double(clockJumps)))
+        if let skew { samples.append(MetricSample("lanyard_clock_skew_seconds", value: skew.inSeconds)) }
+        for (attempt, count) in attempts.sorted(by: { $0.key.order < $1.key.order }) {
+            samples.append(
+                MetricSample(attempt.name, suffix: "_total", labels: attempt.labels, value: Double(count)))
+        }
+        return samples
+    }
+
+    private func add(_ user: SessionStatus, to samples: inout [MetricSample]) {
+        let label = MetricSample.Label("user", user.user)
+        for state in SessionState.allCases {
+            samples.append(
+                MetricSample(
+                    "lanyard_session_state", labels: [label, .init("state", state.rawValue)],
+                    value: state == user.state ? 1 : 0))
+        }
+        let times: [(String, WallTime?)] = [
+            ("lanyard_access_token_expiry_timestamp_seconds", user.accessTokenExpiry),
+            ("lanyard_refresh_token_expiry_timestamp_seconds", user.refreshTokenExpiry),
+            ("lanyard_next_refresh_timestamp_seconds", user.nextRefreshAt),
+        ]
+        for case (let name, let time?) in times {
+            samples.append(MetricSample(name, labels: [label], value: Double(time.nanoseconds) / 1e9))
+        }
+        if user.index == activeUser {
+            samples.append(MetricSample("lanyard_active_user", suffix: "_info", labels: [label], value: 1))
+        }
+    }
+
+    mutating func count(_ name: String, _ labels: [MetricSample.Label]) {
+        attempts[Attempt(name: name, labels: labels), default: 0] += 1
+    }
+}
+
+extension SessionReport.Attempt {
+    /// A stable order, families together.
+    fileprivate var order: String { labels.reduce(name) { $0 + "\u{1}" + $1.value } }
+}

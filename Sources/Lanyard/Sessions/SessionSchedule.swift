@@ -1,0 +1,160 @@
+/// What time does to a session: the schedule, the attempts after failures, the token's end, requests that find none.
+extension Session {
+    /// When `due` is to be told next, or `.never`.
+    package func due(after now: Instant, _ ledger: borrowing SessionLedger) -> Instant {
+        switch self {
+        case .valid(_, let refreshAt): refreshAt
+        case .refreshing(let tokens, _): Self.end(of: tokens, after: now, ledger)
+        case .stale(let tokens, let trouble):
+            trouble.nextAttempt.map { min($0, tokens.usableUntil) } ?? Self.end(of: tokens, after: now, ledger)
+        case .loggingIn(let trouble): trouble.nextAttempt ?? .never
+        case .unreachable(_, let trouble): trouble.nextAttempt ?? .never
+        default: .never
+        }
+    }
+
+    /// With a call in flight the token's end comes in two steps: not usable, so requests wait; then not worth waiting for.
+    private static func end(of tokens: SessionTokens, after now: Instant, _ ledger: borrowing SessionLedger) -> Instant
+    {
+        tokens.isUsable(at: now) ? tokens.usableUntil : tokens.usableUntil + ledger.settings.waitMax
+    }
+
+    /// Does what is due by now, if anything is.
+    consuming func proceed(_ turn: inout SessionTurn) -> Session {
+        let now = turn.now
+        switch consume self {
+        case .valid(let tokens, let refreshAt) where refreshAt <= now:
+            return Self.renew(tokens, .scheduled, &turn)
+        case .refreshing(let tokens, let call) where !tokens.isUsable(at: now):
+            return Self.expire(tokens, SessionTrouble(calling: call), &turn)
+        case .stale(let tokens, let trouble):
+            if trouble.isDue(at: now) { return Self.retry(tokens, trouble, .retry, &turn) }
+            return tokens.isUsable(at: now) ? .stale(tokens, trouble) : Self.expire(tokens, trouble, &turn)
+        case .unreachable(let tokens, let trouble) where trouble.isDue(at: now):
+            return Self.retry(tokens, trouble, .retry, &turn)
+        case .loggingIn(let trouble) where trouble.isDue(at: now):
+            return .loggingIn(trouble.calling(turn.login(.retry)))
+        case let same: return same
+        }
+    }
+
+    /// Starts the first renewal of a token.
+    private static func renew(
+        _ tokens: SessionTokens, _ cause: SessionCall.Cause, _ turn: inout SessionTurn
+    ) -> Session {
+        guard let call = turn.renewal(of: tokens, cause) else { return end(turn.ledger.lastFault, &turn) }
+        return .refreshing(tokens, call)
+    }
+
+    /// Starts another renewal after failures.
+    private static func retry(
+        _ tokens: SessionTokens, _ trouble: SessionTrouble, _ cause: SessionCall.Cause, _ turn: inout SessionTurn
+    ) -> Session {
+        guard let call = turn.renewal(of: tokens, cause) else { return end(trouble.fault, &turn) }
+        // Requests that come while it is unreachable are refused at once, attempt or not.
+        guard tokens.isUsable(at: turn.now) else { return .unreachable(tokens, trouble.calling(call)) }
+        let next = Session.stale(tokens, trouble.calling(call))
+        // From now on there is something to wait for again.
+        turn.publish(next)
+        return next
+    }
+
+    /// The session is over, and only a person can begin a new one.
+    static func end(_ fault: IdentityFault?, _ turn: inout SessionTurn) -> Session {
+        turn.add(.publish(.none(.loginRequired)))
+        turn.note(.loginRequired, .error, reason: SessionReason.loginRequired.rawValue, fault: fault)
+        return .loginRequired(fault)
+    }
+
+    /// The token is no longer usable and no new one has come.
+    ///
+    /// With a call in flight, requests wait for it as long as one of them would; then waiting is over for all of them.
+    private static func expire(
+        _ tokens: SessionTokens, _ trouble: SessionTrouble, _ turn: inout SessionTurn
+    ) -> Session {
+        if let call = trouble.call, turn.now < tokens.usableUntil + turn.ledger.settings.waitMax {
+            turn.add(.publish(.pending))
+            return trouble.failures == 0 ? .refreshing(tokens, call) : .stale(tokens, trouble)
+        }
+        let next = Session.unreachable(tokens, trouble)
+        turn.publish(next)
+        turn.note(
+            .expired, .error, reason: trouble.reason.rawValue, nextAt: trouble.nextAttempt, fault: trouble.fault)
+        return next
+    }
+
+    /// A shard found no usable token: the answer is a publication, unless what it knows is still so.
+    consuming func want(_ turn: inout SessionTurn) -> Session {
+        switch consume self {
+        case .loggingIn(var trouble):
+            let moved = trouble.want(at: turn.moment)
+            let next = Session.loggingIn(trouble)
+            if moved { turn.publish(next) }
+            return next
+        case .unreachable(let tokens, var trouble):
+            let moved = trouble.want(at: turn.moment)
+            let next = Session.unreachable(tokens, trouble)
+            if moved { turn.publish(next) }
+            return next
+        case let same:
+            if same.tokens != nil { turn.publish(same) }
+            return same
+        }
+    }
+
+    /// An upstream refused the token of `generation` (refresh-policy rule 11): a newer one answers at once; else one refresh, within
+    /// cooldown and budget, that requests wait for wherever the token is in its life.
+    consuming func renew(after generation: UInt64, _ turn: inout SessionTurn) -> Session {
+        let next: Session
+        switch consume self {
+        case .valid(let tokens, let refreshAt) where tokens.generation == generation && refreshAt != .never:
+            let isAllowed = Self.mayForce(refreshAt, &turn)
+            next = isAllowed ? Self.renew(tokens, .forced, &turn) : .valid(tokens, refreshAt: refreshAt)
+        case .stale(let tokens, let trouble) where tokens.generation == generation && trouble.mayHasten(at: turn.now):
+            let isAllowed = Self.mayForce(trouble.nextAttempt, &turn)
+            next = isAllowed ? Self.retry(tokens, trouble, .forced, &turn) : .stale(tokens, trouble)
+        case let same: next = same
+        }
+        if next.tokens != nil { turn.publish(next) }
+        return next
+    }
+
+    private static func mayForce(_ nextAt: Instant?, _ turn: inout SessionTurn) -> Bool {
+        if let denial = turn.ledger.forbidsForced(at: turn.now) {
+            turn.note(.refreshDenied, .warning, reason: denial.rawValue, nextAt: nextAt)
+            return false
+        }
+        turn.note(.refreshForced, reason: SessionCall.Cause.forced.rawValue)
+        return true
+    }
+
+    /// The clocks no longer agree, or the machine slept: the earlier of the two ends holds, and what is due by it comes within 5 s.
+    consuming func reconsider(_ turn: inout SessionTurn) -> Session {
+        let soon = turn.now + .seconds(5) * turn.moment.chance
+        let next: Session
+        switch consume self {
+        case .valid(var tokens, let refreshAt):
+            let early = tokens.bound(by: turn.moment)
+            let isUsable = tokens.isUsable(at: turn.now)
+            // What the jump has made overdue is spread; what it has made useless is not.
+            next = .valid(tokens, refreshAt: isUsable ? max(refreshAt - early, min(refreshAt, soon)) : turn.now)
+        case .refreshing(var tokens, let call):
+            tokens.bound(by: turn.moment)
+            next = .refreshing(tokens, call)
+        case .stale(var tokens, var trouble):
+            tokens.bound(by: turn.moment)
+            trouble.hasten(to: soon)
+            next = .stale(tokens, trouble)
+        case .unreachable(let tokens, var trouble):
+            trouble.hasten(to: soon)
+            next = .unreachable(tokens, trouble)
+        case .loggingIn(var trouble):
+            trouble.hasten(to: soon)
+            next = .loggingIn(trouble)
+        case let same: next = same
+        }
+        let done = next.proceed(&turn)
+        if done.tokens != nil { turn.publish(done) }
+        return done
+    }
+}

@@ -1,0 +1,82 @@
+/// What a session holds while it is authenticated, with the instants that follow from the lifetime (refresh-policy rules 1 to 4).
+package struct SessionTokens: Sendable {
+    package let access: Secret
+    package let generation: UInt64
+    /// nil: dead, or never there; the next renewal is a login.
+    package var refresh: Secret?
+    /// The refresh token's own end, if it is known.
+    package let refreshExpiry: WallTime?
+    /// From the moment before the request was sent; endless for a token that nobody renews here.
+    package let lifetime: Duration
+    /// Where the last min(`refresh.mandatory`, lifetime / 4) begin: failures no longer cost nothing.
+    package private(set) var mandatoryFrom: Instant
+    /// The expiry less the skew allowance: from here on the token must not be used.
+    package private(set) var usableUntil: Instant
+    /// The expiry on the wall clock; nil if there is none.
+    package private(set) var expiry: WallTime?
+    private var expiresAt: Instant
+
+    /// - Parameters:
+    ///   - grant: what the service answered.
+    ///   - startedAt, startedAtWall: the clocks before the request was sent.
+    ///   - refresh: the refresh token that goes on if the grant brings none, with its end.
+    ///   - skew: how far the service's clock is from ours, either way.
+    package init(
+        _ grant: Grant, generation: UInt64, startedAt: Instant, startedAtWall: WallTime,
+        keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration, settings: RefreshSettings
+    ) {
+        access = grant.accessToken
+        self.generation = generation
+        self.refresh = grant.refreshToken ?? refresh.token
+        refreshExpiry = grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry
+        lifetime = grant.lifetime
+        expiresAt = startedAt + lifetime
+        guard expiresAt != .never else {
+            mandatoryFrom = .never
+            usableUntil = .never
+            expiry = nil
+            return
+        }
+        let allowance = Self.allowance(lifetime: lifetime, skew: skew)
+        usableUntil = expiresAt - allowance
+        // Reaches at least to where the token stops being usable: a large skew must not leave the zone without a usable instant.
+        mandatoryFrom = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
+        expiry = startedAtWall + lifetime
+    }
+
+    /// Subtracted from the expiry: min(max(5 s, |skew|), 120 s, lifetime / 10) (design §5).
+    static func allowance(lifetime: Duration, skew: Duration) -> Duration {
+        min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
+    }
+
+    /// When to renew: `chance` places it uniformly in the configured part of the lifetime, or at the refresh token's own end if
+    /// that is earlier. Parts that would reach into the mandatory zone are moved before it as a whole, since requests wait there.
+    package func refreshAt(_ settings: RefreshSettings, _ moment: SessionMoment) -> Instant {
+        guard expiresAt != .never else { return .never }
+        let issuedAt = expiresAt - lifetime
+        let excess = max(0, settings.at.upperBound - (mandatoryFrom - issuedAt) / lifetime)
+        let low = max(0, settings.at.lowerBound - excess)
+        let high = settings.at.upperBound - excess
+        let scheduled = issuedAt + lifetime * (low + (high - low) * moment.chance)
+        guard refresh != nil, let refreshExpiry, refreshExpiry > moment.wall else { return scheduled }
+        return min(scheduled, moment.instant + (refreshExpiry - moment.wall))
+    }
+
+    package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }
+
+    /// Of the two clocks the earlier end wins (rule 1): after a jump of the wall clock forwards the token ends as much earlier.
+    @discardableResult
+    mutating func bound(by moment: SessionMoment) -> Duration {
+        guard let expiry else { return .zero }
+        let early = (expiresAt - moment.instant) - (expiry - moment.wall)
+        guard early > .zero else { return .zero }
+        expiresAt = expiresAt - early
+        mandatoryFrom = mandatoryFrom - early
+        usableUntil = usableUntil - early
+        return early
+    }
+
+    func accessToken(of user: UserIndex, waitsFrom: Instant) -> AccessToken {
+        AccessToken(user: user, generation: generation, token: access, waitsFrom: waitsFrom, usableUntil: usableUntil)
+    }
+}

@@ -1,0 +1,100 @@
+/// A run of failures of a session's calls, and when the next one is made.
+package struct SessionTrouble: Sendable {
+    package enum Phase: Equatable, Sendable {
+        case calling(SessionCall)
+        /// Until the next attempt.
+        case resting(until: Instant)
+    }
+
+    package var phase: Phase
+    /// Without a success between them.
+    package var failures = 0
+    /// The latest; nil before the first.
+    package var fault: IdentityFault?
+    /// What the service asked for (Retry-After, 410): requests that come do not bring the next attempt before it.
+    package var notBefore = Instant.past
+    /// A request wanted a token since the latest attempt began: the back-off is at most 10 s.
+    package var isWanted = false
+
+    package init(calling call: SessionCall) { phase = .calling(call) }
+
+    package var call: SessionCall? {
+        guard case .calling(let call) = phase else { return nil }
+        return call
+    }
+
+    package var nextAttempt: Instant? {
+        guard case .resting(let until) = phase else { return nil }
+        return until
+    }
+
+    func isDue(at now: Instant) -> Bool { nextAttempt.map { $0 <= now } ?? false }
+
+    /// Whether a call now would disregard neither one in flight nor what the service asked for.
+    func mayHasten(at now: Instant) -> Bool { call == nil && notBefore <= now }
+
+    var reason: SessionReason { fault?.verdict == .gone ? .identityGone : .identityUnreachable }
+
+    /// Goes on with another attempt.
+    func calling(_ call: SessionCall) -> SessionTrouble {
+        var next = self
+        next.phase = .calling(call)
+        next.isWanted = false
+        return next
+    }
+
+    /// The call failed: full jitter over a doubling back-off (refresh-policy rules 3, 4, 9, 12; design §5 for Retry-After and 410).
+    ///
+    /// - Parameter tokens: what is still at hand, nil at a first login.
+    func failed(_ fault: IdentityFault, holding tokens: SessionTokens?, at moment: SessionMoment) -> SessionTrouble {
+        var next = self
+        let now = moment.instant
+        next.failures += 1
+        next.fault = fault
+        next.notBefore = .past
+        let isRelogin = call?.kind == .login && tokens != nil
+        let advisoryEnd = tokens?.mandatoryFrom ?? .past
+        var delay = next.backOff(max: isRelogin ? .seconds(300) : .seconds(now < advisoryEnd ? 60 : 30), moment)
+        if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd { delay = min(delay, .seconds(30)) }
+        switch fault.verdict {
+        case .gone:
+            // Some spread, or all that learned of it together ask together for ever.
+            delay = .seconds(300) * (0.95 + 0.1 * moment.chance)
+            next.notBefore = now + delay
+        case .unknownOutcome:
+            // The first request may still be at work over there.
+            next.notBefore = now + .seconds(2)
+        case .transient(let retryAfter?):
+            next.notBefore =
+                now < advisoryEnd ? min(now + retryAfter, advisoryEnd) : now + min(retryAfter, .seconds(30))
+        default: break
+        }
+        if isWanted, tokens?.isUsable(at: now) != true, fault.verdict != .gone {
+            delay = min(delay, .seconds(10) * moment.chance)
+        }
+        next.phase = .resting(until: max(now + delay, next.notBefore))
+        return next
+    }
+
+    private func backOff(max most: Duration, _ moment: SessionMoment) -> Duration {
+        let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
+        // Never a spin: a quarter of a second at least, whatever the dice say.
+        return max(min(doubled, most) * moment.chance, .milliseconds(250))
+    }
+
+    /// A request wants a token and there is none. Returns whether the next attempt has moved.
+    mutating func want(at moment: SessionMoment) -> Bool {
+        isWanted = true
+        guard case .resting(let until) = phase, until > moment.instant + .seconds(10) else { return false }
+        let sooner = max(notBefore, moment.instant + .seconds(10) * moment.chance)
+        guard sooner < until else { return false }
+        phase = .resting(until: sooner)
+        return true
+    }
+
+    /// The clock jumped or the machine slept: what failed then may work now.
+    mutating func hasten(to instant: Instant) {
+        guard case .resting(let until) = phase else { return }
+        phase = .resting(until: min(until, max(instant, notBefore)))
+    }
+}
