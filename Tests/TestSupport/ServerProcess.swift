@@ -132,6 +132,11 @@ package final class ServerProcess: Sendable {
         return kilobytes * 1024
     }
 
+    /// Threads now, 0 once it has ended.
+    package var threadCount: Int {
+        (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task").count) ?? 0
+    }
+
     deinit { signal(SIGKILL) }
 
     private static func read(_ descriptor: CInt, each: ([UInt8]) -> Void, done: () -> Void) {

@@ -34,21 +34,21 @@ struct CurlTransportTests {
 
     @Test("a service that takes the refresh and stays silent leaves its outcome unknown, at the time limit")
     func silent() async throws {
-        let bench = try bench(limits: Self.hasty, RawAnswer([.pause(.seconds(5))]))
+        let bench = try bench(limits: Self.hasty, RawAnswer([.pause(.seconds(25))]))
         let start = ContinuousClock.now
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
-        #expect(ContinuousClock.now - start < .seconds(2))
+        #expect(ContinuousClock.now - start < .seconds(10))
         #expect(await bench.login().failure?.verdict == .transient(retryAfter: nil))
     }
 
     @Test("a body that never ends is cut off at the time limit")
     func dripping() async throws {
         let head = Array("HTTP/1.1 200 OK\r\n\r\n{".utf8)
-        let drip: [RawAnswer.Step] = (0..<200).flatMap { _ in [.pause(.milliseconds(20)), .send([0x20])] }
+        let drip: [RawAnswer.Step] = (0..<1000).flatMap { _ in [.pause(.milliseconds(20)), .send([0x20])] }
         let bench = try bench(limits: Self.hasty, RawAnswer([.send(head)] + drip))
         let start = ContinuousClock.now
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
-        #expect(ContinuousClock.now - start < .seconds(2))
+        #expect(ContinuousClock.now - start < .seconds(10))
     }
 
     @Test(
@@ -144,7 +144,7 @@ struct CurlTransportTests {
         let bench = try IdentityBench(baseURL: "http://127.0.0.1:\(port)", limits: limits)
         let start = ContinuousClock.now
         #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: nil))
-        #expect(ContinuousClock.now - start < .seconds(3))
+        #expect(ContinuousClock.now - start < .seconds(10))
         filler.close()
     }
 
@@ -177,7 +177,7 @@ struct CurlTransportTests {
 
     @Test("a slow identity delays no other one on the same loop")
     func neighbours() async throws {
-        let slow = try bench(RawAnswer([.pause(.seconds(3))]))
+        let slow = try bench(RawAnswer([.pause(.seconds(25))]))
         async let stuck = withTaskGroup(of: Void.self) { group in
             for _ in 0..<20 { group.addTask { _ = await slow.refresh() } }
         }
@@ -190,14 +190,14 @@ struct CurlTransportTests {
             quick.refresh(Tokens.secret(Tokens.refresh)) { done.resume(returning: $0.failure) }
         }
         #expect(fault?.verdict == .transient(retryAfter: nil))
-        #expect(ContinuousClock.now - start < .milliseconds(500))
+        #expect(ContinuousClock.now - start < .seconds(4))
         slow.identity.stop()
         await stuck
     }
 
     @Test("stopping answers what is under way, what waits, and what comes later, each once")
     func stop() async throws {
-        let bench = try bench(RawAnswer([.pause(.seconds(5))]))
+        let bench = try bench(RawAnswer([.pause(.seconds(25))]))
         async let outcomes = withTaskGroup(of: IdentityFault.Verdict?.self) { group in
             for _ in 0..<20 { group.addTask { await bench.refresh().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }
@@ -207,7 +207,7 @@ struct CurlTransportTests {
         bench.identity.stop()
         #expect(await outcomes == Array(repeating: .transient(retryAfter: nil), count: 20))
         #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: nil))
-        #expect(ContinuousClock.now - start < .seconds(1))
+        #expect(ContinuousClock.now - start < .seconds(10))
         try await eventually("all connections are closed") { bench.server.records.count { !$0.ended } <= 8 }
     }
 

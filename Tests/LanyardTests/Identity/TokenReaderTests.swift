@@ -86,7 +86,11 @@ struct TokenReaderTests {
     }
 
     @Test("no input makes the readers trap: answers and tokens, mutated 60,000 times")
-    func mutations() {
+    func mutations() async throws {
+        try await offPool { Self.mutate() }
+    }
+
+    private static func mutate() {
         let seeds = [
             #"{"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)","user_id":"0123456789abcdef01234567","expires_in":"1800"}"#,
             #"{"error":"cannot find app using Client App ID","error_code":"InvalidSession","link":"https:\/\/x","n":[1.5e-3,{"\ud83d\udc22":null}]}"#,

@@ -11,8 +11,10 @@ final class LanyardProcess: Sendable {
 
     /// Starts it and waits until both listeners are bound; not until it is ready.
     ///
-    /// - Parameter yaml: everything but `listeners`, `health` and `admin`.
-    static func start(_ yaml: String, cpus: String? = nil) async throws -> LanyardProcess {
+    /// - Parameters:
+    ///   - yaml: everything but `listeners`, `health` and `admin`.
+    ///   - launcher: a command that ends by becoming the program which its last arguments name.
+    static func start(_ yaml: String, cpus: String? = nil, launcher: [String] = []) async throws -> LanyardProcess {
         let folder = try TemporaryFolder()
         let path = try folder.write(
             "lanyard.yaml",
@@ -21,7 +23,8 @@ final class LanyardProcess: Sendable {
             health: {address: "127.0.0.1:0"}
 
             """ + yaml)
-        let process = try ServerProcess("lanyard", ["run", "--config", path], cpus: cpus)
+        let command = launcher + [try Products.path("lanyard"), "run", "--config", path]
+        let process = try ServerProcess(command[0], Array(command.dropFirst()), cpus: cpus)
         let data = try await process.event("listening") { $0["listener"].string == "data" }
         let health = try await process.event("listening") { $0["listener"].string == "health" }
         return LanyardProcess(
