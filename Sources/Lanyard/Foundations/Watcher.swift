@@ -2,7 +2,7 @@
 ///
 /// A watcher belongs to its loop's queue: it is touched nowhere else, which is what makes it safe to send.
 package class Watcher: @unchecked Sendable {
-    package init() {}
+    init() {}
 
     /// A descriptor watched for this watcher is ready. On the loop's queue.
     package func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {}
