@@ -18,8 +18,7 @@ struct RunCommand: ParsableCommand {
     func run() throws {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         Report.faults(of: loaded)
-        guard loaded.configuration != nil else { throw ExitCode(loaded.exitCode ?? 78) }
-        Report.error("error: this build cannot serve yet")
-        throw ExitCode.failure
+        guard let configuration = loaded.configuration else { throw ExitCode(loaded.exitCode ?? 78) }
+        throw ExitCode(Lanyard.run(configuration))
     }
 }

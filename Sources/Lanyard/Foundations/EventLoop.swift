@@ -39,6 +39,9 @@ package final class EventLoop: Sendable {
     private let posted = Atomic<Int>(0)
 
     private nonisolated(unsafe) var source: (any DispatchSourceRead)?
+    /// The source is suspended: the next turn is on the queue already.
+    private nonisolated(unsafe) var isBusy = false
+    private nonisolated(unsafe) var isStopped = false
     private nonisolated(unsafe) var handled = 0
     private nonisolated(unsafe) var slots: [Slot] = []
     private nonisolated(unsafe) var freeSlots: [UInt32] = []
@@ -67,7 +70,7 @@ package final class EventLoop: Sendable {
     /// Begins to watch. Once.
     package func start() {
         let source = DispatchSource.makeReadSource(fileDescriptor: epoll.raw, queue: queue)
-        source.setEventHandler { [self] in turn() }
+        source.setEventHandler { [self] in wake() }
         source.setCancelHandler { [self] in
             self.source = nil
             slots.removeAll()
@@ -78,7 +81,11 @@ package final class EventLoop: Sendable {
 
     /// Ends for good: nothing is told after this. The loop's descriptors close when its last user lets go.
     package func stop() {
-        queue.async { [self] in source?.cancel() }
+        queue.async { [self] in
+            isStopped = true
+            source?.cancel()
+            rest()
+        }
     }
 
     /// Runs `work` on the loop's queue, soon: a lingering loop is woken.
@@ -173,9 +180,27 @@ package final class EventLoop: Sendable {
 
     // MARK: The turn
 
-    /// Works until a turn's time is up, somebody has posted, or nothing came while lingering.
+    /// The epoll descriptor has become readable. While turns follow one another the source stays suspended: to arm it again takes
+    /// two threads and four system calls.
+    private func wake() {
+        guard !isBusy, !isStopped else { return }
+        isBusy = true
+        source?.suspend()
+        turn()
+    }
+
+    private func rest() {
+        guard isBusy else { return }
+        isBusy = false
+        source?.resume()
+    }
+
+    /// Works until a turn's time is up, somebody has posted, or nothing came while lingering. Then gives the queue back: to the next turn,
+    /// behind whatever was posted, or to the source.
     private func turn() {
+        guard !isStopped else { return }
         now = .now
+        var isQuiet = false
         let end = now.nanoseconds + Self.turnNanoseconds
         var wait: Int64 = 0
         while true {
@@ -185,7 +210,10 @@ package final class EventLoop: Sendable {
             for index in 0..<max(Int(count), 0) { tell(batch + index) }
             fireDeadlines()
             let resumed = resumeDeferred()
-            guard count > 0 || resumed else { break }
+            guard count > 0 || resumed else {
+                isQuiet = true
+                break
+            }
             wait = end - Instant.now.nanoseconds
             guard wait > 0 else { break }
             if !deferred.isEmpty {
@@ -199,8 +227,7 @@ package final class EventLoop: Sendable {
             }
         }
         armTimer()
-        // Edge-triggered descriptors will not tell again what their watchers know already.
-        if !deferred.isEmpty { queue.async { [self] in turn() } }
+        if isQuiet { rest() } else { queue.async { [self] in turn() } }
     }
 
     private func resumeDeferred() -> Bool {

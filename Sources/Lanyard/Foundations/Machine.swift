@@ -1,0 +1,52 @@
+import CLanyard.Linux
+import Glibc
+
+/// What this process may use of the machine.
+package enum Machine {
+    private static let shardsMax = 16
+
+    /// Shards for `shards: auto`: min(CPUs that may be used, quota of the cgroup rounded up, 16).
+    package static var shardCount: Int {
+        let cpus = max(Int(lanyard_cpu_count()), 1)
+        return min(cpus, cgroupCPUs() ?? cpus, shardsMax)
+    }
+
+    /// CPUs that the cgroup grants, rounded up; nil without a quota.
+    private static func cgroupCPUs() -> Int? {
+        if let words = read("/sys/fs/cgroup/cpu.max")?.split(whereSeparator: \.isWhitespace), words.count == 2 {
+            return quota(words[0], words[1])
+        }
+        guard let quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+            let period = read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+        else { return nil }
+        return self.quota(quota.prefix { !$0.isWhitespace }, period.prefix { !$0.isWhitespace })
+    }
+
+    /// `max` and -1 are no quota.
+    private static func quota(_ quota: Substring, _ period: Substring) -> Int? {
+        guard let quota = Int(quota), let period = Int(period), quota > 0, period > 0 else { return nil }
+        return max((quota + period - 1) / period, 1)
+    }
+
+    private static func read(_ path: String) -> String? {
+        let raw = open(path, O_RDONLY | O_CLOEXEC)
+        guard raw >= 0 else { return nil }
+        let file = OwnedDescriptor(taking: raw)
+        return withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { room in
+            let count = Glibc.read(file.raw, room.baseAddress!, room.count)
+            return count > 0 ? String(decoding: room[0..<count], as: UTF8.self) : nil
+        }
+    }
+
+    /// Raises the soft limit of descriptors to the hard one, and says how many there are (http-requirements 20.4).
+    package static func raiseDescriptorLimit() -> Int {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
+        if limit.rlim_cur < limit.rlim_max {
+            var raised = limit
+            raised.rlim_cur = limit.rlim_max
+            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 { limit = raised }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+}
