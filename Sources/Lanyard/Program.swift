@@ -44,7 +44,8 @@ final class Program: Sendable {
                     user, source: .feed(StaticIdentity(name: user.name, tokenFile: tokenFile, on: loop)))
             case .appServices(let app):
                 let service =
-                    services[identity.name] ?? AppServicesIdentity(identity, app: app, version: BuildVersion.number, on: loop)
+                    services[identity.name]
+                    ?? AppServicesIdentity(identity, app: app, version: BuildVersion.number, on: loop)
                 services[identity.name] = service
                 return SessionMember(user, source: .service(service), credential: CredentialFileWatch(on: loop))
             }

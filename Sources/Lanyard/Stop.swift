@@ -58,9 +58,12 @@ package final class Stop: Watcher, @unchecked Sendable {
     private func take(_ number: CInt) {
         switch number {
         case SIGHUP:
-            log.notice("nothing was changed: this version reads its configuration at the start only", metadata: ["event": "reload.unsupported"])
+            log.notice(
+                "nothing was changed: this version reads its configuration at the start only",
+                metadata: ["event": "reload.unsupported"])
         case SIGUSR1:
-            log.notice("the log level was changed", metadata: ["event": "log.level", "level": "\(verbosity.toggleDebug())"])
+            log.notice(
+                "the log level was changed", metadata: ["event": "log.level", "level": "\(verbosity.toggleDebug())"])
         default: end(by: number)
         }
     }
