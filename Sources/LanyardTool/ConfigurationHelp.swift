@@ -3,9 +3,8 @@ import Lanyard
 /// The flags of `run` and `check` as their help shows them: made from the table of keys, so that none is forgotten.
 enum ConfigurationHelp {
     static let text: String = {
-        let width = ConfigurationFlag.all.map(\.name.utf8.count).max() ?? 0
-        let lines = ConfigurationFlag.all.map { flag in
-            "  \(flag.name)\(String(repeating: " ", count: width - flag.name.utf8.count))  \(flag.meaning)"
+        let lines = ConfigurationFlag.all.flatMap { flag in
+            ["  \(flag.name)"] + wrapped(flag.meaning, width: 72).map { "      \($0)" }
         }
         return """
             Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/configuration.md has all keys). Single \
@@ -16,4 +15,15 @@ enum ConfigurationHelp {
             \(lines.joined(separator: "\n"))
             """
     }()
+
+    /// Lines of whole words; the parser's own wrapping would lose the indentation.
+    private static func wrapped(_ text: String, width: Int) -> [String] {
+        text.split(separator: " ").reduce(into: [String]()) { lines, word in
+            if let last = lines.last, last.count + 1 + word.count <= width {
+                lines[lines.count - 1] = "\(last) \(word)"
+            } else {
+                lines.append(String(word))
+            }
+        }
+    }
 }

@@ -18,6 +18,7 @@ extension ConfigurationBuilder {
             guard let appID = inner.text("app_id"), let base = inner.text("base_url").flatMap({ try? URLText.base($0) })
             else { return nil }
             var settings = IdentitySettings.AppServices(appID: appID, baseURL: base)
+            warnOfPlainHTTP(inner, shown: shown)
             inner.fill(&settings.rotation, "rotation")
             identity = IdentitySettings(name: name, kind: .appServices(settings))
         case "static":
@@ -40,6 +41,17 @@ extension ConfigurationBuilder {
         case let url?: identity.proxy = .url(url)
         }
         return identity
+    }
+
+    /// Nobody is stopped: inside one pod or compose network it may be meant.
+    private mutating func warnOfPlainHTTP(_ section: ConfigurationSection, shown: String) {
+        guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"]),
+            parts.scheme == "http", AddressText.reach(parts.host) != .loopback
+        else { return }
+        warn(
+            section.place("base_url"),
+            "\(shown).app_services.base_url: plain http shows passwords and tokens to everybody on the way to \(parts.host)",
+            remedy: "use https unless that way is safe")
     }
 
     /// The only one of several keys that may be there. nil: a fault was reported, or the value is invalid.
@@ -97,7 +109,8 @@ extension ConfigurationBuilder {
                 section.place("login"), "\(shown).login: a static identity's token file is all there is",
                 remedy: "remove the login")
         }
-        if !isFixed, !section.has("login") {
+        let isService = tree["identities"]?[identity]?["app_services"] != nil
+        if isService, !section.has("login") {
             warn(
                 section.node.place, "\(shown) has no login, and this version has no command to log in with",
                 remedy: "add login: its requests get 503 login-required")

@@ -15,12 +15,17 @@ extension ConfigurationBuilder {
         var listener = ListenerSettings(address: address)
         section.fill(&listener.allowedOrigins, "allowed_origins")
         section.fill(&listener.unsafe, "unsafe")
-        if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.map { $0.lowercased() } }
+        if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.compactMap(Self.allowedHost) }
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
         if case .tcp(let host, let port) = address {
             judge(host, port, listener, section, shown: shown)
         }
         configuration.listeners.append(listener)
+    }
+
+    /// `Host: name` means port 80, and a name without a port here does, too.
+    private static func allowedHost(_ text: String) -> String? {
+        AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? 80) }
     }
 
     private mutating func judge(
@@ -56,13 +61,10 @@ extension ConfigurationBuilder {
 
     /// No two listeners, and health neither, can bind the same.
     mutating func compareAddresses(_ top: ConfigurationSection) {
-        var seen: [(address: ListenerSettings.Address, shown: String)] = []
-        let places = (top.node["listeners"]?.elements ?? []).filter { element in
-            (element["address"]?.text).flatMap { try? AddressText.listenAddress($0) } != nil
-        }
-        for (listener, element) in zip(configuration.listeners, places) {
-            let place = element["address"]?.place ?? element.place
-            compare(listener.address, place, "listeners", &seen)
+        var seen: [(address: ListenerSettings.Address, place: ConfigurationPlace)] = []
+        for element in top.node["listeners"]?.elements ?? [] {
+            guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else { continue }
+            compare(address, element["address"]?.place ?? element.place, "listeners", &seen)
         }
         if let health = configuration.health {
             compare(health.address, top.section("health").place("address"), "health", &seen)
@@ -71,13 +73,15 @@ extension ConfigurationBuilder {
 
     private mutating func compare(
         _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String,
-        _ seen: inout [(address: ListenerSettings.Address, shown: String)]
+        _ seen: inout [(address: ListenerSettings.Address, place: ConfigurationPlace)]
     ) {
         if let other = seen.first(where: { AddressText.clash($0.address, address) }) {
+            // A default stands nowhere: the one that was written is to be changed.
             fault(
-                place, "\(shown): \(address) is taken by \(other.address) of \(other.shown)",
+                place == .commandLine ? other.place : place,
+                "\(shown): \(address) and \(other.address) of listeners cannot both be bound",
                 remedy: "choose another address or port")
         }
-        seen.append((address, shown))
+        seen.append((address, place))
     }
 }

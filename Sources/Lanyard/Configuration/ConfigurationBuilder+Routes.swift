@@ -3,6 +3,11 @@ extension ConfigurationBuilder {
     mutating func readRoutes(_ top: ConfigurationSection) {
         guard let list = top.node["routes"], case .sequence(let elements) = list.content else { return }
         if elements.isEmpty { fault(list.place, "routes is empty", remedy: "add a route with at least an upstream") }
+        if top.node["users"] == nil, top.node["active_user"] == nil, elements.contains(where: { $0["user"] == nil }) {
+            warn(
+                list.place, "routes follow the active user, and no user is configured",
+                remedy: "add users, or requests get 503 no-active-user")
+        }
         var lines: [String: ConfigurationPlace] = [:]
         for (index, element) in elements.enumerated() {
             guard case .mapping = element.content else { continue }
@@ -145,9 +150,11 @@ extension ConfigurationBuilder {
 
     /// Two routes that would take the same requests: the second would never be used.
     private mutating func judgeOverlap(_ route: RouteSettings, _ section: ConfigurationSection, shown: String) {
-        func meet(_ a: [String], _ b: [String]) -> Bool { Set(a) == Set(b) }
+        func same(_ a: [String], _ b: [String]) -> Bool { Set(a) == Set(b) }
+        func segments(_ path: String) -> Substring { path.hasSuffix("/") ? path.dropLast() : path[...] }
         let twin = configuration.routes.map(\.route).first { other in
-            other.path == route.path && meet(other.hosts, route.hosts) && meet(other.methods, route.methods)
+            segments(other.path) == segments(route.path) && same(other.hosts, route.hosts)
+                && same(other.methods, route.methods)
         }
         guard let twin else { return }
         let place = section.has("match") ? section.place("match") : section.node.place

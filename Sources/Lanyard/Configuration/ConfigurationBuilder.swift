@@ -54,12 +54,6 @@ struct ConfigurationBuilder {
         shutdown.fill(&configuration.shutdown.exitZeroOnSIGTERM, "exit_zero_on_sigterm")
         top.fill(&configuration.loginRequiredStatus, "login_required_status")
         top.fill(&configuration.shards, "shards")
-        let drain = configuration.shutdown
-        if drain.drainMin > drain.drainMax {
-            fault(
-                shutdown.place("drain_min"), "shutdown.drain_min is longer than shutdown.drain_max",
-                remedy: "drain_max counts from the signal on; make it the longer one")
-        }
     }
 
     /// Every section that is there has its required keys.

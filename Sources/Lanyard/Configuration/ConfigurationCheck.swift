@@ -16,7 +16,7 @@ struct ConfigurationCheck {
         var check = ConfigurationCheck(folder: folder)
         guard case .mapping = tree.content else {
             check.report(tree, "expected a mapping, found \(tree.shape)", remedy: "begin with a key such as listeners:")
-            return (ConfigurationNode(.mapping([]), at: tree.place), check.faults)
+            return (ConfigurationNode(.invalid, at: tree.place), check.faults)
         }
         let checked = check.mapping(tree, keys: "", shown: "")
         return (checked, check.faults)
@@ -28,6 +28,13 @@ struct ConfigurationCheck {
         for var entry in node.entries {
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
+                // The key that was meant is not missing as well.
+                if faults.count <= Self.faultsMax, let meant = NearestName.of(entry.key, among: known.map(\.name)), node[meant] == nil,
+                    !entries.contains(where: { $0.key == meant })
+                {
+                    let unread = ConfigurationNode(.invalid, at: entry.value.place)
+                    entries.append(.init(key: meant, place: entry.place, value: unread))
+                }
                 continue
             }
             entry.value = value(entry.value, of: key, shown: shown.isEmpty ? entry.key : "\(shown).\(entry.key)")
@@ -132,6 +139,13 @@ struct ConfigurationCheck {
         _ node: ConfigurationNode, _ wanted: String, words: [String] = [], shown: String
     ) -> ConfigurationNode {
         if node.content == .invalid { return node }
+        if let text = node.text, !text.isEmpty, !words.isEmpty {
+            let nearest = NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" }
+            report(
+                node, "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(words.joined(separator: " or "))",
+                remedy: nearest ?? "write \(words.joined(separator: " or ")), or keys and values below it")
+            return ConfigurationNode(.invalid, at: node.place)
+        }
         let other = words.isEmpty ? "" : " or \(words.joined(separator: " or "))"
         let example =
             switch wanted {
@@ -147,6 +161,7 @@ struct ConfigurationCheck {
     private mutating func reportUnknown(
         _ entry: ConfigurationNode.Entry, known: [ConfigurationKey], section: String, shown: String
     ) {
+        guard faults.count <= Self.faultsMax else { return }
         let place = shown.isEmpty ? "" : " in \(shown)"
         let words = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
         if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {

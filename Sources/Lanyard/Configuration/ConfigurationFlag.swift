@@ -33,7 +33,7 @@ package struct ConfigurationFlag: Equatable, Sendable {
         short("--listen", .listenAddress, "Where clients connect (127.0.0.1:7400)."),
         short("--upstream", .upstream, "Where requests go."),
         short("--app-id", .text, "The App Services client app id."),
-        short("--base-url", .url, "Where its client API is."),
+        short("--base-url", .baseURL, "Where its client API is."),
         short("--email", .text, "Log in with this address and --password-file."),
         short("--password-file", .file(.secret), "The file that holds the password."),
         short("--api-key-file", .file(.secret), "Log in with the API key in this file."),

@@ -16,6 +16,10 @@ package struct ConfigurationKey: Equatable, Sendable {
 
     /// `routes[].timeouts.connect`.
     package let path: String
+    /// The last part of the path.
+    package let name: String
+    /// The path of the section that the key stands in; empty at the top.
+    package let section: String
     package let kind: Kind
     /// Words that may stand in place of the value: `none`, `auto`, `off`.
     package let words: [String]
@@ -47,6 +51,8 @@ package struct ConfigurationKey: Equatable, Sendable {
         meaning: String
     ) {
         self.path = path
+        name = String(path.split(separator: ".").last ?? "")
+        section = path.lastIndex(of: ".").map { String(path[..<$0]) } ?? ""
         self.kind = kind
         self.words = words
         self.isRequired = isRequired
@@ -54,12 +60,6 @@ package struct ConfigurationKey: Equatable, Sendable {
         self.standardInWords = standardInWords
         self.meaning = meaning
     }
-
-    /// The last part of the path.
-    package var name: String { String(path.split(separator: ".").last ?? "") }
-
-    /// The path of the section that the key stands in; empty at the top.
-    package var section: String { path.lastIndex(of: ".").map { String(path[..<$0]) } ?? "" }
 
     /// Where the keys of this one's mappings stand.
     package var below: String {

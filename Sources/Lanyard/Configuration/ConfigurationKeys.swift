@@ -61,10 +61,10 @@ package enum ConfigurationKeys {
     ]
 
     private static let accounts: [ConfigurationKey] = [
-        .init("identities", .named, required: true, "The identity services, by name."),
+        .init("identities", .named, "The identity services, by name."),
         .init("identities.*.app_services", .section, "An App Services application."),
         .init("identities.*.app_services.app_id", .value(.text), required: true, "The client app id."),
-        .init("identities.*.app_services.base_url", .value(.url), required: true, "Where its client API is."),
+        .init("identities.*.app_services.base_url", .value(.baseURL), required: true, "Where its client API is."),
         .init(
             "identities.*.app_services.rotation", .value(.choice(["none", "grace", "one_use"])), "none",
             "What a refresh does to the refresh token."),
@@ -86,7 +86,7 @@ package enum ConfigurationKeys {
         .init(
             "identities.*.proxy", .value(.url), or: ["none", "environment"], "none",
             "Outbound proxy for identity calls."),
-        .init("users", .named, required: true, "The users, by the name that routes, logs and metrics use."),
+        .init("users", .named, "The users, by the name that routes, logs and metrics use."),
         .init("users.*.identity", .value(.name), required: true, "The identity that the user has an account at."),
         .init("users.*.login", .section, standardInWords: "a person logs in", "The credential; one of the following."),
         .init("users.*.login.anonymous", .section, "A new anonymous account."),

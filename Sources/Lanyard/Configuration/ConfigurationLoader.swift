@@ -24,13 +24,25 @@ struct ConfigurationLoader {
     private var faults: [ConfigurationFault] = []
 
     mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
-        guard var tree = merged(arguments: arguments, environment: environment) else { return failed() }
-        let filesAreSound = !faults.contains { $0.severity != .warning }
+        guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
+        return finish(tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 })
+    }
+
+    /// The configuration of one text alone.
+    static func load(_ text: [UInt8], path: String) -> LoadedConfiguration {
+        var loader = ConfigurationLoader()
+        guard let tree = loader.document(text, path: path) else { return loader.failed() }
+        return loader.finish(tree, credentialsFolder: nil)
+    }
+
+    /// What only shows in the whole: parts that are not built, references, files.
+    private mutating func finish(_ merged: ConfigurationNode, credentialsFolder: String?) -> LoadedConfiguration {
+        var tree = merged
+        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.standardListeners) }
         tree = withoutUnbuilt(tree, keys: "", shown: "")
-        let (configuration, found) = ConfigurationBuilder.build(
-            tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 })
+        let (configuration, found) = ConfigurationBuilder.build(tree, credentialsFolder: credentialsFolder)
         faults += found
-        guard filesAreSound, !faults.contains(where: { $0.severity != .warning }) else { return failed() }
+        guard !faults.contains(where: { $0.severity != .warning }) else { return failed() }
         return LoadedConfiguration(
             configuration: configuration, faults: sorted(faults), printed: ConfigurationPrinter.print(tree))
     }
@@ -89,21 +101,24 @@ struct ConfigurationLoader {
             }
         }
         for values in [variables.values, flags.values] { tree.overlay(checked(self.tree(of: values), folder: nil)) }
-        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.standardListeners) }
         return tree
     }
 
     private mutating func file(_ given: ConfigurationGiven.Value) -> ConfigurationNode? {
         do throws(ConfigurationValue.Problem) {
-            let bytes = try ConfigurationFile.read(given.text)
-            let (tree, found) = ConfigurationDocument.read(bytes, path: given.text)
-            faults += found
-            let folder = given.text.lastIndex(of: "/").map { String(given.text[..<$0]) }
-            return tree.map { checked($0, folder: folder) }
+            return document(try ConfigurationFile.read(given.text), path: given.text)
         } catch {
             faults.append(ConfigurationFault(at: .wholeFile(path: given.text), error.words, remedy: error.remedy))
             return nil
         }
+    }
+
+    private mutating func document(_ text: [UInt8], path: String) -> ConfigurationNode? {
+        let (tree, found) = ConfigurationDocument.read(text, path: path)
+        faults += found
+        guard let tree else { return nil }
+        let known = checked(tree, folder: path.lastIndex(of: "/").map { String(path[..<$0]) })
+        return known.content == .invalid ? nil : known
     }
 
     private mutating func checked(_ tree: ConfigurationNode, folder: String?) -> ConfigurationNode {

@@ -53,7 +53,7 @@ struct ConfigurationPrinter {
         let first = lines.count
         keys(in: section, of: element, indent: indent + "    ")
         guard lines.count > first else { return }
-        lines[first].replaceSubrange(indent.startIndex..<lines[first].firstIndex { $0 != " " }!, with: indent + "  - ")
+        lines[first] = indent + "  - " + lines[first].drop { $0 == " " }
     }
 
     /// A key that nobody gave: its default, and a section's if it has no key that somebody would have to choose.

@@ -24,6 +24,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case upstream
     /// An http(s) URL.
     case url
+    /// An http(s) URL without a path.
+    case baseURL
     case pathPrefix
     case method
     case fieldName
@@ -56,6 +58,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .listenAddress where text.hasPrefix("systemd:"): return
         case .listenAddress: _ = try AddressText.listenAddress(text)
         case .upstream: _ = try URLText.upstream(text)
+        case .baseURL: _ = try URLText.base(text)
         case .url: _ = try URLText.parts(text, schemes: ["http", "https"])
         case .file where text.utf8.contains(0) || text.utf8.count > 4095:
             throw Problem("not a path", remedy: "write \(wanted)")
@@ -66,7 +69,7 @@ package enum ConfigurationValue: Equatable, Sendable {
                     "\(ConfigurationText.quoted(text)) is none of \(words.joined(separator: ", "))",
                     remedy: NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" } ?? "write one of them")
             }
-            throw Problem("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy)
+            throw Problem("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy(for: text))
         }
     }
 
@@ -84,13 +87,14 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .authority: AddressText.hostAndPort(text) != nil
         case .hostName: AddressText.hostAndPort(text).map { $0.port == nil } ?? false
         case .origin: FieldText.isOrigin(text)
-        case .pathPrefix: FieldText.isPathPrefix(text)
+        // Requests are compared decoded, so an escape in a prefix would never be met.
+        case .pathPrefix: FieldText.isPathPrefix(text) && !text.utf8.contains(UInt8(ascii: "%"))
         case .method: FieldText.isToken(text)
         case .fieldName: FieldText.isToken(text) && !FieldText.isReserved(text)
         case .fieldValue: FieldText.isValue(text)
         case .injectFormat: FieldText.cut(format: text) != nil
         case .status: ConfigurationText.integer(text).map((100...599).contains) ?? false
-        case .file, .listenAddress, .upstream, .url: true
+        case .file, .listenAddress, .upstream, .url, .baseURL: true
         }
     }
 
@@ -125,7 +129,8 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "an origin"
         case .upstream: "http://…, https://… or unix:/path"
         case .url: "an http:// or https:// URL"
-        case .pathPrefix: "a path that begins with / and has no query and no dot segments"
+        case .baseURL: "an http:// or https:// URL without a path"
+        case .pathPrefix: "a path that begins with /, without query, escapes and dot segments"
         case .method: "a method"
         case .fieldName: "the name of a field that may be set"
         case .fieldValue: "a field value"
@@ -134,8 +139,11 @@ package enum ConfigurationValue: Equatable, Sendable {
         }
     }
 
-    private var remedy: String {
+    private func remedy(for text: String) -> String {
         switch self {
+        case .integer where ConfigurationText.integer(text) != nil, .duration where ConfigurationText.duration(text) != nil,
+            .size where ConfigurationText.size(text) != nil:
+            "choose one in that range"
         case .boolean: "write true or false"
         case .integer: "write digits only"
         case .duration: "write a whole number and ms, s, m, h or d, such as 90s"
@@ -146,6 +154,9 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
         case .method: "write such as GET"
+        case .name, .credential: "choose another name"
+        case .hostName: "write such as orders.internal"
+        case .fieldValue: "remove control characters, and blanks at the ends"
         case .fieldName: "choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant"
         case .injectFormat: "write such as \"Bearer {token}\""
         default: "write \(wanted)"

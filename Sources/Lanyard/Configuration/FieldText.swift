@@ -42,8 +42,17 @@ package enum FieldText {
         guard text.utf8.first == 47, text.utf8.count <= 1024,
             text.utf8.allSatisfy({ $0 > 32 && $0 < 127 && !"?#\\\"<>^`{|}".utf8.contains($0) })
         else { return false }
+        let bytes = Array(text.utf8)
+        let escapes = bytes.indices.filter { bytes[$0] == UInt8(ascii: "%") }
+        guard escapes.allSatisfy({ $0 + 2 < bytes.count && isHex(bytes[$0 + 1]) && isHex(bytes[$0 + 2]) }) else {
+            return false
+        }
         let segments = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
         return !segments.dropLast().contains("") && !segments.contains { $0 == "." || $0 == ".." }
+    }
+
+    private static func isHex(_ byte: UInt8) -> Bool {
+        (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
     }
 
     /// An origin as a browser sends it: `scheme://host[:port]`, or `null`.

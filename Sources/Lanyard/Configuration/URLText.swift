@@ -68,12 +68,15 @@ package enum URLText {
             path: parts.path)
     }
 
-    /// `app_services.base_url`: an http(s) URL without a trailing slash.
+    /// `app_services.base_url`: scheme, host and perhaps a port; one trailing slash is dropped.
     ///
     /// - Throws: words and remedy.
     package static func base(_ text: String) throws(ConfigurationValue.Problem) -> String {
         let parts = try parts(text, schemes: ["http", "https"])
-        let path = parts.path.map { $0.hasSuffix("/") ? String($0.dropLast()) : $0 } ?? ""
-        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))\(path)"
+        let base = "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"
+        guard parts.path == nil || parts.path == "/" else {
+            throw .init("\(ConfigurationText.quoted(text)) has a path", remedy: "write \(base)")
+        }
+        return base
     }
 }

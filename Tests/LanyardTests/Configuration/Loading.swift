@@ -1,0 +1,34 @@
+import TestSupport
+
+@testable import Lanyard
+
+/// Loads documents as `lanyard check` does, from a file called `lanyard.yaml` in a folder of its own.
+enum Loading {
+    /// A small valid document, of which tests replace parts. Its users' token is the file `token`.
+    static let identities = "identities:\n  demo:\n    static: {token_file: token}\n"
+    static let users = "users:\n  alice: {identity: demo}\n"
+    static let routes = "routes:\n  - upstream: http://127.0.0.1:9000\n"
+    static let whole = identities + users + routes
+
+    /// - Parameter files: names of secrets that stand beside the document.
+    static func load(
+        _ text: String, arguments: [String] = [], environment: [String: String] = [:], files: [String] = ["token"]
+    ) throws -> (loaded: LoadedConfiguration, faults: [String]) {
+        let folder = try TemporaryFolder()
+        for file in files { try folder.write(file, "secret\n") }
+        let path = try folder.write("lanyard.yaml", text)
+        let loaded = Configuration.load(arguments: ["--config", path] + arguments, environment: environment)
+        let faults = loaded.faults.map { fault in
+            let line = fault.severity == .fault ? "\(fault)" : "\(fault.severity.rawValue): \(fault)"
+            return line.replacing(folder.path + "/", with: "")
+        }
+        return (loaded, faults)
+    }
+
+    /// All faults as a person reads them, without the folder; what is not a plain fault begins with its severity.
+    static func faults(
+        _ text: String, arguments: [String] = [], environment: [String: String] = [:], files: [String] = ["token"]
+    ) throws -> [String] {
+        try load(text, arguments: arguments, environment: environment, files: files).faults
+    }
+}
