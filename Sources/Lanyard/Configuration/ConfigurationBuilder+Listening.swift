@@ -63,7 +63,9 @@ extension ConfigurationBuilder {
     mutating func compareAddresses(_ top: ConfigurationSection) {
         var seen: [(address: ListenerSettings.Address, place: ConfigurationPlace)] = []
         for element in top.node["listeners"]?.elements ?? [] {
-            guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else { continue }
+            guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
+                continue
+            }
             compare(address, element["address"]?.place ?? element.place, "listeners", &seen)
         }
         if let health = configuration.health {

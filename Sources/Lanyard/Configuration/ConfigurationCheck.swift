@@ -29,7 +29,8 @@ struct ConfigurationCheck {
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
                 // The key that was meant is not missing as well.
-                if faults.count <= Self.faultsMax, let meant = NearestName.of(entry.key, among: known.map(\.name)), node[meant] == nil,
+                if faults.count <= Self.faultsMax, let meant = NearestName.of(entry.key, among: known.map(\.name)),
+                    node[meant] == nil,
                     !entries.contains(where: { $0.key == meant })
                 {
                     let unread = ConfigurationNode(.invalid, at: entry.value.place)
@@ -142,7 +143,8 @@ struct ConfigurationCheck {
         if let text = node.text, !text.isEmpty, !words.isEmpty {
             let nearest = NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" }
             report(
-                node, "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(words.joined(separator: " or "))",
+                node,
+                "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(words.joined(separator: " or "))",
                 remedy: nearest ?? "write \(words.joined(separator: " or ")), or keys and values below it")
             return ConfigurationNode(.invalid, at: node.place)
         }

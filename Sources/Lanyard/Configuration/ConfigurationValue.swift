@@ -141,7 +141,8 @@ package enum ConfigurationValue: Equatable, Sendable {
 
     private func remedy(for text: String) -> String {
         switch self {
-        case .integer where ConfigurationText.integer(text) != nil, .duration where ConfigurationText.duration(text) != nil,
+        case .integer where ConfigurationText.integer(text) != nil,
+            .duration where ConfigurationText.duration(text) != nil,
             .size where ConfigurationText.size(text) != nil:
             "choose one in that range"
         case .boolean: "write true or false"

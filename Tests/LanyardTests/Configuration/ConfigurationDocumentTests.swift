@@ -45,8 +45,10 @@ import Testing
     @Test(
         "what is not YAML is one fault with libyaml's words and the line",
         arguments: [
-            ("a: [1, 2\nb: 3\n", "f:2:2: not YAML: "), ("a: 'x\n", "f:2:1: not YAML: "), ("a: b: c\n", "f:1:5: not YAML: "),
-            ("a: 1\n  b: 2\n", "f:2:4: not YAML: "), ("- a\nb: 1\n", "f:2:1: not YAML: "), ("a: @x\n", "f:1:4: not YAML: "),
+            ("a: [1, 2\nb: 3\n", "f:2:2: not YAML: "), ("a: 'x\n", "f:2:1: not YAML: "),
+            ("a: b: c\n", "f:1:5: not YAML: "),
+            ("a: 1\n  b: 2\n", "f:2:4: not YAML: "), ("- a\nb: 1\n", "f:2:1: not YAML: "),
+            ("a: @x\n", "f:1:4: not YAML: "),
         ] as [(String, String)])
     func notYAML(_ text: String, _ expected: String) throws {
         let all = faults(Array(text.utf8))

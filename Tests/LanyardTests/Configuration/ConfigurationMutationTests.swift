@@ -18,9 +18,12 @@ import Testing
     }
 
     private static let pieces = [
-        "{", "}", "[", "]", ": ", "- ", "&a ", "*a", "!!str ", "\n", "  ", "'", "\"", "\\", "#", "%", "|\n", ">-\n", "? ", "---\n",
-        "9223372036854775808", "-1", "0s", "99999999999d", "9999999TiB", "none", "off", "true", "~", "", "\u{0}", "\t", "é", "\u{FEFF}",
-        "http://[", "http://u:p@h", "unix:", "systemd:x", "[::]:0", "{token}", "<<: ", "routes:\n", "listeners:\n", "0-0%", "\r",
+        "{", "}", "[", "]", ": ", "- ", "&a ", "*a", "!!str ", "\n", "  ", "'", "\"", "\\", "#", "%", "|\n", ">-\n",
+        "? ", "---\n",
+        "9223372036854775808", "-1", "0s", "99999999999d", "9999999TiB", "none", "off", "true", "~", "", "\u{0}", "\t",
+        "é", "\u{FEFF}",
+        "http://[", "http://u:p@h", "unix:", "systemd:x", "[::]:0", "{token}", "<<: ", "routes:\n", "listeners:\n",
+        "0-0%", "\r",
     ]
 
     private func mutate(_ text: [UInt8], _ generator: inout Generator) -> [UInt8] {
@@ -37,7 +40,8 @@ import Testing
             default:
                 let end = text[place...].firstIndex { $0 == 10 || $0 == 44 } ?? text.count
                 let colon = text[place..<end].firstIndex(of: 58) ?? place
-                text.replaceSubrange(colon..<end, with: Array(": ".utf8) + Self.pieces.randomElement(using: &generator)!.utf8)
+                text.replaceSubrange(
+                    colon..<end, with: Array(": ".utf8) + Self.pieces.randomElement(using: &generator)!.utf8)
             }
         }
         return text

@@ -213,7 +213,7 @@ import Testing
         #expect(loaded.configuration?.identities.first?.kind == .fixed(tokenFile: folder.file("token")))
         #expect(
             try Loading.faults(text) == [
-                "lanyard.yaml:1:44: identities.i.static.token_credential: systemd handed over no credentials; "
+                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd handed over no credentials; "
                     + "add LoadCredential=token:/PATH to the unit, or use token_file"
             ])
     }

@@ -28,9 +28,13 @@ import Testing
             ("65-75%", 0.65...0.75), ("70%", 0.7...0.7), ("75-65%", nil), ("0-50%", nil), ("50-100%", nil),
             ("65-75", nil), ("-75%", nil), ("65-%", nil), ("%", nil), ("65%-75%", nil),
         ] as [(String, ClosedRange<Double>?)])
-    func portions(_ text: String, _ expected: ClosedRange<Double>?) { #expect(ConfigurationText.portion(text) == expected) }
+    func portions(_ text: String, _ expected: ClosedRange<Double>?) {
+        #expect(ConfigurationText.portion(text) == expected)
+    }
 
-    @Test("permissions are octal", arguments: [("0600", 0o600), ("660", 0o660), ("0888", nil), ("60", nil), ("7777", nil)])
+    @Test(
+        "permissions are octal",
+        arguments: [("0600", 0o600), ("660", 0o660), ("0888", nil), ("60", nil), ("7777", nil)])
     func modes(_ text: String, _ expected: UInt16?) { #expect(ConfigurationText.mode(text) == expected) }
 
     @Test("durations and sizes are printed in the largest unit that fits")
@@ -85,19 +89,23 @@ import Testing
         #expect(
             try URLText.upstream("http://Api.Internal:8080/v1/")
                 == .init(
-                    endpoint: .tcp(host: "api.internal", port: 8080, tls: false), authority: "api.internal:8080", path: "/v1/"))
+                    endpoint: .tcp(host: "api.internal", port: 8080, tls: false), authority: "api.internal:8080",
+                    path: "/v1/"))
         #expect(try URLText.upstream("http://[::1]:80").authority == "[::1]")
         #expect(try URLText.upstream("https://a.example").endpoint == .tcp(host: "a.example", port: 443, tls: true))
         #expect(try URLText.upstream("http://127.0.0.1:9000").path == nil)
         #expect(try URLText.upstream("http://127.0.0.1:9000/").path == "/")
-        #expect(try URLText.upstream("unix:/run/u.sock") == .init(endpoint: .unix(path: "/run/u.sock"), authority: "localhost"))
+        #expect(
+            try URLText.upstream("unix:/run/u.sock")
+                == .init(endpoint: .unix(path: "/run/u.sock"), authority: "localhost"))
     }
 
     @Test(
         "an upstream that two readers could take differently is refused",
         arguments: [
             "http://u:p@h/", "http://h@evil/", "http://h?x", "http://h/#f", "http://h:0", "http://h:99999", "http://",
-            "http://h/../x", "http://h/a//b", "http://h\\@evil", "ftp://h", "h:80", "//h", "http://h /", "http://[::1", "http://1.2.3",
+            "http://h/../x", "http://h/a//b", "http://h\\@evil", "ftp://h", "h:80", "//h", "http://h /", "http://[::1",
+            "http://1.2.3",
             "http://0x7f.1", "http://-h", "http://h..x", "unix:run", "http://h/a b", "http://h/%", "http:/h", "",
         ])
     func refusedUpstreams(_ text: String) {
@@ -120,7 +128,8 @@ import Testing
         "an injected value holds its token once",
         arguments: [
             ("Bearer {token}", "Bearer ", ""), ("{token}", "", ""), ("Token token=\"{token}\"", "Token token=\"", "\""),
-            ("Bearer", nil, nil), ("{token}{token}", nil, nil), (" {token}", nil, nil), ("{token}\n", nil, nil), ("", nil, nil),
+            ("Bearer", nil, nil), ("{token}{token}", nil, nil), (" {token}", nil, nil), ("{token}\n", nil, nil),
+            ("", nil, nil),
         ] as [(String, String?, String?)])
     func formats(_ format: String, _ prefix: String?, _ suffix: String?) {
         let cut = FieldText.cut(format: format)

@@ -1,0 +1,90 @@
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+/// What is wrong with a configuration, said in one line with file, line, column and remedy.
+@Suite struct ConfigurationFaultTests {
+    private func check(_ document: String, _ faults: [String]) throws {
+        let (loaded, found) = try Loading.load(document)
+        #expect(found == faults)
+        let isSound = faults.allSatisfy { $0.hasPrefix("warning: ") }
+        #expect(loaded.exitCode == (isSound ? nil : 78))
+        #expect((loaded.configuration != nil) == isSound)
+        #expect(!found.joined().contains("hunter2"))
+    }
+
+    @Test("an unknown, misspelt or missing key is told with the name that was meant", arguments: FaultCases.keys)
+    func keys(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("a value of the wrong kind is told with what was wanted", arguments: FaultCases.shapes)
+    func shapes(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("a route that could not mean what it says is refused", arguments: FaultCases.routes)
+    func routes(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("a listener that would let others in, or could not be bound, is refused", arguments: FaultCases.listeners)
+    func listeners(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("identities and users that do not fit together are refused", arguments: FaultCases.accounts)
+    func accounts(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("what an operator should know is a warning, and Lanyard starts", arguments: FaultCases.warnings)
+    func warnings(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test(
+        "what is not in this version is a fault if it guards, else a warning, and its default is nothing",
+        arguments: FaultCases.unbuilt)
+    func unbuilt(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("all that is wrong is said at once, in the order of the lines")
+    func atOnce() throws {
+        let document = """
+            listeners:
+              - address: 0.0.0.0:7400
+            usrs: {}
+            identities:
+              demo: {app_services: {app_id: a, base_url: http://127.0.0.1:1, base_url: x}}
+            users:
+              alice: {identity: dmo}
+            routes:
+              - upstream: http://bob:hunter2@127.0.0.1:1
+                timeouts: {connect: 5}
+            limits: &l {connections_max: many}
+            sandbox: require
+
+            """
+        let lines = try Loading.faults(document).map { $0.split(separator: ":")[1] }
+        #expect(lines == ["2", "2", "3", "5", "7", "9", "10", "11", "11", "12"])
+    }
+
+    @Test("a secret that everybody can read is a warning; one that cannot be read by us waits")
+    func secretModes() throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t", mode: 0o644)
+        let arguments = ["--upstream", "http://127.0.0.1:1", "--token-file", token]
+        let loaded = Configuration.load(arguments: arguments, environment: [:])
+        #expect(
+            loaded.faults.map(\.description) == [
+                "--token-file: identities.default.static.token_file: everybody on this machine can read \(token); chmod o-rwx it"
+            ])
+        #expect(loaded.configuration != nil)
+        let aFolder = ["--upstream", "http://127.0.0.1:1", "--token-file", folder.path]
+        let second = Configuration.load(arguments: aFolder, environment: [:])
+        #expect(second.warnings.map(\.words) == ["identities.default.static.token_file: \(folder.path) is a folder"])
+    }
+
+    @Test(
+        "a configuration file that is missing, a folder or endless is one clear fault",
+        arguments: [
+            ("/nonexistent/lanyard.yaml", "cannot read the configuration file: No such file or directory"),
+            ("/tmp", "cannot read the configuration file: Is a directory"),
+            ("/dev/zero", "larger than 1MiB"),
+        ])
+    func unreadable(_ path: String, _ words: String) {
+        let loaded = Configuration.load(arguments: ["--config", path], environment: [:])
+        #expect(loaded.faults.map(\.words) == [words])
+        #expect(loaded.faults.first?.place == .wholeFile(path: path))
+        #expect(loaded.exitCode == 78)
+    }
+}

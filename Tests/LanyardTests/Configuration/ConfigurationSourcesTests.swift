@@ -1,0 +1,214 @@
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+/// File, environment and flags together, and the short form without a file.
+@Suite struct ConfigurationSourcesTests {
+    private func load(_ arguments: [String], _ environment: [String: String] = [:]) -> LoadedConfiguration {
+        Configuration.load(arguments: arguments, environment: environment)
+    }
+
+    @Test("a flag wins over a variable, a variable over the file, the file over the default")
+    func precedence() throws {
+        let text = Loading.whole + "limits: {connections_max: 1, header_fields_max: 99, idle_timeout: 1s}\n"
+        let environment = ["LANYARD_LIMITS_CONNECTIONS_MAX": "2", "LANYARD_LIMITS_HEADER_FIELDS_MAX": "98"]
+        let (loaded, faults) = try Loading.load(
+            text, arguments: ["--limits-connections-max", "3"], environment: environment)
+        #expect(faults == [])
+        let limits = try #require(loaded.configuration?.limits)
+        #expect(limits.connectionsMax == 3)
+        #expect(limits.headerFieldsMax == 98)
+        #expect(limits.idleTimeout == .seconds(1))
+        #expect(limits.parkedRequestsMax == 1024)
+    }
+
+    @Test("every single key outside lists and names has a flag and a variable, with its value in either spelling")
+    func flags() throws {
+        let arguments = [
+            "--refresh-at=50-60%", "--shutdown-drain-max", "7s", "--log-level", "debug", "--health-address", "off",
+            "--shards",
+            "2", "--shutdown-exit-zero-on-sigterm", "--log-access", "false", "--login-required-status", "401",
+        ]
+        let configuration = try #require(try Loading.load(Loading.whole, arguments: arguments).loaded.configuration)
+        #expect(configuration.refresh.at == 0.5...0.6)
+        #expect(configuration.shutdown.drainMax == .seconds(7))
+        #expect(configuration.shutdown.exitZeroOnSIGTERM)
+        #expect(configuration.log.level == .debug && !configuration.log.access)
+        #expect(configuration.health == nil)
+        #expect(configuration.shards == 2)
+        #expect(configuration.loginRequiredStatus == 401)
+        let names = ConfigurationFlag.all.map(\.name)
+        #expect(Set(names).count == names.count)
+        #expect(!names.contains { $0.hasPrefix("--port") || $0.hasPrefix("--service-") })
+    }
+
+    @Test("a wrong value says which flag or variable it came from")
+    func places() throws {
+        #expect(
+            try Loading.faults(
+                Loading.whole, arguments: ["--log-level", "loud"], environment: ["LANYARD_REFRESH_AT": "never"]) == [
+                    "LANYARD_REFRESH_AT: refresh.at: \"never\" is not a part of the lifetime in percent; write such as 65-75%",
+                    "--log-level: log.level: \"loud\" is none of trace, debug, info, notice, warning, error, critical; write one of them",
+                ])
+    }
+
+    @Test("an unknown variable is a warning, and those of Kubernetes and empty ones are nothing")
+    func variables() throws {
+        let environment = [
+            "LANYARD_LOG_LEVLE": "debug", "LANYARD_PORT": "tcp://10.0.0.1:80", "LANYARD_PORT_80_TCP_ADDR": "10.0.0.1",
+            "LANYARD_SERVICE_HOST": "10.0.0.1", "LANYARD_SHARDS": "", "PATH": "/bin", "LANYARD_QQQQQ": "1",
+        ]
+        #expect(
+            try Loading.faults(Loading.whole, environment: environment) == [
+                "warning: LANYARD_LOG_LEVLE: an unknown variable, which is ignored; did you mean LANYARD_LOG_LEVEL?",
+                "warning: LANYARD_QQQQQ: an unknown variable, which is ignored; remove it",
+            ])
+    }
+
+    @Test(
+        "a command line that contradicts itself is a usage error, 64",
+        arguments: [
+            (["--config", "a", "--config", "b"], "--config is given twice"),
+            (["--upsteam", "http://127.0.0.1:1"], "unknown flag \"--upsteam\""),
+            (["--password", "hunter2"], "unknown flag \"--password\""),
+            (["run"], "unexpected argument \"run\""), (["--"], "unexpected argument \"--\""),
+            (["--upstream"], "--upstream has no value"), (["--upstream", "--anonymous"], "--upstream has no value"),
+            (["--upstream="], "--upstream has no value"),
+            (["--log-access=maybe"], nil),
+            (
+                ["--upstream", "http://127.0.0.1:1", "--token-file", "/t", "--app-id", "x"],
+                "--token-file and --app-id are two kinds of identity"
+            ),
+            (
+                [
+                    "--upstream", "http://127.0.0.1:1", "--app-id", "x", "--base-url", "http://127.0.0.1:1",
+                    "--anonymous", "--api-key-file", "/k",
+                ],
+                "--api-key-file and --anonymous are two ways to log in"
+            ),
+        ] as [([String], String?)])
+    func usage(_ arguments: [String], _ words: String?) {
+        let loaded = load(arguments)
+        #expect(loaded.exitCode == (words == nil ? 78 : 64))
+        if let words { #expect(loaded.faults.map(\.words).contains(words)) }
+        #expect(!loaded.faults.map(\.description).joined().contains("hunter2"))
+    }
+
+    @Test(
+        "a short flag or variable beside a file with listeners, users, identities or routes is a usage error",
+        arguments: [
+            (["--upstream", "http://127.0.0.1:1"], [:], "--upstream"), (["--listen", "127.0.0.1:0"], [:], "--listen"),
+            ([], ["LANYARD_APP_ID": "x"], "LANYARD_APP_ID"),
+        ] as [([String], [String: String], String)])
+    func shortBesideFile(_ arguments: [String], _ environment: [String: String], _ place: String) throws {
+        let (loaded, faults) = try Loading.load(Loading.whole, arguments: arguments, environment: environment)
+        #expect(loaded.exitCode == 64)
+        #expect(
+            faults == [
+                "usage: \(place): is of the short form, and the file has users; remove it, or write it into the file"
+            ])
+    }
+
+    @Test("a short form beside a file without such keys is fine")
+    func shortBesideOtherKeys() throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t")
+        let arguments = ["--upstream", "http://127.0.0.1:1", "--token-file", token]
+        let (loaded, faults) = try Loading.load("log: {level: debug}\n", arguments: arguments)
+        #expect(faults == [])
+        #expect(loaded.configuration?.log.level == .debug)
+        #expect(loaded.configuration?.routes.count == 1)
+    }
+
+    @Test("one user needs no file: email and password")
+    func email() throws {
+        let folder = try TemporaryFolder()
+        let password = try folder.write("password", "p")
+        let loaded = load([
+            "--upstream", "http://127.0.0.1:9000", "--app-id", "demo-abcde", "--base-url", "http://127.0.0.1:7490",
+            "--email", "alice@example.com", "--password-file", password, "--listen", "127.0.0.1:0",
+        ])
+        #expect(loaded.faults == [])
+        let configuration = try #require(loaded.configuration)
+        #expect(configuration.listeners.map(\.address) == [.tcp(host: "127.0.0.1", port: 0)])
+        #expect(
+            configuration.identities == [
+                IdentitySettings(
+                    name: "default",
+                    kind: .appServices(.init(appID: "demo-abcde", baseURL: "http://127.0.0.1:7490")))
+            ])
+        #expect(
+            configuration.users == [
+                UserSettings(
+                    name: "default", identity: "default",
+                    login: .emailPassword(email: "alice@example.com", passwordFile: password))
+            ])
+        #expect(configuration.routes.map(\.route) == [RouteSettings(name: "default")])
+        #expect(configuration.activeUser == "default")
+    }
+
+    @Test("one user needs no file: API key, anonymous, static, by flags or variables")
+    func otherLogins() throws {
+        let folder = try TemporaryFolder()
+        let key = try folder.write("key", "k")
+        let service = ["--upstream", "http://127.0.0.1:1", "--app-id", "a", "--base-url", "http://127.0.0.1:1"]
+        #expect(load(service + ["--api-key-file", key]).configuration?.users.first?.login == .apiKey(keyFile: key))
+        #expect(load(service + ["--anonymous"]).configuration?.users.first?.login == .anonymous)
+        let environment = [
+            "LANYARD_UPSTREAM": "http://127.0.0.1:1", "LANYARD_APP_ID": "a", "LANYARD_BASE_URL": "http://127.0.0.1:1",
+            "LANYARD_ANONYMOUS": "true",
+        ]
+        #expect(load([], environment).configuration?.users.first?.login == .anonymous)
+        let fixed = load(["--upstream", "http://127.0.0.1:1", "--token-file", key])
+        #expect(fixed.configuration?.identities.first?.kind == .fixed(tokenFile: key))
+        #expect(fixed.configuration?.users == [UserSettings(name: "default", identity: "default")])
+    }
+
+    @Test(
+        "an incomplete short form says which flags are missing",
+        arguments: [
+            ([], ["no configuration"]),
+            (["--upstream", "http://127.0.0.1:1"], ["no identity"]),
+            (["--token-file", "/dev/null"], ["missing flag --upstream"]),
+            (["--upstream", "http://127.0.0.1:1", "--app-id", "a"], ["missing flag --base-url", "no login"]),
+            (
+                ["--upstream", "http://127.0.0.1:1", "--email", "a@b.c"],
+                ["missing flag --app-id", "missing flag --password-file"]
+            ),
+            (["--listen", "127.0.0.1:1"], ["no identity", "missing flag --upstream"]),
+        ] as [([String], [String])])
+    func incomplete(_ arguments: [String], _ words: [String]) {
+        let loaded = load(arguments)
+        #expect(loaded.faults.filter { $0.severity != .warning }.map(\.words) == words)
+        #expect(loaded.exitCode == 78)
+    }
+
+    @Test("the file's name can come from the environment, and the flag wins")
+    func file() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("a.yaml", Loading.whole)
+        #expect(load([], ["LANYARD_CONFIG": path]).configuration != nil)
+        #expect(load(["--config", path], ["LANYARD_CONFIG": "/nonexistent"]).configuration != nil)
+    }
+
+    @Test("the health listener's address is found even in a configuration that is otherwise wrong")
+    func healthAddress() throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("a.yaml", "health: {address: 127.0.0.1:9}\nbogus: 1\n")
+        let off = try folder.write("b.yaml", "health: off\n")
+        let nothing = try folder.write("c.yaml", "")
+        func address(_ path: String?, _ environment: [String: String] = [:]) -> ListenerSettings.Address? {
+            Configuration.healthAddress(arguments: path.map { ["--config", $0] } ?? [], environment: environment)
+        }
+        let standard = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)
+        #expect(address(path) == .tcp(host: "127.0.0.1", port: 9))
+        #expect(address(off) == nil)
+        #expect(address(nothing) == standard)
+        #expect(address(nil) == standard)
+        #expect(address("/nonexistent") == nil)
+        #expect(address(nil, ["LANYARD_CONFIG": path]) == .tcp(host: "127.0.0.1", port: 9))
+        #expect(address(nil, ["LANYARD_HEALTH_ADDRESS": "127.0.0.1:8"]) == .tcp(host: "127.0.0.1", port: 8))
+    }
+}

@@ -1,0 +1,162 @@
+/// Documents whose routes or listeners are wrong.
+extension FaultCases {
+    static let routes: [Case] = [
+        (
+            both
+                + "routes:\n  - upstream: http://127.0.0.1:1\n  - {upstream: 'http://127.0.0.1:2', match: {path: /a}}\n",
+            [
+                "lanyard.yaml:7:5: missing key \"routes[0].name\"; several routes need names of their own",
+                "lanyard.yaml:8:5: missing key \"routes[1].name\"; several routes need names of their own",
+            ]
+        ),
+        (
+            both
+                + "routes:\n  - {name: a, upstream: 'http://127.0.0.1:1'}\n  - {name: a, upstream: 'http://127.0.0.1:2', match: {path: /a}}\n",
+            [
+                "lanyard.yaml:8:12: routes[1].name: \"a\" is taken at lanyard.yaml:7:12; choose another name"
+            ]
+        ),
+        (
+            both
+                + "routes:\n  - {name: a, upstream: 'http://127.0.0.1:1', match: {path: /a}}\n  - {name: b, upstream: 'http://127.0.0.1:2', match: {path: /a/}}\n",
+            [
+                "lanyard.yaml:8:54: routes[1] matches the same requests as \"a\"; give them different paths, hosts or methods"
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: http://bob:hunter2@127.0.0.1:9000\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @; secrets are given as files"
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: http://127.0.0.1:9000/?a\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream: \"http://127.0.0.1:9000/?a\" has a query or fragment; remove it from the ? or # on"
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: 127.0.0.1:9000\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream: \"127.0.0.1:9000\" has no scheme that can be used here; begin with http:// or https://"
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: http://api.internal:8080\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens to everybody on the way to api.internal; add unsafe_plain: true if that way is safe"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://169.254.169.254', unsafe_plain: true}\n",
+            [
+                "lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, where metadata services live; add allow_link_local: true if it is meant"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {methods: [G ET]}}\n",
+            [
+                "lanyard.yaml:7:56: routes[0].match.methods: \"G ET\" is not a method; write such as GET"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: orders}}\n",
+            [
+                "lanyard.yaml:7:52: routes[0].match.path: \"orders\" is not a path that begins with /, without query, escapes and dot segments; write such as /orders"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: /a%2fb}}\n",
+            [
+                "lanyard.yaml:7:52: routes[0].match.path: \"/a%2fb\" is not a path that begins with /, without query, escapes and dot segments; write such as /orders"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {hosts: ['a:1']}}\n",
+            [
+                "lanyard.yaml:7:54: routes[0].match.hosts: \"a:1\" is not a host name without port; write such as orders.internal"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', inject: {header: Host, format: Bearer}}\n",
+            [
+                "lanyard.yaml:7:55: routes[0].inject.header: \"Host\" is not the name of a field that may be set; choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant",
+                "lanyard.yaml:7:69: routes[0].inject.format: \"Bearer\" is not a field value with {token} in it once; write such as \"Bearer {token}\"",
+            ]
+        ),
+        (
+            both
+                + "routes:\n  - {upstream: 'http://127.0.0.1:1', set_headers: {Content_Length: 1, X-A: \"a\\nb\", x_a: 2, authorization: x}}\n",
+            [
+                "lanyard.yaml:7:52: routes[0].set_headers: \"Content_Length\" is not the name of a field that may be set; choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant",
+                "lanyard.yaml:7:76: routes[0].set_headers: \"a?b\" is not a field value; remove control characters, and blanks at the ends",
+                "lanyard.yaml:7:84: routes[0].set_headers: x_a and X-A are one field; keep one of them",
+                "lanyard.yaml:7:92: routes[0].set_headers: authorization is the field that carries the token; remove it",
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', set_headers: {X-Id: a}, request_id_header: x_id}\n",
+            [
+                "lanyard.yaml:7:81: routes[0].request_id_header: x_id is set already, as X-Id; choose another field"
+            ]
+        ),
+    ]
+
+    static let listeners: [Case] = [
+        (
+            whole + "listeners:\n  - address: 0.0.0.0:7400\n",
+            [
+                "lanyard.yaml:9:14: listeners[0].address: others can reach 0.0.0.0:7400, and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else keeps them away",
+                "lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so no Host is known to be right; add allowed_hosts, such as [\"api.internal:7400\"]",
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '[::]:7400', unsafe: true}\n",
+            [
+                "lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so no Host is known to be right; add allowed_hosts, such as [\"api.internal:7400\"]"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '10.0.0.1:7400'}\n",
+            [
+                "lanyard.yaml:9:15: listeners[0].address: others can reach 10.0.0.1:7400, and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else keeps them away"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: 'example.com:7400'}\n",
+            [
+                "lanyard.yaml:9:15: listeners[0].address: \"example.com:7400\" names a host that would have to be looked up; write the address itself, or localhost"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: 127.0.0.1}\n",
+            [
+                "lanyard.yaml:9:15: listeners[0].address: \"127.0.0.1\" has no port; write 127.0.0.1:7400"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400'}\n  - {address: 'localhost:7400'}\n",
+            [
+                "lanyard.yaml:10:15: listeners: localhost:7400 and 127.0.0.1:7400 of listeners cannot both be bound; choose another address or port"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7401'}\n",
+            [
+                "lanyard.yaml:9:15: health: 127.0.0.1:7401 and 127.0.0.1:7401 of listeners cannot both be bound; choose another address or port"
+            ]
+        ),
+        (
+            whole + "listeners: []\n",
+            [
+                "lanyard.yaml:8:12: listeners is empty; remove it for 127.0.0.1:7400, or add an address"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400', allowed_origins: ['https://a.example/']}\n",
+            [
+                "lanyard.yaml:9:51: listeners[0].allowed_origins: \"https://a.example/\" is not an origin; write such as https://app.example.com, without a path"
+            ]
+        ),
+    ]
+}

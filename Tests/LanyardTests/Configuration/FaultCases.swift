@@ -1,0 +1,384 @@
+/// Documents and what is wrong with them.
+enum FaultCases {
+    /// A document and its faults; what is not a plain fault begins with its severity.
+    typealias Case = (document: String, faults: [String])
+
+    static let identities = Loading.identities
+    static let users = Loading.users
+    static let upstream = Loading.routes
+    static let both = Loading.identities + Loading.users
+    static let whole = Loading.whole
+    static let app = "identities:\n  app:\n    app_services: {app_id: a, base_url: http://127.0.0.1:1}\n"
+
+    static let keys: [Case] = [
+        (
+            whole + "limit: {}\n",
+            [
+                "lanyard.yaml:8:1: unknown key \"limit\"; did you mean \"limits\"?"
+            ]
+        ),
+        (
+            whole + "app_id: x\n",
+            [
+                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services: check the indentation"
+            ]
+        ),
+        (
+            both + "routes:\n  - upsteam: http://127.0.0.1:9000\n",
+            [
+                "lanyard.yaml:7:5: unknown key \"upsteam\" in routes[0]; did you mean \"upstream\"?"
+            ]
+        ),
+        (
+            "- a\n",
+            [
+                "lanyard.yaml:1:1: expected a mapping, found a list; begin with a key such as listeners:"
+            ]
+        ),
+        (
+            "",
+            [
+                "lanyard.yaml: missing key \"routes\"; add it: list of mappings"
+            ]
+        ),
+        (
+            both + "routes: []\n",
+            [
+                "lanyard.yaml:6:9: routes is empty; add a route with at least an upstream"
+            ]
+        ),
+        (
+            both + "routes:\n",
+            [
+                "lanyard.yaml:6:8: routes: expected a list, found nothing; write [ ] around it, or a dash before each element"
+            ]
+        ),
+        (
+            both + "routes:\n  - name: a\n",
+            [
+                "lanyard.yaml:7:5: missing key \"routes[0].upstream\"; add it: http://…, https://… or unix:/path"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {anonymus: {}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:40: unknown key \"anonymus\" in users.alice.login; did you mean \"anonymous\"?"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {email_password: {email: a@b.c, password: hunter2}}}}\n"
+                + upstream,
+            [
+                "lanyard.yaml:4:71: unknown key \"password\" in users.alice.login.email_password; did you mean \"password_file\"?"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {email_password: {email: a@b.c}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:56: missing key \"users.alice.login.email_password.password_file\"; add the path of the file that holds it"
+            ]
+        ),
+        (
+            identities + "users: {alice: {}}\n" + upstream,
+            [
+                "lanyard.yaml:4:16: missing key \"users.alice.identity\"; add it: a name of 1 to 64 letters, digits, dots, dashes and underscores"
+            ]
+        ),
+        (
+            "identities:\n  demo: {app_services: {app_id: a}}\nusers:\n  alice: {identity: demo, login: {anonymous: {}}}\n"
+                + upstream,
+            [
+                "lanyard.yaml:2:24: missing key \"identities.demo.app_services.base_url\"; add it: an http:// or https:// URL without a path"
+            ]
+        ),
+    ]
+
+    static let shapes: [Case] = [
+        (
+            whole + "listeners: {address: '127.0.0.1:7400'}\n",
+            [
+                "lanyard.yaml:8:12: listeners: expected a list, found a mapping; write [ ] around it, or a dash before each element"
+            ]
+        ),
+        (
+            whole + "limits: 5\n",
+            [
+                "lanyard.yaml:8:9: limits: expected a mapping, found a single value; write keys and values below it"
+            ]
+        ),
+        (
+            whole + "limits: {connections_max: [5]}\n",
+            [
+                "lanyard.yaml:8:27: limits.connections_max: expected a single value, found a list; write it on the line of its key"
+            ]
+        ),
+        (
+            whole + "limits: {connections_max: }\n",
+            [
+                "lanyard.yaml:8:27: limits.connections_max: no value; write a whole number from 1 to 1000000, or remove the key"
+            ]
+        ),
+        (
+            whole + "log: {access: yes}\n",
+            [
+                "lanyard.yaml:8:15: log.access: \"yes\" is not true or false; write true or false"
+            ]
+        ),
+        (
+            whole + "limits: {connections_max: 0}\n",
+            [
+                "lanyard.yaml:8:27: limits.connections_max: \"0\" is not a whole number from 1 to 1000000; choose one in that range"
+            ]
+        ),
+        (
+            whole + "refresh: {wait_max: 5}\n",
+            [
+                "lanyard.yaml:8:21: refresh.wait_max: \"5\" is not a duration from 0s to 1d; write a whole number and ms, s, m, h or d, such as 90s"
+            ]
+        ),
+        (
+            whole + "limits: {header_bytes_max: none}\n",
+            [
+                "lanyard.yaml:8:28: limits.header_bytes_max: \"none\" is not a size from 1KiB to 1MiB; write a whole number and B, KiB, MiB or GiB, such as 64KiB"
+            ]
+        ),
+        (
+            whole + "limits: {connections_per_peer_max: nil}\n",
+            [
+                "lanyard.yaml:8:36: limits.connections_per_peer_max: \"nil\" is not a whole number from 1 to 1000000; write digits only; or write none"
+            ]
+        ),
+        (
+            whole + "refresh: {at: 75-65%}\n",
+            [
+                "lanyard.yaml:8:15: refresh.at: \"75-65%\" is not a part of the lifetime in percent; write such as 65-75%"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: 'unix:/run/a.sock', socket_mode: 0999}\n",
+            [
+                "lanyard.yaml:9:48: listeners[0].socket_mode: \"0999\" is not permissions in octal; write such as \"0600\""
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', client_authorization: rejct}\n",
+            [
+                "lanyard.yaml:7:60: routes[0].client_authorization: \"rejct\" is none of replace, reject, pass; did you mean \"reject\"?"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', host: upsteam}\n",
+            [
+                "lanyard.yaml:7:44: routes[0].host: \"upsteam\" is neither a mapping nor upstream or client; did you mean \"upstream\"?"
+            ]
+        ),
+        (
+            identities + "users: {a/b: {identity: demo}}\n" + upstream,
+            [
+                "lanyard.yaml:4:9: \"a/b\" in users is not a name of 1 to 64 letters, digits, dots, dashes and underscores; choose another name"
+            ]
+        ),
+        (
+            both + "routes:\n  - {name: a b, upstream: 'http://127.0.0.1:1'}\n",
+            [
+                "lanyard.yaml:7:12: routes[0].name: \"a b\" is not a name of 1 to 64 letters, digits, dots, dashes and underscores; choose another name"
+            ]
+        ),
+    ]
+
+    static let accounts: [Case] = [
+        (
+            "identities: {demo: {}}\nusers: {alice: {identity: demo}}\n" + upstream,
+            [
+                "lanyard.yaml:1:20: identities.demo says nothing; add one of app_services, static"
+            ]
+        ),
+        (
+            identities
+                + "    app_services: {app_id: a, base_url: 'http://127.0.0.1:1'}\nusers:\n  alice: {identity: demo}\n"
+                + upstream,
+            [
+                "lanyard.yaml:4:5: identities.demo: both static and app_services; keep one of them",
+                "warning: lanyard.yaml:6:10: users.alice has no login, and this version has no command to log in with; add login: its requests get 503 login-required",
+            ]
+        ),
+        (
+            "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://127.0.0.1:1/api}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+                + upstream,
+            [
+                "lanyard.yaml:3:41: identities.demo.app_services.base_url: \"http://127.0.0.1:1/api\" has a path; write http://127.0.0.1:1"
+            ]
+        ),
+        (
+            identities + "users: {alice: {identity: dmo}}\n" + upstream,
+            [
+                "lanyard.yaml:4:27: users.alice.identity: no identity \"dmo\"; did you mean \"demo\"?"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {anonymous: {}, api_key: {key_file: token}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:55: users.alice.login: both anonymous and api_key; keep one of them"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:39: users.alice.login says nothing; add one of anonymous, email_password, api_key"
+            ]
+        ),
+        (
+            identities + "users: {alice: {identity: demo, login: {anonymous: {}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:40: users.alice.login: a static identity's token file is all there is; remove the login"
+            ]
+        ),
+        (
+            identities + "    tls: {ca_file: gone.pem}\nusers:\n  alice: {identity: demo}\n" + upstream,
+            [
+                "lanyard.yaml:4:20: identities.demo.tls.ca_file: gone.pem does not exist; put the file there, or correct the path"
+            ]
+        ),
+        (
+            identities + "    tls: {certificate_file: token}\nusers:\n  alice: {identity: demo}\n" + upstream,
+            [
+                "lanyard.yaml:4:10: identities.demo.tls: certificate_file and key_file belong together; give both or none"
+            ]
+        ),
+        (
+            identities + "    proxy: http://u:hunter2@p:3128\nusers:\n  alice: {identity: demo}\n" + upstream,
+            [
+                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @; secrets are given as files; or write none or environment"
+            ]
+        ),
+        (
+            "identities:\n  demo:\n    static: {token_file: token, token_credential: token}\nusers:\n  alice: {identity: demo}\n"
+                + upstream,
+            [
+                "lanyard.yaml:3:51: identities.demo.static: both token_file and token_credential; keep one of them"
+            ]
+        ),
+        (
+            "identities: {i: {static: {token_credential: token}}}\nusers: {u: {identity: i}}\n" + upstream,
+            [
+                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd handed over no credentials; add LoadCredential=token:/PATH to the unit, or use token_file"
+            ]
+        ),
+    ]
+
+    static let warnings: [Case] = [
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', user: alcie}\n",
+            [
+                "warning: lanyard.yaml:7:44: routes[0].user: no user \"alcie\" is configured; did you mean \"alice\"?"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', user: zoe}\n",
+            [
+                "warning: lanyard.yaml:7:44: routes[0].user: no user \"zoe\" is configured; requests get 503 until it exists"
+            ]
+        ),
+        (
+            whole + "active_user: bob\n",
+            [
+                "warning: lanyard.yaml:8:14: active_user: no user \"bob\" is configured; requests get 503 until it exists"
+            ]
+        ),
+        (
+            upstream,
+            [
+                "warning: lanyard.yaml:2:3: routes follow the active user, and no user is configured; add users, or requests get 503 no-active-user"
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', timeouts: {connect_all: 1s}}\n",
+            [
+                "warning: lanyard.yaml:7:62: routes[0].timeouts.connect_all is shorter than connect, which never comes to pass; make connect_all the longer one"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400', allowed_hosts: []}\n",
+            [
+                "warning: lanyard.yaml:9:48: listeners[0].allowed_hosts is empty: every request with a Host gets 421; name the hosts that clients use, or remove the key"
+            ]
+        ),
+        (
+            "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://id.internal}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+                + upstream,
+            [
+                "warning: lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http shows passwords and tokens to everybody on the way to id.internal; use https unless that way is safe"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app}}\n" + upstream,
+            [
+                "warning: lanyard.yaml:4:16: users.alice has no login, and this version has no command to log in with; add login: its requests get 503 login-required"
+            ]
+        ),
+        (
+            "identities:\n  demo:\n    static: {token_file: gone}\nusers:\n  alice: {identity: demo}\n" + upstream,
+            [
+                "warning: lanyard.yaml:3:26: identities.demo.static.token_file: gone does not exist; its user is refused until the file appears"
+            ]
+        ),
+    ]
+
+    static let unbuilt: [Case] = [
+        (
+            both + "routes:\n  - upstream: https://api.example\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream \"https://api.example\" is not in this version; remove it if Lanyard may run without it"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {function: {payload_file: token}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:40: users.alice.login.function is not in this version; remove it if Lanyard may run without it"
+            ]
+        ),
+        (
+            whole
+                + "sandbox: require\nstore: {path: /var/lib/l, key_file: token}\nlisteners:\n  - {address: 'systemd:data'}\n  - {address: '127.0.0.1:1', tls: {certificate_file: a, key_file: b}, capability_file: token, required_header: X, peers: {uids: [0]}}\n",
+            [
+                "lanyard.yaml:8:10: sandbox \"require\" is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:9:15: store.path is not in this version; remove it if Lanyard may run without it",
+                "warning: lanyard.yaml:9:37: store.key_file is not in this version; it is ignored: remove it",
+                "lanyard.yaml:11:15: listeners[0].address \"systemd:data\" is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:12:30: listeners[1].tls is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:12:88: listeners[1].capability_file is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:12:112: listeners[1].required_header is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:12:115: listeners[1].peers is not in this version; remove it if Lanyard may run without it",
+            ]
+        ),
+        (
+            whole
+                + "admin: {address: 'unix:/run/a.sock'}\non_active_logout: next\nuser: nobody\nshutdown: {logout: true}\nlogin: {offline: never, exit_on_refusal: true}\n",
+            [
+                "warning: lanyard.yaml:8:1: admin is not in this version; it is ignored: remove it",
+                "warning: lanyard.yaml:9:19: on_active_logout \"next\" is not in this version; it is ignored: none holds",
+                "warning: lanyard.yaml:10:7: user \"nobody\" is not in this version; it is ignored: none holds",
+                "warning: lanyard.yaml:11:20: shutdown.logout \"true\" is not in this version; it is ignored: false holds",
+                "warning: lanyard.yaml:12:18: login.offline \"never\" is not in this version; it is ignored: cached holds",
+                "warning: lanyard.yaml:12:42: login.exit_on_refusal \"true\" is not in this version; it is ignored: false holds",
+            ]
+        ),
+        (
+            both
+                + "routes:\n  - {upstream: 'http://127.0.0.1:1', reauthenticate_on: [401, 403], replay_body_max: 1MiB, upgrades: [foo], upgraded_max_age: 1h, close_upgraded_on: [logout], tls: {ca_file: token}}\n",
+            [
+                "warning: lanyard.yaml:7:38: routes[0].reauthenticate_on is not in this version; it is ignored: [401] holds",
+                "warning: lanyard.yaml:7:86: routes[0].replay_body_max \"1MiB\" is not in this version; it is ignored: 64KiB holds",
+                "warning: lanyard.yaml:7:92: routes[0].upgrades is not in this version; it is ignored: [websocket] holds",
+                "warning: lanyard.yaml:7:127: routes[0].upgraded_max_age \"1h\" is not in this version; it is ignored: none holds",
+                "warning: lanyard.yaml:7:131: routes[0].close_upgraded_on is not in this version; it is ignored: [] holds",
+                "lanyard.yaml:7:160: routes[0].tls is not in this version; remove it if Lanyard may run without it",
+            ]
+        ),
+        (
+            whole
+                + "admin: off\nsandbox: auto\nuser: none\nstore: {memory: true}\nlisteners:\n  - {address: '127.0.0.1:1', peers: {uids: [], gids: []}}\n",
+            []
+        ),
+    ]
+}
