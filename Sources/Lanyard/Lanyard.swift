@@ -6,13 +6,17 @@ import Logging
 package enum Lanyard {
     /// Serves until a signal ends it. Blocks the calling thread, which owns no queue.
     ///
+    /// - Parameter warnings: what loading the configuration had to say; they go to the log.
     /// - Returns: the exit status of conventions.md.
-    package static func run(_ configuration: Configuration) -> Int32 {
+    package static func run(_ configuration: Configuration, warnings: [ConfigurationFault] = []) -> Int32 {
         Stop.prepareSignals()
         let verbosity = LogVerbosity(configuration.log.level)
         let pipe = LogPipe()
         LoggingSystem.bootstrap { _ in JSONLogHandler(pipe: pipe, verbosity: verbosity) }
         let log = Logger(label: "lanyard")
+        for warning in warnings {
+            log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
+        }
         do throws(Fault) {
             let program = try Program(fitted(configuration, log), verbosity: verbosity, log: log)
             pipe.start()

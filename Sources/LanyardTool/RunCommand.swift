@@ -17,8 +17,10 @@ struct RunCommand: ParsableCommand {
 
     func run() throws {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
-        Report.faults(of: loaded)
-        guard let configuration = loaded.configuration else { throw ExitCode(loaded.exitCode ?? 78) }
-        throw ExitCode(Lanyard.run(configuration))
+        guard let configuration = loaded.configuration else {
+            Report.faults(of: loaded)
+            throw ExitCode(loaded.exitCode ?? 78)
+        }
+        throw ExitCode(Lanyard.run(configuration, warnings: loaded.warnings))
     }
 }
