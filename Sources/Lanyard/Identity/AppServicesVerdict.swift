@@ -2,7 +2,10 @@
 ///
 /// Decides, and does nothing. An `error_code` is never needed, only heeded: the status alone says whether a session is dead (§3.3).
 enum AppServicesVerdict {
-    enum Call: String, Sendable { case location, login, refresh, logout }
+    enum Call: String, Sendable {
+        case location = "location request"
+        case login, refresh, logout
+    }
 
     /// Refusals that come with another status than 401: asking again with the same credential changes none of them.
     private static let refusals: Set<String> = [

@@ -50,13 +50,11 @@ final class CurlTransfer {
     /// What libcurl's last word on this exchange means. Leaves the body empty.
     func outcome(_ code: CURLcode) -> Result<CurlAnswer, CurlFailure> {
         var status = 0
-        var sent = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
-        lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &sent)
         guard code == CURLE_OK else {
             return .failure(
                 CurlFailure(
-                    kind: kind(code), requestSent: sent > 0,
+                    kind: kind(code), requestSent: requestSent,
                     status: status > 0 ? status : nil,
                     words: words(code)))
         }
@@ -74,7 +72,16 @@ final class CurlTransfer {
     func diedResolving(_ code: CURLcode) -> Bool {
         var microseconds: curl_off_t = 0
         lanyard_curl_get_offset(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds)
-        return microseconds == 0 && (code == CURLE_OPERATION_TIMEDOUT || code == CURLE_COULDNT_RESOLVE_HOST)
+        return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0
+    }
+
+    /// Bytes of the request itself have left: TLS is up, and a proxy has let us through.
+    private var requestSent: Bool {
+        var bytes = 0
+        var begun: curl_off_t = 0
+        lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &bytes)
+        lanyard_curl_get_offset(easy, CURLINFO_PRETRANSFER_TIME_T, &begun)
+        return bytes > 0 && begun > 0
     }
 
     // MARK: Options
