@@ -95,25 +95,39 @@ enum HealthProbe {
         }
     }
 
-    /// All that comes until the other side closes or the announced body is whole.
+    /// The answer to its end: the announced body is whole, or the other side closes.
     private static func receive(
         from socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
     ) throws(Failure) -> [UInt8] {
         var answer: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
-        while answer.count < bytesMax {
+        while answer.count < bytesMax, !isWhole(answer) {
             let count = recv(socket.raw, &buffer, buffer.count, 0)
             if count > 0 {
                 answer += buffer[..<count]
             } else if count == 0 {
-                return answer
+                break
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLIN), on: socket.raw, until: end)
             } else if errno != EINTR {
                 throw Failure(words: SystemError.text(of: errno))
             }
         }
-        throw Failure(words: "an endless answer")
+        return answer
+    }
+
+    private static func isWhole(_ answer: [UInt8]) -> Bool {
+        guard let body = body(of: answer) else { return false }
+        let head = String(decoding: answer[..<body.startIndex], as: UTF8.self).lowercased()
+        let lines = head.split(separator: "\r\n")
+        guard let line = lines.first(where: { $0.hasPrefix("content-length:") }) else { return false }
+        guard let length = Int(line.drop { $0 != ":" }.dropFirst().drop { $0 == " " }) else { return false }
+        return body.count >= length
+    }
+
+    /// What follows the empty line; nil while that has not come.
+    private static func body(of answer: [UInt8]) -> ArraySlice<UInt8>? {
+        answer.indices.first { answer[$0...].starts(with: [13, 10, 13, 10]) }.map { answer[($0 + 4)...] }
     }
 
     private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(Failure) {
@@ -131,9 +145,7 @@ enum HealthProbe {
         else {
             throw Failure(words: answer.isEmpty ? "closed without an answer" : "not an HTTP answer")
         }
-        let bytes = Array(answer)
-        let blank = bytes.indices.first { bytes[$0...].starts(with: [13, 10, 13, 10]) }
-        let body = blank.map { String(decoding: bytes[($0 + 4)...], as: UTF8.self) } ?? ""
-        return .answered(status: status, body: body)
+        guard let body = body(of: answer) else { throw Failure(words: "a torn answer") }
+        return .answered(status: status, body: String(decoding: body, as: UTF8.self))
     }
 }

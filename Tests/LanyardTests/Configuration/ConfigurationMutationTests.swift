@@ -28,7 +28,7 @@ import Testing
 
     private func mutate(_ text: [UInt8], _ generator: inout Generator) -> [UInt8] {
         var text = text
-        for _ in 0..<Int.random(in: 1...6, using: &generator) {
+        for _ in 0..<Int.random(in: 1...4, using: &generator) {
             let place = Int.random(in: 0...text.count, using: &generator)
             switch Int.random(in: 0..<5, using: &generator) {
             case 0: text.insert(contentsOf: Self.pieces.randomElement(using: &generator)!.utf8, at: place)
@@ -53,9 +53,8 @@ import Testing
         // Without the files that must be there: what changes the verdict is the damage.
         let lines = ConfigurationTests.full.split(separator: "\n").filter { !$0.contains("ca_file") }
         let original = Array((lines.joined(separator: "\n") + "\nstore: {memory: true}\nadmin: off\n").utf8)
-        let end = ContinuousClock.now + .seconds(3)
         var (sound, faulty) = (0, 0)
-        for _ in 0..<4000 where ContinuousClock.now < end {
+        for _ in 0..<2500 {
             let text = mutate(original, &generator)
             let loaded = ConfigurationLoader.load(text, path: "f")
             if loaded.configuration == nil { faulty += 1 } else { sound += 1 }
@@ -63,7 +62,7 @@ import Testing
             #expect(loaded.faults.allSatisfy { $0.severity != .usage && !$0.words.isEmpty && !$0.remedy.isEmpty })
             #expect(loaded.faults.count < 300)
         }
-        #expect(faulty > 100 && sound > 10)
+        #expect(faulty > 1000 && sound > 20, "\(faulty) faulty, \(sound) sound")
     }
 
     @Test("a file of endless unknown keys is refused quickly and in few words")

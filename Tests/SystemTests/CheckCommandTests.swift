@@ -1,0 +1,132 @@
+import TestSupport
+import Testing
+
+/// `lanyard check` and `lanyard version` as an operator meets them.
+@Suite struct CheckCommandTests {
+    private struct Outcome {
+        var exit: ServerProcess.Exit
+        var output: String
+        var errors: [String]
+    }
+
+    private func lanyard(_ arguments: [String], environment: [String: String] = [:]) async throws -> Outcome {
+        let process = try ServerProcess("lanyard", arguments, environment: environment)
+        let exit = try await process.waitForExit()
+        return Outcome(exit: exit, output: process.output, errors: process.lines.map(\.text))
+    }
+
+    private static let valid = """
+        identities:
+          demo:
+            static: {token_file: token}
+        users:
+          alice: {identity: demo}
+        routes:
+          - upstream: http://127.0.0.1:9000
+
+        """
+
+    @Test("a valid configuration: exit 0 and one line")
+    func valid() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(0))
+        #expect(outcome.output == "The configuration is valid.\n")
+        #expect(outcome.errors == [])
+    }
+
+    @Test("everything that is wrong is said at once, a line each with file and line: exit 78")
+    func faults() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let text = Self.valid + "limts: {}\nlimits: {connections_max: many}\nlog: {level: info, level: debug}\n"
+        let path = try folder.write("lanyard.yaml", text)
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.output == "")
+        #expect(
+            outcome.errors == [
+                "error: \(path):8:1: unknown key \"limts\"; did you mean \"limits\"?",
+                "error: \(path):9:27: limits.connections_max: \"many\" is not a whole number from 1 to 1000000; write digits only",
+                "error: \(path):10:20: duplicate key \"level\", first on line 10; keep one of them",
+            ])
+    }
+
+    @Test("a missing configuration: exit 78, with its name")
+    func missing() async throws {
+        let outcome = try await lanyard(["check", "--config", "/nonexistent/lanyard.yaml"])
+        #expect(outcome.exit == .code(78))
+        #expect(
+            outcome.errors == [
+                "error: /nonexistent/lanyard.yaml: cannot read the configuration file: No such file or directory; "
+                    + "check --config or LANYARD_CONFIG"
+            ])
+        #expect(try await lanyard(["check"]).exit == .code(78))
+        #expect(try await lanyard(["run"]).exit == .code(78))
+    }
+
+    @Test("a missing and a world-readable secret file: warnings, and exit 0")
+    func secrets() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let missing = try await lanyard(["check", "--config", path])
+        #expect(missing.exit == .code(0))
+        #expect(
+            missing.errors == [
+                "warning: \(path):3:26: identities.demo.static.token_file: \(folder.file("token")) does not exist; "
+                    + "its user is refused until the file appears"
+            ])
+        try folder.write("token", "t", mode: 0o644)
+        let open = try await lanyard(["check", "--config", path])
+        #expect(open.exit == .code(0))
+        #expect(open.errors.count == 1 && open.errors[0].contains("everybody on this machine can read"))
+    }
+
+    @Test("two files, an unknown flag or a short flag beside a whole file: exit 64")
+    func usage() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        for arguments in [
+            ["check", "--config", path, "--config", path], ["check", "--config", path, "--bogus", "1"],
+            ["run", "--config", path, "--upstream", "http://127.0.0.1:1"], ["bogus"], ["health", "--bogus"],
+        ] {
+            let outcome = try await lanyard(arguments)
+            #expect(outcome.exit == .code(64), "\(arguments): \(outcome.errors)")
+            #expect(!outcome.errors.isEmpty)
+        }
+    }
+
+    @Test("--print-config prints what holds in the end, flags and variables included, and never a secret")
+    func printed() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "hunter2")
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let outcome = try await lanyard(
+            ["check", "--print-config", "--config", path, "--refresh-at", "50-60%"],
+            environment: ["LANYARD_LOG_LEVEL": "debug"])
+        #expect(outcome.exit == .code(0))
+        #expect(outcome.output.contains("\n  at: 50-60%\n"))
+        #expect(outcome.output.contains("\n  level: debug\n"))
+        #expect(outcome.output.contains("token_file: \(folder.file("token"))\n"))
+        #expect(!outcome.output.contains("hunter2"))
+        let again = try folder.write("again.yaml", outcome.output)
+        #expect(try await lanyard(["check", "--config", again]).exit == .code(0))
+    }
+
+    @Test("the help of run and check lists every kind of flag, and version is one line")
+    func help() async throws {
+        for command in ["run", "check"] {
+            let outcome = try await lanyard([command, "--help"])
+            #expect(outcome.exit == .code(0))
+            for flag in ["--config", "--upstream", "--refresh-at", "--limits-connections-max"] {
+                #expect(outcome.output.contains("  \(flag)\n"))
+            }
+        }
+        let version = try await lanyard(["version"])
+        #expect(version.exit == .code(0))
+        #expect(version.output.wholeMatch(of: /lanyard \d+\.\d+\.\d+\n/) != nil)
+    }
+}

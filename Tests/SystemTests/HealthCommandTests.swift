@@ -1,0 +1,68 @@
+import TestSupport
+import Testing
+
+/// `lanyard health`: a probe for images without curl.
+@Suite struct HealthCommandTests {
+    private func health(
+        _ arguments: [String], environment: [String: String] = [:]
+    ) async throws -> (exit: ServerProcess.Exit, errors: String) {
+        let process = try ServerProcess("lanyard", ["health"] + arguments, environment: environment)
+        let exit = try await process.waitForExit(within: .seconds(10))
+        return (exit, process.log)
+    }
+
+    @Test("a 200 is exit 0 and says nothing, also from a server that keeps the connection open")
+    func healthy() async throws {
+        let server = try RawServer()
+        let outcome = try await health(["--health", "\(server.endpoint)"])
+        #expect(outcome.exit == .code(0))
+        #expect(outcome.errors == "")
+        #expect(
+            server.requests.map { $0.headText }.first?.hasPrefix(
+                "GET /livez HTTP/1.1\r\nHost: \(server.endpoint)\r\nConnection: close\r\n") == true)
+        #expect(try await health(["--ready", "--health", "\(server.endpoint)"]).exit == .code(0))
+        #expect(server.requests.last?.headText.hasPrefix("GET /readyz HTTP/1.1\r\n") == true)
+    }
+
+    @Test(
+        "anything else is exit 1 with the reason",
+        arguments: [
+            (RawAnswer.answer(503, "Service Unavailable", body: "{\"status\": \"not_ready\"}"), "503"),
+            (.close, "closed without an answer"), (.reset, "Connection reset by peer"),
+            (RawAnswer.text("HTTP/1.1 200 OK\r\nContent-").closing, "a torn answer"),
+            (RawAnswer.text("SSH-2.0-x\r\n\r\n").closing, "not an HTTP answer"),
+            (RawAnswer([.pause(.seconds(5))]), "no answer in time"),
+        ] as [(RawAnswer, String)])
+    func unhealthy(_ answer: RawAnswer, _ words: String) async throws {
+        let server = try RawServer { _ in answer }
+        let started = ContinuousClock.now
+        let outcome = try await health(["--health", "\(server.endpoint)"])
+        #expect(outcome.exit == .code(1))
+        #expect(outcome.errors.contains(words), "\(outcome.errors)")
+        #expect(ContinuousClock.now - started < .seconds(4.5))
+    }
+
+    @Test("nobody there is exit 1, and an address that is none is a usage error")
+    func nobody() async throws {
+        let folder = try TemporaryFolder()
+        let outcome = try await health(["--health", "unix:\(folder.file("none.sock"))"])
+        #expect(outcome.exit == .code(1))
+        #expect(outcome.errors.contains("No such file or directory"))
+        #expect(try await health(["--health", "example.com:80"]).exit == .code(64))
+        #expect(try await health(["--health", "127.0.0.1:1", "--config", "x"]).exit == .code(64))
+    }
+
+    @Test("the address comes from the file or the environment; health that is off is exit 1")
+    func address() async throws {
+        let folder = try TemporaryFolder()
+        let server = try RawServer(at: .unix(folder.file("health.sock")))
+        let path = try folder.write("lanyard.yaml", "health: {address: \"\(server.endpoint)\"}\n")
+        #expect(try await health(["--config", path]).exit == .code(0))
+        #expect(try await health([], environment: ["LANYARD_CONFIG": path]).exit == .code(0))
+        #expect(try await health([], environment: ["LANYARD_HEALTH_ADDRESS": "\(server.endpoint)"]).exit == .code(0))
+        let off = try folder.write("off.yaml", "health: off\n")
+        let outcome = try await health(["--config", off])
+        #expect(outcome.exit == .code(1))
+        #expect(outcome.errors == "error: the configuration names no health listener that can be asked")
+    }
+}
