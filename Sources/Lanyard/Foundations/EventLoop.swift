@@ -6,7 +6,7 @@ import Synchronization
 /// One serial Dispatch queue with its own epoll descriptor: a shard of the request path, or the loop of libcurl, health, admin.
 ///
 /// One DispatchSource watches the epoll descriptor, so a loop costs libdispatch one source however many sockets it has. After
-/// a batch of work the loop lingers in `epoll_wait` for the rest of a millisecond, which saves the way through libdispatch under load;
+/// a batch of work the loop lingers in `epoll_wait` until a millisecond passes without any, which saves the way through libdispatch under load;
 /// who posts work meanwhile ends the wait through an eventfd. An idle loop makes no system call.
 ///
 /// All state belongs to `queue`; `post` and `start` may be called from anywhere.
@@ -25,7 +25,8 @@ package final class EventLoop: Sendable {
 
     /// The whole turn, waiting included: a busy loop gives its queue back this often.
     private static let turnNanoseconds: Int64 = 1_000_000
-    private static let batchCapacity = 256
+    private static let batchCapacity: CInt = 256
+    private static let turnTimerSlot: UInt64 = 0xffff_fffd
     private static let wakeupSlot: UInt64 = 0xffff_fffe
     private static let timerSlot: UInt64 = 0xffff_ffff
 
@@ -34,6 +35,7 @@ package final class EventLoop: Sendable {
     private let epoll: OwnedDescriptor
     private let wakeup: OwnedDescriptor
     private let timer: OwnedDescriptor
+    private let turnTimer: OwnedDescriptor
     private nonisolated(unsafe) let batch: UnsafeMutablePointer<epoll_event>
     private let lingering = Atomic<Bool>(false)
     private let posted = Atomic<Int>(0)
@@ -58,11 +60,17 @@ package final class EventLoop: Sendable {
         epoll = try Self.descriptor(epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
         wakeup = try Self.descriptor(
             eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
-        timer = try Self.descriptor(
-            timerfd_create(CLOCK_BOOTTIME, CInt(TFD_CLOEXEC) | CInt(TFD_NONBLOCK)), "creating a timerfd")
-        batch = .allocate(capacity: Self.batchCapacity)
+        timer = try Self.makeTimer()
+        turnTimer = try Self.makeTimer()
+        batch = .allocate(capacity: Int(Self.batchCapacity))
         try control(EPOLL_CTL_ADD, wakeup.raw, [.read, .edge], Self.wakeupSlot)
         try control(EPOLL_CTL_ADD, timer.raw, [.read, .edge], Self.timerSlot)
+        try control(EPOLL_CTL_ADD, turnTimer.raw, [.read, .edge], Self.turnTimerSlot)
+    }
+
+    private static func makeTimer() throws(Fault) -> OwnedDescriptor {
+        let flags = CInt(TFD_CLOEXEC) | CInt(TFD_NONBLOCK)
+        return try descriptor(timerfd_create(CLOCK_BOOTTIME, flags), "creating a timerfd")
     }
 
     deinit { batch.deallocate() }
@@ -195,39 +203,36 @@ package final class EventLoop: Sendable {
         source?.resume()
     }
 
-    /// Works until a turn's time is up, somebody has posted, or nothing came while lingering. Then gives the queue back: to the next turn,
-    /// behind whatever was posted, or to the source.
+    /// Works until a turn's time is up or somebody has posted. Then gives the queue back: to the next turn, behind whatever was posted, or
+    /// to the source if nothing came.
     private func turn() {
         guard !isStopped else { return }
         now = .now
-        var isQuiet = false
-        let end = now.nanoseconds + Self.turnNanoseconds
-        var wait: Int64 = 0
-        while true {
-            let count = lanyard_epoll_wait(epoll.raw, batch, CInt(Self.batchCapacity), wait)
-            if wait > 0 { lingering.store(false, ordering: .sequentiallyConsistent) }
+        let end = Instant(nanoseconds: now.nanoseconds + Self.turnNanoseconds)
+        // One timer for the whole turn: a time limit on each wait would cost a kernel timer each.
+        lanyard_timer_set(turnTimer.raw, end.nanoseconds)
+        var worked = false
+        var isOver = false
+        while !isOver {
+            let count = wait()
+            guard count >= 0 else { break }
             now = .now
-            for index in 0..<max(Int(count), 0) { tell(batch + index) }
+            for index in 0..<count where tell(batch + index) { worked = true }
             fireDeadlines()
-            let resumed = resumeDeferred()
-            guard count > 0 || resumed else {
-                isQuiet = true
-                break
-            }
-            wait = end - Instant.now.nanoseconds
-            guard wait > 0 else { break }
-            if !deferred.isEmpty {
-                wait = 0
-                continue
-            }
-            lingering.store(true, ordering: .sequentiallyConsistent)
-            guard posted.load(ordering: .sequentiallyConsistent) == handled else {
-                lingering.store(false, ordering: .sequentiallyConsistent)
-                break
-            }
+            if resumeDeferred() { worked = true }
+            isOver = now >= end
         }
         armTimer()
-        if isQuiet { rest() } else { queue.async { [self] in turn() } }
+        if isOver && !worked { rest() } else { queue.async { [self] in turn() } }
+    }
+
+    /// Waits for events; the turn's timer ends it. Negative if somebody has posted, whose work comes first.
+    private func wait() -> Int {
+        guard deferred.isEmpty else { return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, 0)), 0) }
+        lingering.store(true, ordering: .sequentiallyConsistent)
+        defer { lingering.store(false, ordering: .sequentiallyConsistent) }
+        guard posted.load(ordering: .sequentiallyConsistent) == handled else { return -1 }
+        return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, -1)), 0)
     }
 
     private func resumeDeferred() -> Bool {
@@ -238,18 +243,20 @@ package final class EventLoop: Sendable {
         return true
     }
 
-    private func tell(_ event: UnsafePointer<epoll_event>) {
+    /// Tells the watcher of an event. False for the loop's own descriptors.
+    private func tell(_ event: UnsafePointer<epoll_event>) -> Bool {
         let data = lanyard_epoll_data(event)
         let slot = data & 0xffff_ffff
         guard slot < slots.count else {
             // Edge-triggered, so an unread counter tells nothing twice.
             if slot == Self.timerSlot { armed = .never }
-            return
+            return false
         }
         let entry = slots[Int(slot)]
-        guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return }
+        guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return true }
         let watch = Watch(descriptor: -1, slot: UInt32(slot), generation: entry.generation)
         watcher.ready(Readiness(rawValue: event.pointee.events), on: watch)
+        return true
     }
 
     private func fireDeadlines() {
