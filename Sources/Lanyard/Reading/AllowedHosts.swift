@@ -2,15 +2,16 @@
 package struct AllowedHosts: Sendable {
     /// Lower-case `host:port` values; nil takes any (a unix socket).
     private let values: [[UInt8]]?
-    /// Also any IP literal with this port: the kubelet probes health by the pod's address.
-    private let literalPort: UInt16?
+    /// Also any IP literal with any port: the kubelet probes health by the pod's address, others through a mapped port. A name
+    /// is what a rebinding web page needs.
+    private let allowsLiterals: Bool
 
     package enum Verdict: Equatable, Sendable { case allowed, unknown, malformed }
 
-    /// - Parameter literalPort: with it, any IP literal naming this port is allowed as well.
-    package init(_ values: [String]?, literalPort: UInt16? = nil) {
+    /// - Parameter allowsLiterals: any IP literal is allowed as well.
+    package init(_ values: [String]?, allowsLiterals: Bool = false) {
         self.values = values.map { $0.map { Array($0.utf8).map(ByteClass.lower) } }
-        self.literalPort = literalPort
+        self.allowsLiterals = allowsLiterals
     }
 
     /// Judges a `Host` value or the authority of an absolute target.
@@ -22,7 +23,7 @@ package struct AllowedHosts: Sendable {
         }
         guard let (host, port) = HostValue.split(value) else { return .malformed }
         guard let values else { return .allowed }
-        if let literalPort, port == literalPort, isLiteral(value[run: host]) { return .allowed }
+        if allowsLiterals, isLiteral(value[run: host]) { return .allowed }
         // `Host: name` means port 80, so it equals an allowed `name:80`.
         guard port == nil else { return .unknown }
         let withPort = Array(value).map(ByteClass.lower) + Array(":80".utf8)

@@ -1,0 +1,112 @@
+/// From a path to an answer: health from fresh facts, metrics from fresh samples.
+///
+/// Belongs to the health loop's queue. What it asks of others are snapshots and relaxed counters; the one thing that it hands to
+/// another queue, the heartbeat, it does not wait for.
+package final class HealthPages: Watcher, @unchecked Sendable {
+    /// Where everything comes from. Each is called on the health loop and must not wait for any queue.
+    package struct Sources: Sendable {
+        package var facts: @Sendable () -> HealthFacts
+        package var samples: @Sendable () -> [MetricSample]
+        /// Has a piece of work done on the control plane's queue, soon.
+        package var controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void
+
+        package init(
+            facts: @escaping @Sendable () -> HealthFacts, samples: @escaping @Sendable () -> [MetricSample],
+            controlPlane: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
+        ) {
+            self.facts = facts
+            self.samples = samples
+            self.controlPlane = controlPlane
+        }
+    }
+
+    private static let beatInterval = Duration.seconds(2)
+    /// What the process tells about itself costs a millisecond of kernel time: a flood of scrapes shares it.
+    private static let processInterval = Duration.milliseconds(250)
+
+    private let sources: Sources
+    private let version: String
+    private let commit: String
+    private let heartbeat = Heartbeat()
+    private var hasStarted = false
+    private var loop: EventLoop?
+    private lazy var deadline = Deadline(of: self)
+    private var processSamples: [MetricSample] = []
+    private var processSampledAt = Instant.past
+
+    package init(_ sources: Sources, version: String, commit: String) {
+        self.sources = sources
+        self.version = version
+        self.commit = commit
+        super.init()
+    }
+
+    // MARK: The watchdog
+
+    /// Begins to watch the control plane, from `loop`.
+    func watch(on loop: EventLoop) {
+        self.loop = loop
+        heartbeat.beat()
+        beat(at: loop.now)
+    }
+
+    func unwatch() {
+        loop?.drop(deadline)
+        loop = nil
+    }
+
+    package override func due(_ deadline: Deadline) {
+        guard let loop else { return }
+        beat(at: loop.now)
+        // A start between two questions is remembered, too.
+        if !hasStarted { hasStarted = HealthReport(sources.facts()).hasStarted }
+    }
+
+    private func beat(at now: Instant) {
+        let heartbeat = heartbeat
+        sources.controlPlane { heartbeat.beat() }
+        loop?.set(deadline, at: now + Self.beatInterval)
+    }
+
+    // MARK: Pages
+
+    package func answer(to question: HealthQuestion) -> HealthAnswer {
+        if question.path == "/metrics" { return metrics(accept: question.accept) }
+        let user = question.path.hasPrefix("/readyz/") ? String(question.path.dropFirst(8)) : nil
+        guard user != nil || ["/livez", "/healthz", "/readyz", "/startupz"].contains(question.path) else {
+            return .problem(
+                404, "no-route", "Not found",
+                "Here are /livez, /readyz, /readyz/USER, /startupz, /healthz and /metrics.")
+        }
+        let report = report()
+        if let user {
+            return report.ready(user: user)
+                ?? .problem(404, "no-such-user", "No such user", "This Lanyard has no user of that name.")
+        }
+        switch question.path {
+        case "/readyz": return report.ready
+        case "/startupz": return report.started(before: hasStarted)
+        default: return report.live
+        }
+    }
+
+    private func report() -> HealthReport {
+        var facts = sources.facts()
+        facts.heartbeatAge = heartbeat.age(at: .now)
+        let report = HealthReport(facts)
+        hasStarted = hasStarted || report.hasStarted
+        return report
+    }
+
+    private func metrics(accept: [String]) -> HealthAnswer {
+        let now = Instant.now
+        if now - processSampledAt > Self.processInterval {
+            processSamples = ProcessMetrics.samples(version: version, commit: commit)
+            processSampledAt = now
+        }
+        let format = MetricsFormat(accept: accept)
+        return HealthAnswer(
+            status: 200, contentType: format.contentType,
+            body: MetricsPage.write(processSamples + sources.samples(), as: format))
+    }
+}

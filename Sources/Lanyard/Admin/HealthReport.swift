@@ -1,0 +1,117 @@
+/// Decides what each health page says (design §7). Pure: the facts and the path make the answer.
+package struct HealthReport: Sendable {
+    /// One line of an answer's `checks`.
+    struct Check: Equatable, Sendable {
+        var name: String
+        var ok: Bool
+        var reason: String
+        /// Informs, and decides nothing.
+        var isAdvisory = false
+    }
+
+    /// A control plane that has not worked for this long hangs.
+    static let heartbeatMax = Duration.seconds(10)
+    /// Beyond it tokens are judged by two clocks too different to trust.
+    static let clockSkewMax = Duration.seconds(30)
+
+    private let facts: HealthFacts
+
+    package init(_ facts: HealthFacts) { self.facts = facts }
+
+    // MARK: Pages
+
+    /// `/livez`: the process only. It never depends on an identity service or an upstream: a restart would mend neither.
+    package var live: HealthAnswer {
+        let beats = facts.heartbeatAge < Self.heartbeatMax
+        return Self.answer(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
+    }
+
+    /// `/readyz`: every request that a route takes would carry a valid token.
+    package var ready: HealthAnswer { Self.answer(sessions + [listener, store, clock]) }
+
+    /// `/readyz/USER`: one user's session, whether a route wants it or not; nil if nobody has that name.
+    package func ready(user: String) -> HealthAnswer? {
+        facts.subjects.first { $0.name == user }.map { Self.answer([Self.check($0)]) }
+    }
+
+    /// `/startupz`: some user whom a route wants has had a token. Whoever asks remembers a yes.
+    package func started(before: Bool) -> HealthAnswer {
+        let isStarted = before || hasStarted
+        return Self.answer(sessions.map { check in
+            var check = check
+            check.isAdvisory = isStarted
+            return check
+        })
+    }
+
+    /// Whether the first login has succeeded, or none is needed.
+    package var hasStarted: Bool {
+        let wanted = wantedUsers
+        if wanted.isEmpty { return !facts.followsActiveUser }
+        return facts.subjects.contains { $0.hasBeenReady && wanted.contains($0.name) }
+    }
+
+    // MARK: Checks
+
+    /// The active user if a route follows it, then the users that routes pin; each once.
+    private var wantedUsers: [String] {
+        let active = facts.followsActiveUser ? [facts.activeUser].compactMap(\.self) : []
+        return facts.pinnedUsers.reduce(into: active) { if !$0.contains($1) { $0.append($1) } }
+    }
+
+    private var sessions: [Check] {
+        var checks: [Check] = []
+        if facts.followsActiveUser, facts.activeUser == nil {
+            checks.append(Check(name: "session", ok: false, reason: "no_active_user"))
+        }
+        for name in wantedUsers {
+            let subject = facts.subjects.first { $0.name == name }
+            // A route's user whom nothing configures: the admin API may bring it.
+            checks.append(subject.map(Self.check) ?? Check(name: "session:\(name)", ok: false, reason: "logged_out"))
+        }
+        return checks
+    }
+
+    private static func check(_ subject: HealthFacts.Subject) -> Check {
+        Check(name: "session:\(subject.name)", ok: subject.isReady, reason: subject.reason)
+    }
+
+    private var listener: Check {
+        Check(name: "listener", ok: !facts.isDraining, reason: facts.isDraining ? "draining" : "listening")
+    }
+
+    private var store: Check {
+        Check(name: "store", ok: facts.store != .failing, reason: facts.store.rawValue, isAdvisory: true)
+    }
+
+    private var clock: Check {
+        let skew = facts.clockSkew ?? .zero
+        let isOff = max(skew, .zero - skew) > Self.clockSkewMax
+        return Check(name: "clock", ok: !isOff, reason: isOff ? "clock_off" : "clock_in_step", isAdvisory: true)
+    }
+
+    // MARK: The body
+
+    private static func answer(_ checks: [Check]) -> HealthAnswer {
+        let isReady = checks.allSatisfy { $0.ok || $0.isAdvisory }
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("status")
+        body.string(isReady ? "ready" : "not_ready")
+        body.key("checks")
+        body.beginArray()
+        for check in checks {
+            body.beginObject()
+            body.key("name")
+            body.string(check.name)
+            body.key("ok")
+            body.bool(check.ok)
+            body.key("reason")
+            body.string(check.reason)
+            body.endObject()
+        }
+        body.endArray()
+        body.endObject()
+        return HealthAnswer(status: isReady ? 200 : 503, body: body.bytes)
+    }
+}
