@@ -3,7 +3,7 @@ import Glibc
 /// One connection of the health listener: reads requests one after another, answers each from what is known at that moment.
 ///
 /// Belongs to the health loop's queue. Slow clients cost a place of the budget and nothing else.
-final class HealthConnection: Watcher, @unchecked Sendable {
+package final class HealthConnection: Watcher, @unchecked Sendable {
     private enum Phase {
         /// Waits for a head, or for the rest of one.
         case reading
@@ -18,14 +18,14 @@ final class HealthConnection: Watcher, @unchecked Sendable {
     private static let requestsPerTurn = 8
     private static let lingerBytesMax = 256 << 10
 
-    private unowned let listener: HealthListener
+    private let listener: HealthListener
     private var descriptor: OwnedDescriptor?
     private let raw: CInt
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
 
     private var phase = Phase.reading
-    private let input: UnsafeMutableRawBufferPointer
+    private let input: UnsafeMutableBufferPointer<UInt8>
     private var inputCount = 0
     private var reader = RequestReader()
     private let table: FieldTable
@@ -49,7 +49,7 @@ final class HealthConnection: Watcher, @unchecked Sendable {
         raw = socket.raw
         descriptor = consume socket
         let limits = listener.limits.head
-        input = .allocate(byteCount: limits.headBytesMax + 1, alignment: 1)
+        input = .allocate(capacity: limits.headBytesMax + 1)
         table = FieldTable(capacity: limits.fieldsMax)
         waitingSince = listener.loop.now
         super.init()
@@ -61,7 +61,7 @@ final class HealthConnection: Watcher, @unchecked Sendable {
 
     // MARK: Events
 
-    override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
         switch phase {
         case .reading: receive()
         case .writing: send()
@@ -70,17 +70,21 @@ final class HealthConnection: Watcher, @unchecked Sendable {
         }
     }
 
-    override func due(_ deadline: Deadline) {
+    package override func due(_ deadline: Deadline) {
         switch phase {
         case .reading where headBegun: answer(.timedOut, toHead: false, closes: true, keepsHTTP10: false)
         case .reading, .writing, .lingering, .closed: close()
         }
     }
 
+    package override func resume() { process() }
+
     // MARK: Reading
 
     private func receive() {
-        let room = UnsafeMutableRawBufferPointer(rebasing: input[inputCount...])
+        // Full of requests that wait for their turn.
+        guard inputCount < input.count else { return }
+        let room = UnsafeMutableRawBufferPointer(UnsafeMutableBufferPointer(rebasing: input[inputCount...]))
         switch Socket.receive(raw, into: room) {
         case .bytes(let count): inputCount += count
         case .wouldBlock: return
@@ -94,7 +98,7 @@ final class HealthConnection: Watcher, @unchecked Sendable {
     private func process() {
         var answered = 0
         while phase == .reading {
-            guard answered < Self.requestsPerTurn else { return listener.loop.post { [self] in process() } }
+            guard answered < Self.requestsPerTurn else { return listener.loop.later(self) }
             guard answerNext() else { break }
             answered += 1
         }
@@ -104,14 +108,14 @@ final class HealthConnection: Watcher, @unchecked Sendable {
 
     /// False when more bytes are needed.
     private func answerNext() -> Bool {
-        let bytes = Bytes(UnsafeRawBufferPointer(rebasing: input[0..<inputCount]).assumingMemoryBound(to: UInt8.self))
+        let bytes = Bytes(rebasing: input[0..<inputCount])
         do throws(HeadFault) {
             guard let head = try reader.read(bytes, into: table, limits: listener.limits.head) else {
                 noteProgress()
                 return false
             }
             let answer = listener.answer(to: head, in: bytes, table)
-            consume(head.length)
+            advance(past: head.length)
             // A body is not read: where it ends does not matter when the connection does.
             let hasBody = head.framing != .none && head.framing != .length(0)
             let closes = answer.closes || hasBody || !head.wantsKeepAlive
@@ -131,7 +135,7 @@ final class HealthConnection: Watcher, @unchecked Sendable {
     }
 
     /// Moves what stands behind the head to the front.
-    private func consume(_ count: Int) {
+    private func advance(past count: Int) {
         let left = inputCount - count
         if left > 0 { memmove(input.baseAddress!, input.baseAddress! + count, left) }
         inputCount = left
@@ -193,7 +197,7 @@ final class HealthConnection: Watcher, @unchecked Sendable {
     }
 
     private func discard() {
-        switch Socket.receive(raw, into: input) {
+        switch Socket.receive(raw, into: UnsafeMutableRawBufferPointer(input)) {
         case .bytes(let count):
             lingered += count
             if lingered > Self.lingerBytesMax { close() }

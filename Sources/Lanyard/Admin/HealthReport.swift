@@ -37,11 +37,12 @@ package struct HealthReport: Sendable {
     /// `/startupz`: some user whom a route wants has had a token. Whoever asks remembers a yes.
     package func started(before: Bool) -> HealthAnswer {
         let isStarted = before || hasStarted
-        return Self.answer(sessions.map { check in
-            var check = check
-            check.isAdvisory = isStarted
-            return check
-        })
+        return Self.answer(
+            sessions.map { check in
+                var check = check
+                check.isAdvisory = isStarted
+                return check
+            })
     }
 
     /// Whether the first login has succeeded, or none is needed.
