@@ -18,7 +18,7 @@ package enum Lanyard {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
         do throws(Fault) {
-            let program = try Program(fitted(configuration, log), verbosity: verbosity, log: log)
+            let program = try Program(fitted(configuration, log), pipe: pipe, verbosity: verbosity, log: log)
             pipe.start()
             let status = program.serve()
             _ = pipe.flush(within: .seconds(1))

@@ -1,4 +1,5 @@
 import Logging
+import Synchronization
 
 /// All rooms put together from one configuration.
 final class Program: Sendable {
@@ -6,13 +7,14 @@ final class Program: Sendable {
     private let home: SessionHome
     private let identities: EventLoop
     private let stop: Stop
+    private let health: HealthListener?
     private let log: Logger
     private let listeners: [ListenerSettings.Address]
 
     /// Binds everything; no thread starts.
     ///
     /// - Throws: `.configuration` faults for addresses that cannot be had (exit 69), `.local` ones for this machine's.
-    init(_ configuration: Configuration, verbosity: LogVerbosity, log: Logger) throws(Fault) {
+    init(_ configuration: Configuration, pipe: LogPipe, verbosity: LogVerbosity, log: Logger) throws(Fault) {
         self.log = log
         var sockets: [ListeningSocket] = []
         for settings in configuration.listeners { sockets.append(try ListeningSocket(settings)) }
@@ -31,6 +33,33 @@ final class Program: Sendable {
             refresh: configuration.refresh, publisher: path, logger: log)
         door.lead(to: home)
         stop = try Stop(configuration.shutdown, path: path, verbosity: verbosity, log: log)
+        let sources = Self.healthSources(configuration, home: home, path: path, stop: stop, pipe: pipe)
+        health = try configuration.health.map { settings throws(Fault) in
+            let pages = HealthPages(sources, version: BuildVersion.number, commit: BuildVersion.commit)
+            return HealthListener(
+                try ListeningSocket(ListenerSettings(address: settings.address)),
+                loop: try EventLoop(label: "lanyard.health"), pages: pages, log: log)
+        }
+    }
+
+    /// What health and `/metrics` are told from: snapshots and relaxed counters, so that they wait for nobody.
+    private static func healthSources(
+        _ configuration: Configuration, home: SessionHome, path: RequestPath, stop: Stop, pipe: LogPipe
+    ) -> HealthPages.Sources {
+        let pinned = configuration.routes.compactMap(\.route.user)
+        let follows = configuration.routes.contains { $0.route.user == nil }
+        return HealthPages.Sources(
+            facts: {
+                var facts = HealthFacts(home.report, followsActiveUser: follows, pinnedUsers: pinned)
+                facts.isDraining = stop.isDraining.load(ordering: .relaxed)
+                return facts
+            },
+            samples: {
+                let dropped = MetricSample(
+                    "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
+                return path.samples + home.report.samples + [dropped]
+            },
+            controlPlane: { home.loop.post($0) })
     }
 
     /// Each user with its identity service; users of one identity share one.
@@ -55,12 +84,14 @@ final class Program: Sendable {
     /// Serves until a signal ends it; returns the exit status.
     func serve() -> Int32 {
         stop.start()
+        health?.start()
         identities.start()
         path.start()
         home.start()
         announce()
         let status = stop.wait()
         home.stop()
+        health?.stop()
         return status
     }
 
@@ -70,7 +101,7 @@ final class Program: Sendable {
             metadata: [
                 "event": "listening", "address": "\(listeners.first.map(\.description) ?? "")",
                 "listeners": .array(listeners.map { .string($0.description) }), "version": "\(BuildVersion.number)",
-                "shards": "\(path.shards.count)",
+                "shards": "\(path.shards.count)", "health": "\(health?.address.description ?? "off")",
             ])
     }
 }

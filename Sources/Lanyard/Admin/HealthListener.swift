@@ -1,4 +1,5 @@
 import CLanyard.Linux
+import Dispatch
 import Glibc
 import Logging
 
@@ -13,6 +14,8 @@ package final class HealthListener: Watcher, @unchecked Sendable {
     private static let reserveCount = 4
 
     package let loop: EventLoop
+    /// What was bound.
+    package let address: ListenerSettings.Address
     let limits: HealthLimits
     private let hosts: AllowedHosts
     private let pages: HealthPages
@@ -22,13 +25,14 @@ package final class HealthListener: Watcher, @unchecked Sendable {
     private lazy var deadline = Deadline(of: self)
     private var connections: [ObjectIdentifier: HealthConnection] = [:]
     private var reserve: [CInt] = []
-    private let open = Counter()
 
     /// No thread and no event before `start`.
     package init(
-        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: HealthLimits = HealthLimits(), log: Logger
+        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: HealthLimits = HealthLimits(),
+        log: Logger
     ) {
         self.socket = socket
+        address = socket.address
         self.loop = loop
         self.pages = pages
         self.limits = limits
@@ -50,21 +54,18 @@ package final class HealthListener: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Closes the listener and every connection, and ends the loop: the last act of a drain.
+    /// Closes the listener and every connection, and ends the loop: the last act of a drain. Waits for it, from elsewhere than
+    /// the loop, so that a unix socket's path is gone before the process is.
     package func stop() {
-        loop.post { [self] in
-            if let watch { loop.unwatch(watch) }
-            watch = nil
+        loop.queue.sync { [self] in
+            unwatch()
             loop.drop(deadline)
             socket = nil
             for connection in connections.values { connection.close() }
             pages.unwatch()
-            loop.stop()
         }
+        loop.stop()
     }
-
-    /// Open connections.
-    package var samples: [MetricSample] { [MetricSample("lanyard_health_connections", value: Double(open.value))] }
 
     // MARK: Accepting
 
@@ -111,7 +112,6 @@ package final class HealthListener: Watcher, @unchecked Sendable {
         do throws(Fault) {
             let connection = try HealthConnection(taking: descriptor, of: self)
             connections[ObjectIdentifier(connection)] = connection
-            open.add()
         } catch {
             log.warning("a probe cannot be watched", metadata: ["event": "health.failed", "reason": "\(error)"])
         }
@@ -127,15 +127,18 @@ package final class HealthListener: Watcher, @unchecked Sendable {
 
     func remove(_ connection: HealthConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
-        open.add(-1)
         refillReserve()
     }
 
     /// Not a spin: the listener is looked at again after a pause.
     private func rest() {
+        unwatch()
+        loop.set(deadline, at: loop.now + Self.pause)
+    }
+
+    private func unwatch() {
         if let watch { loop.unwatch(watch) }
         watch = nil
-        loop.set(deadline, at: loop.now + Self.pause)
     }
 
     private func refillReserve() {
@@ -165,7 +168,7 @@ package final class HealthListener: Watcher, @unchecked Sendable {
         for index in 0..<table.count where table.name(index, in: bytes).equals(lowered: "accept") {
             question.accept.append(String(decoding: table.value(index, in: bytes), as: UTF8.self))
         }
-        return pages.answer(to: question)
+        return pages.answer(to: question, connections: connections.count)
     }
 
     /// The authority of an absolute target and the path without query (RFC 9112 §3.2.1, §3.2.2).

@@ -70,8 +70,9 @@ package final class HealthPages: Watcher, @unchecked Sendable {
 
     // MARK: Pages
 
-    package func answer(to question: HealthQuestion) -> HealthAnswer {
-        if question.path == "/metrics" { return metrics(accept: question.accept) }
+    /// - Parameter connections: open ones of the health listener itself.
+    package func answer(to question: HealthQuestion, connections: Int = 0) -> HealthAnswer {
+        if question.path == "/metrics" { return metrics(accept: question.accept, connections) }
         let user = question.path.hasPrefix("/readyz/") ? String(question.path.dropFirst(8)) : nil
         guard user != nil || ["/livez", "/healthz", "/readyz", "/startupz"].contains(question.path) else {
             return .problem(
@@ -98,15 +99,16 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         return report
     }
 
-    private func metrics(accept: [String]) -> HealthAnswer {
+    private func metrics(accept: [String], _ connections: Int) -> HealthAnswer {
         let now = Instant.now
         if now - processSampledAt > Self.processInterval {
             processSamples = ProcessMetrics.samples(version: version, commit: commit)
             processSampledAt = now
         }
         let format = MetricsFormat(accept: accept)
+        let own = [MetricSample("lanyard_health_connections", value: Double(connections))]
         return HealthAnswer(
             status: 200, contentType: format.contentType,
-            body: MetricsPage.write(processSamples + sources.samples(), as: format))
+            body: MetricsPage.write(processSamples + own + sources.samples(), as: format))
     }
 }

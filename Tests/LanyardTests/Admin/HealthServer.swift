@@ -1,0 +1,51 @@
+import Dispatch
+import Logging
+import Synchronization
+import TestSupport
+
+@testable import Lanyard
+
+/// A health listener on a free port whose facts a test sets.
+final class HealthServer: Sendable {
+    private final class Facts: Sendable {
+        let box = Mutex(
+            HealthFacts(
+                subjects: [.init(name: "alice", isReady: true, reason: "token_valid", hasBeenReady: true)],
+                activeUser: "alice", followsActiveUser: true, pinnedUsers: []))
+    }
+
+    private let facts: Facts
+    let endpoint: RawEndpoint
+    /// Holds the control plane's work back while the test says so.
+    let controlPlane = DispatchQueue(label: "test.control-plane")
+    private let listener: HealthListener
+
+    init(limits: HealthLimits = HealthLimits(), unixPath: String? = nil) throws {
+        let facts = Facts()
+        let queue = controlPlane
+        let pages = HealthPages(
+            HealthPages.Sources(
+                facts: { facts.box.withLock { $0 } },
+                samples: {
+                    [MetricSample("lanyard_requests", suffix: "_total", labels: [.init("route", "a")], value: 3)]
+                },
+                controlPlane: { queue.async(execute: $0) }),
+            version: "1.2.3", commit: "abc")
+        let address: ListenerSettings.Address = unixPath.map { .unix(path: $0) } ?? .tcp(host: "127.0.0.1", port: 0)
+        let socket = try ListeningSocket(ListenerSettings(address: address))
+        endpoint = try RawEndpoint(socket.address.description)
+        listener = HealthListener(
+            socket, loop: try EventLoop(label: "test.health"), pages: pages, limits: limits,
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        self.facts = facts
+        listener.start()
+    }
+
+    deinit { listener.stop() }
+
+    func change(_ change: (inout HealthFacts) -> Void) { facts.box.withLock { change(&$0) } }
+
+    func ask(_ method: String, _ target: String, fields: [(String, String)] = []) async throws -> RawMessage {
+        try await RawClient.ask(endpoint, method, target, fields: fields)
+    }
+}
