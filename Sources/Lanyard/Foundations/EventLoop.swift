@@ -102,7 +102,8 @@ package final class EventLoop: Sendable {
             handled &+= 1
             now = .now
             work()
-            armTimer()
+            // Watchers that the work put off go on in a turn; no event of their own will come.
+            if deferred.isEmpty { armTimer() } else { turn() }
         }
         posted.add(1, ordering: .sequentiallyConsistent)
         if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }

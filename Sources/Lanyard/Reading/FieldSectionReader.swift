@@ -39,6 +39,7 @@ package struct FieldSectionReader {
                 }
                 position += 1
                 sectionBytes += lineBytes + 2
+                lineBytes = 0
                 guard sectionBytes <= limits.sectionBytesMax else {
                     throw HeadFault(.fieldsTooLarge, "the field section is too long")
                 }
@@ -55,7 +56,6 @@ package struct FieldSectionReader {
 
     private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadFault) {
         let byte = bytes[position]
-        lineBytes = 0
         if byte == 0x0d {
             position += 1
             state = .endLineFeed

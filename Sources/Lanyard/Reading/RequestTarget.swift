@@ -34,7 +34,7 @@ package struct RequestTarget: Equatable, Sendable {
         }
         guard let colon = target.firstIndex(of: UInt8(ascii: ":")), colon > 0, colon + 3 <= target.count,
             target[colon + 1] == UInt8(ascii: "/"), target[colon + 2] == UInt8(ascii: "/"),
-            target[run: 0..<colon].allSatisfy(Self.isSchemeByte)
+            ByteClass.isLetter(target[0]), target[run: 0..<colon].allSatisfy(Self.isSchemeByte)
         else { throw .malformed("a target that is neither a path nor a URL") }
         let start = colon + 3
         var end = start
