@@ -120,12 +120,13 @@ struct AppServicesLocationTests {
     @Test("a place that no longer answers is asked for again, at the base URL")
     func moved() async throws {
         let other = try RawServer { _ in IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())"}"#) }
-        let target = Mutex<RawEndpoint?>(other.endpoint)
+        let gate = try FaultGate(before: other.endpoint)
+        let target = Mutex<RawEndpoint?>(gate.endpoint)
         let bench = try IdentityBench { _, path in
             Self.isLocation(path) ? target.withLock { $0 }.map { IdentityBench.location("http://\($0)") } : nil
         }
         _ = try await bench.refresh().get()
-        other.stop()
+        try gate.set(.refuse)
         target.withLock { $0 = nil }
         #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: nil))
         _ = try await bench.refresh().get()
