@@ -99,7 +99,7 @@ package enum Session: ~Copyable {
 
     /// A changed credential is tried at once where the old one was refused or missing; a healthy session is left alone.
     private consuming func rearm(_ turn: inout SessionTurn) -> Session {
-        turn.ledger.credentialChangedAt = turn.now
+        turn.ledger.credentialChanged()
         return switch consume self {
         case .loginRequired: Self.first(.credentialChanged, &turn)
         case .refused: Self.first(.credentialChanged, &turn)

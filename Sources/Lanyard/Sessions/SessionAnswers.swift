@@ -16,7 +16,7 @@ extension Session {
         let known = trouble ?? SessionTrouble(calling: call)
         guard tokens.isUsable(at: turn.now) else { return Self.miss(tokens, call, known, &turn) }
         let next = Self.hold(tokens, &turn)
-        let nextAt = next.due(after: turn.now, turn.ledger)
+        let nextAt = next.due(turn.ledger)
         let event: SessionNote.Event = call.kind == .login ? .loginSucceeded : .refreshSucceeded
         turn.note(event, reason: call.cause.rawValue, nextAt: nextAt)
         if let accountID = grant.userID, turn.ledger.learnAccount(accountID) {
@@ -54,8 +54,8 @@ extension Session {
         case (.sessionDead, .refresh), (.credentialRefused, .refresh), (.credentialUnavailable, .refresh):
             return die(fault, &turn)
         case (.unknownApp, _), (_, .login):
-            // The file changed after this call had begun: what it holds now has not been tried.
-            guard turn.ledger.credentialChangedAt < call.startedAt else {
+            // The file changed after this call had begun.
+            guard !(call.kind == .login && turn.ledger.hasUntriedCredential) else {
                 turn.ledger.lastFault = fault
                 return Self.first(.credentialChanged, &turn)
             }
@@ -118,7 +118,7 @@ extension Session {
             grant, startedAt: turn.now, startedAtWall: turn.moment.wall, keeping: (nil, nil))
         if let accountID = grant.userID { _ = turn.ledger.learnAccount(accountID) }
         let next = Self.hold(tokens, &turn)
-        turn.note(.adopted, reason: "handed_over", nextAt: next.due(after: turn.now, turn.ledger))
+        turn.note(.adopted, reason: "handed_over", nextAt: next.due(turn.ledger))
         return next
     }
 

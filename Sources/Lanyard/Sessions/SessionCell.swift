@@ -51,7 +51,7 @@ final class SessionCell: @unchecked Sendable {
         guard !home.isStopped else { return }
         let moment = SessionMoment(instant: .now, wall: .now, chance: .random(in: 0..<1))
         for step in session.take(event, at: moment, &ledger) { perform(step, at: moment) }
-        alarm.set(at: session.due(after: moment.instant, ledger))
+        alarm.set(at: session.due(ledger))
         home.update(status(at: moment), skew: ledger.skew)
     }
 

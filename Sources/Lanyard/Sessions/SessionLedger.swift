@@ -14,8 +14,8 @@ package struct SessionLedger: Sendable {
     package internal(set) var lastFault: IdentityFault?
     /// The service's clock less ours, smoothed (refresh-policy rule 13).
     package internal(set) var skew: Duration?
-    /// When the credential's file last changed: a refusal of what was read before says nothing about what it holds now.
-    var credentialChangedAt = Instant.past
+    /// The credential's file changed since the latest login began: a refusal of what was read says nothing about what it holds now.
+    private(set) var hasUntriedCredential = false
     private var calls: UInt64 = 0
     /// When the forced refreshes of the last hour began, oldest first.
     private var forced: [Instant] = []
@@ -29,10 +29,13 @@ package struct SessionLedger: Sendable {
     /// Numbers a call that begins now.
     mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at moment: SessionMoment) -> SessionCall {
         calls += 1
+        if kind == .login { hasUntriedCredential = false }
         if cause == .forced { forced.append(moment.instant) }
         return SessionCall(
             number: calls, kind: kind, cause: cause, startedAt: moment.instant, startedAtWall: moment.wall)
     }
+
+    mutating func credentialChanged() { hasUntriedCredential = true }
 
     /// Whether cooldown and hourly budget allow another forced refresh (refresh-policy rule 5); if not, which of them forbids it.
     mutating func forbidsForced(at now: Instant) -> SessionNote.Denial? {

@@ -1,35 +1,32 @@
 /// What time does to a session: the schedule, the attempts after failures, the token's end, requests that find none.
 extension Session {
     /// When `due` is to be told next, or `.never`.
-    package func due(after now: Instant, _ ledger: borrowing SessionLedger) -> Instant {
+    ///
+    /// With a call in flight the token's end changes nothing at once: requests wait for the answer as long as one of them would.
+    package func due(_ ledger: borrowing SessionLedger) -> Instant {
         switch self {
-        case .valid(_, let refreshAt): refreshAt
-        case .refreshing(let tokens, _): Self.end(of: tokens, after: now, ledger)
+        case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
+        case .refreshing(let tokens, _): tokens.usableUntil + ledger.settings.waitMax
         case .stale(let tokens, let trouble):
-            trouble.nextAttempt.map { min($0, tokens.usableUntil) } ?? Self.end(of: tokens, after: now, ledger)
+            trouble.nextAttempt.map { min($0, tokens.usableUntil) } ?? tokens.usableUntil + ledger.settings.waitMax
         case .loggingIn(let trouble): trouble.nextAttempt ?? .never
         case .unreachable(_, let trouble): trouble.nextAttempt ?? .never
         default: .never
         }
     }
 
-    /// With a call in flight the token's end comes in two steps: not usable, so requests wait; then not worth waiting for.
-    private static func end(of tokens: SessionTokens, after now: Instant, _ ledger: borrowing SessionLedger) -> Instant
-    {
-        tokens.isUsable(at: now) ? tokens.usableUntil : tokens.usableUntil + ledger.settings.waitMax
-    }
-
     /// Does what is due by now, if anything is.
     consuming func proceed(_ turn: inout SessionTurn) -> Session {
         let now = turn.now
         switch consume self {
-        case .valid(let tokens, let refreshAt) where refreshAt <= now:
+        case .valid(let tokens, let refreshAt) where min(refreshAt, tokens.mandatoryFrom) <= now:
             return Self.renew(tokens, .scheduled, &turn)
-        case .refreshing(let tokens, let call) where !tokens.isUsable(at: now):
+        case .refreshing(let tokens, let call) where tokens.usableUntil + turn.ledger.settings.waitMax <= now:
             return Self.expire(tokens, SessionTrouble(calling: call), &turn)
         case .stale(let tokens, let trouble):
-            if trouble.isDue(at: now) { return Self.retry(tokens, trouble, .retry, &turn) }
-            return tokens.isUsable(at: now) ? .stale(tokens, trouble) : Self.expire(tokens, trouble, &turn)
+            let end = trouble.call == nil ? tokens.usableUntil : tokens.usableUntil + turn.ledger.settings.waitMax
+            guard now < end else { return Self.expire(tokens, trouble, &turn).proceed(&turn) }
+            return trouble.isDue(at: now) ? Self.retry(tokens, trouble, .retry, &turn) : .stale(tokens, trouble)
         case .unreachable(let tokens, let trouble) where trouble.isDue(at: now):
             return Self.retry(tokens, trouble, .retry, &turn)
         case .loggingIn(let trouble) where trouble.isDue(at: now):
@@ -66,16 +63,10 @@ extension Session {
         return .loginRequired(fault)
     }
 
-    /// The token is no longer usable and no new one has come.
-    ///
-    /// With a call in flight, requests wait for it as long as one of them would; then waiting is over for all of them.
+    /// The token is no longer usable, no new one has come, and waiting for one is over.
     private static func expire(
         _ tokens: SessionTokens, _ trouble: SessionTrouble, _ turn: inout SessionTurn
     ) -> Session {
-        if let call = trouble.call, turn.now < tokens.usableUntil + turn.ledger.settings.waitMax {
-            turn.add(.publish(.pending))
-            return trouble.failures == 0 ? .refreshing(tokens, call) : .stale(tokens, trouble)
-        }
         let next = Session.unreachable(tokens, trouble)
         turn.publish(next)
         turn.note(
@@ -83,7 +74,8 @@ extension Session {
         return next
     }
 
-    /// A shard found no usable token: the answer is a publication, unless what it knows is still so.
+    /// A shard found no usable token. What is due by now has been done; beyond that only a moved attempt is worth a publication:
+    /// telling again what the shards know would wake those who wait for nothing, and they would ask again.
     consuming func want(_ turn: inout SessionTurn) -> Session {
         switch consume self {
         case .loggingIn(var trouble):
@@ -96,9 +88,7 @@ extension Session {
             let next = Session.unreachable(tokens, trouble)
             if moved { turn.publish(next) }
             return next
-        case let same:
-            if same.tokens != nil { turn.publish(same) }
-            return same
+        case let same: return same
         }
     }
 

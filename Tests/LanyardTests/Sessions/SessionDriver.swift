@@ -1,0 +1,113 @@
+import Testing
+
+@testable import Lanyard
+
+/// One session in virtual time: tells it events, keeps its clock, remembers what it decided.
+final class SessionDriver {
+    var now = Instant(nanoseconds: 1_000_000_000_000)
+    var wall = WallTime(seconds: 1_800_000_000)
+    var session = Session.loggedOut(.loggingIn)
+    var ledger: SessionLedger
+    /// Fixed dice, or nil for the seeded ones.
+    var fixedChance: Double?
+    var numbers: SeededNumbers
+
+    private(set) var calls: [SessionCall] = []
+    private(set) var revoked: [Secret] = []
+    private(set) var notes: [SessionNote] = []
+    private(set) var availability: AccessToken.Availability?
+    private(set) var publications = 0
+    /// Called with each decided step, after it was recorded.
+    var onStep: (Session.Step) -> Void = { _ in }
+
+    init(
+        hasCredential: Bool = true, settings: RefreshSettings = RefreshSettings(), chance: Double? = 0.5,
+        seed: UInt64 = 1
+    ) {
+        ledger = SessionLedger(user: UserIndex(0), settings: settings, hasCredential: hasCredential)
+        fixedChance = chance
+        numbers = SeededNumbers(seed: seed)
+    }
+
+    var state: SessionState { session.state }
+    var reason: SessionReason { session.reason }
+    var tokens: SessionTokens? { session.tokens }
+    var trouble: SessionTrouble? { session.trouble }
+    var due: Instant { session.due(ledger) }
+    /// The call in flight.
+    var call: SessionCall? { session.call }
+    /// From now to the session's next deadline, in seconds.
+    var dueIn: Double { (due - now).inSeconds }
+
+    func take(_ event: Session.Event) {
+        let moment = SessionMoment(instant: now, wall: wall, chance: fixedChance ?? numbers.chance())
+        for step in session.take(event, at: moment, &ledger) {
+            switch step {
+            case .login(let call), .refresh(_, let call): calls.append(call)
+            case .revoke(let token): revoked.append(token)
+            case .publish(let news):
+                availability = news
+                publications += 1
+            case .note(let note): notes.append(note)
+            }
+            onStep(step)
+        }
+    }
+
+    /// Moves both clocks, without telling the session.
+    func pass(_ seconds: Double) {
+        now = now + .seconds(seconds)
+        wall = wall + .seconds(seconds)
+    }
+
+    /// Moves the clocks to the session's next deadline and tells it.
+    func toDue() {
+        let rest = due - now
+        if rest > .zero {
+            now = now + rest
+            wall = wall + rest
+        }
+        take(.due)
+    }
+
+    func grant(
+        _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
+        account: String? = nil, date: WallTime? = nil
+    ) throws {
+        let call = try #require(call)
+        take(
+            .granted(
+                Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account, date: date), call
+            ))
+    }
+
+    func fail(_ verdict: IdentityFault.Verdict) throws {
+        take(.failed(IdentityFault(verdict, words: "planned"), try #require(call)))
+    }
+
+    /// Logs in: `valid` afterwards.
+    func logIn(_ lifetime: Duration = .seconds(1800), refreshExpiry: WallTime? = nil) throws {
+        take(.loginRequested)
+        try grant(lifetime, refresh: "refresh", refreshExpiry: refreshExpiry, account: "a")
+    }
+
+    /// Gets a session without having logged in.
+    func adopt(_ lifetime: Duration = .seconds(1800), refresh: String? = "refresh", refreshExpiry: WallTime? = nil) {
+        take(.adopted(Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry)))
+    }
+
+    static func grant(
+        _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
+        account: String? = nil, date: WallTime? = nil
+    ) -> Grant {
+        Grant(
+            accessToken: Tokens.secret("access"), refreshToken: refresh.map(Tokens.secret), userID: account,
+            lifetime: lifetime, refreshTokenExpiry: refreshExpiry, serverDate: date)
+    }
+
+    // MARK: What the shards know
+
+    var token: AccessToken? { if case .token(let token)? = availability { token } else { nil } }
+    var refusal: AccessToken.Refusal? { if case .none(let refusal)? = availability { refusal } else { nil } }
+    var isPending: Bool { if case .pending? = availability { true } else { false } }
+}

@@ -1,0 +1,80 @@
+import Testing
+
+@testable import Lanyard
+
+@Suite("Session: an upstream refuses the token")
+struct SessionForcedRefreshTests {
+    @Test("one refresh starts, requests wait for it at once, and it is joined by all who are refused")
+    func once() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        for _ in 0..<20 { driver.take(.tokenRefused(1)) }
+        #expect(driver.calls.count == 1 && driver.call?.cause == .forced)
+        #expect(driver.token?.waitsFrom == .past)
+        try driver.grant()
+        #expect(driver.token?.generation == 2 && driver.token?.waitsFrom == driver.tokens?.mandatoryFrom)
+    }
+
+    @Test("a refusal of an older token is answered with the newer one, without a call")
+    func older() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        driver.take(.tokenRefused(1))
+        try driver.grant()
+        let publications = driver.publications
+        driver.take(.tokenRefused(1))
+        #expect(driver.calls.count == 1 && driver.publications == publications + 1 && driver.token?.generation == 2)
+    }
+
+    @Test("between two forced refreshes lie ten seconds")
+    func cooldown() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        driver.take(.tokenRefused(1))
+        try driver.grant()
+        driver.pass(9.9)
+        driver.take(.tokenRefused(2))
+        #expect(driver.calls.count == 1 && driver.notes.last?.event == .refreshDenied)
+        #expect(driver.notes.last?.reason == "cooldown")
+        driver.pass(0.1)
+        driver.take(.tokenRefused(2))
+        #expect(driver.calls.count == 2)
+    }
+
+    @Test("thirty in any hour, and scheduled refreshes go on beside them")
+    func budget() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        for _ in 0..<100 {
+            driver.take(.tokenRefused(driver.ledger.generation))
+            if driver.call != nil { try driver.grant() }
+            driver.pass(11)
+        }
+        #expect(driver.calls.filter { $0.cause == .forced }.count == 30)
+        #expect(driver.notes.contains { $0.reason == "per_hour_max" })
+        driver.toDue()
+        #expect(driver.call?.cause == .scheduled)
+        try driver.grant()
+        driver.pass(2600)
+        if driver.due <= driver.now { driver.take(.due) }
+        if driver.call != nil { try driver.grant() }
+        driver.take(.tokenRefused(driver.ledger.generation))
+        #expect(driver.call?.cause == .forced)
+    }
+
+    @Test("between failed attempts it does not wait for the schedule, unless the service asked to")
+    func stale() throws {
+        let driver = try SessionTransitionTests.driver(in: .refreshing)
+        try driver.fail(.transient(retryAfter: .seconds(100)))
+        driver.take(.tokenRefused(1))
+        #expect(driver.call == nil)
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: nil))
+        driver.take(.tokenRefused(1))
+        #expect(driver.call?.cause == .forced)
+    }
+
+    @Test("a session that is dead by the forced refresh ends as by any other")
+    func dead() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid, hasCredential: false)
+        driver.take(.tokenRefused(1))
+        try driver.fail(.sessionDead)
+        #expect(driver.state == .loginRequired)
+    }
+}

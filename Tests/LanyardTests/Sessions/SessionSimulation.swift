@@ -1,0 +1,156 @@
+import Testing
+
+@testable import Lanyard
+
+/// One session between a shard's token board and a service that may do anything, in virtual time; checks what must never happen.
+final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendable {
+    /// What the service does with one call.
+    struct Fate {
+        var latency: Double
+        /// nil: it grants.
+        var verdict: IdentityFault.Verdict?
+    }
+
+    struct Counts {
+        var served = 0
+        var waited = 0
+        var refused: [SessionReason: Int] = [:]
+        var timedOut = 0
+        var calls = 0
+        var mostCallsInAnHour = 0
+
+        var failed: Int { timedOut + refused.values.reduce(0, +) }
+    }
+
+    let driver: SessionDriver
+    let lifetime: Double
+    private(set) var counts = Counts()
+    /// Seconds between requests, on average.
+    var requestInterval = 1.0
+    /// Decides the fate of a call.
+    var service: (SessionCall, inout SeededNumbers) -> Fate = { _, _ in Fate(latency: 0.05) }
+    private lazy var board = TokenBoard(source: self)
+    private var numbers: SeededNumbers
+    private var answer: (at: Instant, event: Session.Event)?
+    private var nextRequest: Instant
+    private var parked: [Instant] = []
+    private var isWoken = false
+    private var asked = 0
+    private var askedAt = (instant: Instant.past, times: 0)
+    private var trueExpiries: [UInt64: Instant] = [:]
+    private var grants: UInt64 = 0
+    private var callTimes: [Instant] = []
+
+    init(lifetime: Double, hasCredential: Bool = true, seed: UInt64) {
+        self.lifetime = lifetime
+        driver = SessionDriver(hasCredential: hasCredential, chance: nil, seed: seed)
+        numbers = SeededNumbers(seed: seed &+ 77)
+        nextRequest = driver.now
+        driver.onStep = { [unowned self] in perform($0) }
+    }
+
+    /// Runs for so many seconds.
+    func run(_ seconds: Double) {
+        let end = driver.now + .seconds(seconds)
+        while true {
+            let timeout = parked.first.map { $0 + driver.ledger.settings.waitMax } ?? .never
+            let next = [driver.due, answer?.at ?? .never, nextRequest, timeout].min()!
+            guard next <= end else { break }
+            if next > driver.now { driver.pass((next - driver.now).inSeconds) }
+            // Rounding of seconds must not leave the clock short of what is due.
+            if next > driver.now { driver.now = next }
+            if let answer, answer.at <= driver.now {
+                self.answer = nil
+                driver.take(answer.event)
+            } else if driver.due <= driver.now {
+                driver.take(.due)
+            } else if nextRequest <= driver.now {
+                nextRequest = driver.now + .seconds(requestInterval * 2 * numbers.chance() + 1e-6)
+                request(since: driver.now)
+            } else {
+                parked.removeFirst()
+                counts.timedOut += board.lastResort(UserIndex(0), at: driver.now) == nil ? 1 : 0
+            }
+            settle()
+        }
+        driver.pass((end - driver.now).inSeconds)
+    }
+
+    /// What shard and session have for each other, until neither has anything.
+    private func settle() {
+        while asked > 0 || isWoken {
+            if asked > 0 {
+                asked -= 1
+                driver.take(.tokenNeeded)
+            } else {
+                isWoken = false
+                let waiting = parked
+                parked = []
+                for since in waiting { request(since: since) }
+            }
+        }
+    }
+
+    private func request(since: Instant) {
+        switch board.decide(UserIndex(0), at: driver.now) {
+        case .use(let token):
+            counts.served += 1
+            if let expiry = trueExpiries[token.generation] {
+                #expect(driver.now < expiry, "an expired token was handed out")
+            } else {
+                Issue.record("a token that nobody granted")
+            }
+        case .park:
+            if parked.isEmpty { board.park(self, for: UserIndex(0)) }
+            if since == driver.now { counts.waited += 1 }
+            parked.append(since)
+        case .refuse:
+            counts.refused[driver.reason, default: 0] += 1
+        }
+    }
+
+    private func perform(_ step: Session.Step) {
+        switch step {
+        case .login(let call), .refresh(_, let call): begin(call)
+        case .publish(let news):
+            if case .token(let token) = news {
+                #expect(driver.now < token.usableUntil, "an expired token was published")
+            }
+            board.receive(news, for: UserIndex(0))
+        case .revoke, .note: break
+        }
+    }
+
+    private func begin(_ call: SessionCall) {
+        #expect(answer == nil, "two calls in flight")
+        counts.calls += 1
+        callTimes.append(driver.now)
+        callTimes.removeAll { driver.now - $0 > .seconds(3600) }
+        counts.mostCallsInAnHour = max(counts.mostCallsInAnHour, callTimes.count)
+        let fate = service(call, &numbers)
+        let at = driver.now + .seconds(fate.latency)
+        if let verdict = fate.verdict {
+            answer = (at, .failed(IdentityFault(verdict, words: "planned"), call))
+        } else {
+            // The service grants at some moment between request and answer; the token's true life begins there.
+            grants += 1
+            trueExpiries[driver.ledger.generation + 1] =
+                driver.now + .seconds(fate.latency * numbers.chance() + lifetime)
+            let refresh = call.kind == .login ? "refresh" : nil
+            answer = (
+                at, .granted(SessionDriver.grant(.seconds(lifetime), refresh: refresh, account: "a"), call)
+            )
+        }
+    }
+
+    // MARK: The shard's side
+
+    func tokenNeeded(by user: UserIndex) {
+        asked += 1
+        askedAt = askedAt.instant == driver.now ? (driver.now, askedAt.times + 1) : (driver.now, 1)
+        #expect(askedAt.times < 10, "shard and session keep each other busy")
+        if askedAt.times > 1000 { asked = 0 }
+    }
+
+    func tokenBoardChanged() { isWoken = true }
+}

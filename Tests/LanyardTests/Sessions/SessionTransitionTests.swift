@@ -1,0 +1,247 @@
+import Testing
+
+@testable import Lanyard
+
+@Suite("Session: states")
+struct SessionTransitionTests {
+    private static let transient = IdentityFault.Verdict.transient(retryAfter: nil)
+
+    /// A driver whose session is in `state`.
+    static func driver(in state: SessionState, hasCredential: Bool = true) throws -> SessionDriver {
+        let driver = SessionDriver(hasCredential: hasCredential)
+        if state == .loggedOut { return driver }
+        if state == .loginRequired {
+            let bare = SessionDriver(hasCredential: false)
+            bare.take(.loginRequested)
+            return bare
+        }
+        if state == .loggingIn || state == .refused {
+            driver.take(.loginRequested)
+            if state == .refused { try driver.fail(.credentialRefused) }
+            return driver
+        }
+        driver.adopt()
+        if state == .valid { return driver }
+        driver.toDue()
+        if state == .refreshing { return driver }
+        try driver.fail(transient)
+        if state == .stale { return driver }
+        driver.pass(2000)
+        driver.take(.due)
+        try driver.fail(transient)
+        return driver
+    }
+
+    @Test("every state can be reached", arguments: SessionState.allCases)
+    func reachable(_ state: SessionState) throws {
+        #expect(try Self.driver(in: state).state == state)
+    }
+
+    @Test(
+        "the start logs in with the credential, and without one asks for a person",
+        arguments: [(true, SessionState.loggingIn), (false, .loginRequired)])
+    func start(_ hasCredential: Bool, _ state: SessionState) {
+        let driver = SessionDriver(hasCredential: hasCredential)
+        driver.take(.loginRequested)
+        #expect(driver.state == state)
+        #expect(driver.calls.map(\.kind) == (hasCredential ? [.login] : []))
+        #expect(hasCredential ? driver.isPending : driver.refusal == .loginRequired)
+    }
+
+    @Test(
+        "what a failed refresh does, with a credential and without",
+        arguments: [
+            (transient, true, SessionState.stale), (transient, false, .stale), (.unknownOutcome, true, .stale),
+            (.unknownOutcome, false, .stale), (.gone, true, .stale), (.gone, false, .stale),
+            (.sessionDead, true, .refreshing), (.sessionDead, false, .loginRequired),
+            (.unknownApp, true, .refused), (.unknownApp, false, .refused),
+            (.credentialRefused, true, .refreshing), (.credentialRefused, false, .loginRequired),
+        ])
+    func failedRefresh(_ verdict: IdentityFault.Verdict, _ hasCredential: Bool, _ after: SessionState) throws {
+        let driver = try Self.driver(in: .refreshing, hasCredential: hasCredential)
+        try driver.fail(verdict)
+        #expect(driver.state == after)
+    }
+
+    @Test(
+        "what a failed first login does",
+        arguments: [
+            (transient, SessionState.loggingIn, SessionReason.identityUnreachable),
+            (.unknownOutcome, .loggingIn, .identityUnreachable), (.gone, .loggingIn, .identityGone),
+            (.credentialRefused, .refused, .credentialRefused), (.unknownApp, .refused, .credentialRefused),
+            (.credentialUnavailable, .refused, .credentialRefused), (.sessionDead, .refused, .credentialRefused),
+        ])
+    func failedLogin(_ verdict: IdentityFault.Verdict, _ after: SessionState, _ reason: SessionReason) throws {
+        let driver = try Self.driver(in: .loggingIn)
+        try driver.fail(verdict)
+        #expect(driver.state == after && driver.reason == reason)
+        #expect((driver.due == .never) == (after == .refused))
+        if after == .refused {
+            #expect(driver.refusal == .credentialRefused)
+        } else {
+            #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due))
+            driver.toDue()
+            #expect(driver.call?.kind == .login && driver.call?.cause == .retry)
+        }
+    }
+
+    @Test("a dead refresh token without a credential ends the session at once, and no call follows, whatever comes")
+    func deadWithoutCredential() throws {
+        let driver = try Self.driver(in: .refreshing, hasCredential: false)
+        try driver.fail(.sessionDead)
+        let calls = driver.calls.count
+        #expect(driver.state == .loginRequired && driver.refusal == .loginRequired && driver.due == .never)
+        for event in [Session.Event.due, .tokenNeeded, .tokenRefused(1), .credentialChanged, .clockJumped, .due] {
+            driver.pass(1000)
+            driver.take(event)
+        }
+        #expect(driver.calls.count == calls && driver.state == .loginRequired)
+    }
+
+    @Test("a dead refresh token with a credential logs in again while the access token serves on")
+    func deadWithCredential() throws {
+        let driver = try Self.driver(in: .refreshing)
+        let publications = driver.publications
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .login && driver.call?.cause == .sessionDead)
+        #expect(driver.publications == publications && driver.token?.generation == 1)
+        try driver.grant(refresh: "second", account: "a")
+        #expect(driver.state == .valid && driver.token?.generation == 2)
+        driver.toDue()
+        #expect(driver.call?.kind == .refresh)
+    }
+
+    @Test("a new login that is refused stops for good, until the credential changes")
+    func reloginRefused() throws {
+        let driver = try Self.driver(in: .refreshing)
+        try driver.fail(.sessionDead)
+        try driver.fail(.credentialRefused)
+        #expect(driver.state == .refused && driver.due == .never && driver.refusal == .credentialRefused)
+        driver.take(.tokenNeeded)
+        #expect(driver.call == nil)
+        driver.take(.credentialChanged)
+        #expect(driver.state == .loggingIn && driver.call?.cause == .credentialChanged && driver.isPending)
+    }
+
+    @Test("a credential that changes while it is being refused is tried once more")
+    func changedMeanwhile() throws {
+        let driver = try Self.driver(in: .loggingIn)
+        driver.pass(1)
+        driver.take(.credentialChanged)
+        #expect(driver.calls.count == 1)
+        try driver.fail(.credentialRefused)
+        #expect(driver.state == .loggingIn && driver.calls.count == 2)
+        driver.pass(1)
+        try driver.fail(.credentialRefused)
+        #expect(driver.state == .refused)
+    }
+
+    @Test(
+        "a changed credential leaves every other state alone",
+        arguments: SessionState.allCases.filter { $0 != .refused && $0 != .loginRequired })
+    func healthyAndChanged(_ state: SessionState) throws {
+        let driver = try Self.driver(in: state)
+        let calls = driver.calls
+        driver.take(.credentialChanged)
+        #expect(driver.state == state && driver.calls == calls)
+    }
+
+    @Test(
+        "a logout wins over whatever is under way, and no late answer revives the session",
+        arguments: SessionState.allCases)
+    func logoutWins(_ state: SessionState) throws {
+        let driver = try Self.driver(in: state)
+        let call = driver.call
+        let hadTokens = driver.tokens != nil
+        driver.take(.logoutRequested)
+        #expect(driver.state == .loggedOut && driver.due == .never && driver.refusal == .loginRequired)
+        #expect(driver.revoked.count == (hadTokens ? 1 : 0))
+        guard let call else { return }
+        let publications = driver.publications
+        driver.take(.granted(SessionDriver.grant(refresh: "late", account: "a"), call))
+        driver.take(.failed(IdentityFault(.transient(retryAfter: nil), words: "late"), call))
+        #expect(driver.state == .loggedOut && driver.publications == publications)
+        // What a late login made over there is ended; a refresh made nothing new.
+        let late = driver.revoked.filter { Tokens.text($0) == "late" }
+        #expect(late.count == (call.kind == .login ? 1 : 0))
+    }
+
+    @Test("an answer to an earlier call is dropped when a later one is under way")
+    func answerOfAnEarlierCall() throws {
+        let driver = try Self.driver(in: .loggingIn)
+        let first = try #require(driver.call)
+        driver.take(.logoutRequested)
+        driver.take(.loginRequested)
+        driver.take(.granted(SessionDriver.grant(refresh: "late", account: "b"), first))
+        #expect(driver.state == .loggingIn && driver.revoked.count == 1)
+        try driver.grant(refresh: "mine", account: "a")
+        #expect(driver.state == .valid && driver.ledger.generation == 1 && driver.ledger.accountID == "a")
+    }
+
+    @Test("410 is asked again every five minutes, and requests do not hasten it")
+    func gone() throws {
+        let driver = try Self.driver(in: .refreshing)
+        try driver.fail(.gone)
+        #expect(driver.state == .stale && driver.reason == .identityGone)
+        driver.pass(1000)
+        driver.take(.due)
+        #expect(driver.state == .unreachable && driver.reason == .identityGone)
+        for _ in 0..<5 {
+            try driver.fail(.gone)
+            #expect((285.0...315.0).contains(driver.dueIn))
+            driver.take(.tokenNeeded)
+            #expect((285.0...315.0).contains(driver.dueIn))
+            driver.toDue()
+        }
+    }
+
+    @Test(
+        "an unknown outcome is asked again with the same refresh token after at least two seconds",
+        arguments: [0, 0.999])
+    func unknownOutcome(_ chance: Double) throws {
+        let driver = try Self.driver(in: .refreshing)
+        driver.fixedChance = chance
+        try driver.fail(.unknownOutcome)
+        #expect((2.0...60.0).contains(driver.dueIn))
+        driver.toDue()
+        #expect(driver.call?.kind == .refresh)
+        try driver.grant()
+        #expect(driver.state == .valid)
+    }
+
+    @Test("a login that ends in another account says so")
+    func accountChanged() throws {
+        let driver = SessionDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.sessionDead)
+        try driver.grant(refresh: "r", account: "other")
+        #expect(driver.notes.contains { $0.event == .accountChanged && $0.level == .warning })
+    }
+
+    @Test("a token that somebody else renews is valid without an end, refused while it cannot be read")
+    func fed() {
+        let driver = SessionDriver(hasCredential: false)
+        driver.take(.fed(.success(Tokens.secret("one"))))
+        #expect(driver.state == .valid && driver.due == .never)
+        #expect(driver.token?.usableUntil == .never && driver.token?.generation == 1)
+        driver.pass(1e9)
+        driver.take(.due)
+        driver.take(.tokenNeeded)
+        driver.take(.tokenRefused(1))
+        driver.take(.clockJumped)
+        #expect(driver.state == .valid && driver.calls.isEmpty)
+        driver.take(.fed(.failure(IdentityFault(.credentialUnavailable, words: "no such file: /x"))))
+        #expect(driver.state == .refused && driver.refusal == .credentialRefused)
+        #expect(driver.ledger.lastFault?.words == "no such file: /x")
+        driver.take(.fed(.success(Tokens.secret("two"))))
+        #expect(driver.state == .valid && driver.token?.generation == 2 && driver.ledger.lastFault == nil)
+    }
+
+    @Test("each decision leaves a note, and a failure's tells when it goes on")
+    func notes() throws {
+        let driver = try Self.driver(in: .stale)
+        let failed = try #require(driver.notes.last)
+        #expect(failed.name == "session.refresh.failed" && failed.nextAt == driver.due && failed.fault != nil)
+    }
+}
