@@ -49,13 +49,16 @@ final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendab
         driver.onStep = { [unowned self] in perform($0) }
     }
 
-    /// Runs for so many seconds.
-    func run(_ seconds: Double) {
+    /// Runs for so many seconds. Gives the thread back now and then: emulators in this process live on the same pool.
+    func run(_ seconds: Double) async {
         let end = driver.now + .seconds(seconds)
+        var turns = 0
         while true {
             let timeout = parked.first.map { $0 + driver.ledger.settings.waitMax } ?? .never
             let next = [driver.due, answer?.at ?? .never, nextRequest, timeout].min()!
             guard next <= end else { break }
+            turns += 1
+            if turns.isMultiple(of: 500) { await Task.yield() }
             if next > driver.now { driver.pass((next - driver.now).inSeconds) }
             // Rounding of seconds must not leave the clock short of what is due.
             if next > driver.now { driver.now = next }

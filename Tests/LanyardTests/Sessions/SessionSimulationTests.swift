@@ -22,7 +22,7 @@ struct SessionSimulationTests {
     @Test(
         "no expired token is handed out, one call is in flight, and nothing ends that can live",
         arguments: [2.0, 20, 1800, 86_400], [0.2, 0.6, 0.95])
-    func randomFailures(_ lifetime: Double, _ harshness: Double) {
+    func randomFailures(_ lifetime: Double, _ harshness: Double) async {
         for seed in 1...3 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: lifetime, seed: seed)
             simulation.requestInterval = max(lifetime / 50, 0.3)
@@ -34,10 +34,10 @@ struct SessionSimulationTests {
                 return fate
             }
             simulation.driver.take(.loginRequested)
-            simulation.run(max(lifetime * 60, 4000))
+            await simulation.run(max(lifetime * 60, 4000))
             #expect(![.refused, .loginRequired, .loggedOut].contains(simulation.driver.state), "seed \(seed)")
             simulation.service = { _, _ in .init(latency: 0.01) }
-            simulation.run(700)
+            await simulation.run(700)
             #expect([.valid, .refreshing].contains(simulation.driver.state), "seed \(seed)")
             #expect(simulation.counts.served > 0)
         }
@@ -46,61 +46,61 @@ struct SessionSimulationTests {
     @Test(
         "slow answers cost no request: closed loop at 10-second tokens",
         arguments: [0.0, 0.05, 3])
-    func slowService(_ latency: Double) {
+    func slowService(_ latency: Double) async {
         let simulation = SessionSimulation(lifetime: 10, seed: 3)
         simulation.service = { _, _ in .init(latency: latency) }
         simulation.requestInterval = 0.1
         simulation.driver.take(.loginRequested)
-        simulation.run(3600)
+        await simulation.run(3600)
         #expect(simulation.counts.failed == 0 && simulation.counts.served > 30_000)
         // One call per window of 6.5 to 7.5 s, and the login.
         #expect((440...570).contains(simulation.counts.calls))
     }
 
     @Test("a service that always fails is asked a bounded number of times an hour", arguments: [2.0, 20, 1800, 86_400])
-    func noStorm(_ lifetime: Double) {
+    func noStorm(_ lifetime: Double) async {
         let simulation = SessionSimulation(lifetime: lifetime, seed: 9)
         simulation.requestInterval = 0.5
         simulation.driver.take(.loginRequested)
-        simulation.run(lifetime * 0.5)
+        await simulation.run(lifetime * 0.5)
         simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
-        simulation.run(3 * 3600)
+        await simulation.run(3 * 3600)
         // Requests come all the time: uniform in 0 to 10 s, so 720 on average.
         #expect(simulation.counts.mostCallsInAnHour < 900)
         let calls = simulation.counts.calls
         simulation.requestInterval = 1e9
-        simulation.run(3600)
-        simulation.run(3600)
+        await simulation.run(3600)
+        await simulation.run(3600)
         #expect(simulation.counts.calls - calls < 2 * 330)
     }
 
     @Test("after any outage it is valid again within a minute")
-    func recovery() {
+    func recovery() async {
         for seed in 1...50 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: 10, seed: seed)
             simulation.requestInterval = seed.isMultiple(of: 2) ? 1 : 1e9
             simulation.driver.take(.loginRequested)
-            simulation.run(5)
+            await simulation.run(5)
             simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
-            simulation.run(Double(seed) * 17)
+            await simulation.run(Double(seed) * 17)
             simulation.service = { _, _ in .init(latency: 0.01) }
             let generation = simulation.driver.ledger.generation
-            simulation.run(40)
+            await simulation.run(40)
             #expect(simulation.driver.ledger.generation > generation, "seed \(seed)")
         }
     }
 
     @Test("an outage shorter than what is left of the token costs no request")
-    func shortOutage() {
+    func shortOutage() async {
         for seed in 1...50 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: 1800, seed: seed)
             simulation.driver.take(.loginRequested)
-            simulation.run(1160)
+            await simulation.run(1160)
             simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
             // To 60 s before the end: failures of the advisory zone are nobody's business.
-            simulation.run(1800 - 60 - 1160)
+            await simulation.run(1800 - 60 - 1160)
             simulation.service = { _, _ in .init(latency: 0.01) }
-            simulation.run(600)
+            await simulation.run(600)
             #expect(simulation.counts.failed == 0, "seed \(seed)")
         }
     }

@@ -1,0 +1,112 @@
+import LanyardEmulator
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+/// A home of sessions with the App Services client, before an emulator.
+final class HomeBench: Sendable {
+    static let email = "alice@example.com"
+    static let password = "correct horse"
+
+    let emulator: Emulator
+    let port: UInt16
+    let loop: EventLoop
+    let identity: AppServicesIdentity
+    let home: SessionHome
+    let published = PublicationLog()
+    let folder: TemporaryFolder
+    let passwordFile: String
+    let log = IdentityLog()
+
+    /// - Parameters:
+    ///   - accessTokenSeconds: the emulator's.
+    ///   - password: what the file holds; nil leaves the file out.
+    ///   - hasLogin: whether alice has a credential.
+    init(
+        accessTokenSeconds: Double = 1800, password: String? = HomeBench.password, hasLogin: Bool = true,
+        startsHome: Bool = true
+    ) async throws {
+        var options = EmulatorOptions()
+        options.accessTokenSeconds = accessTokenSeconds
+        options.seed.users = [.init(email: Self.email, password: Self.password)]
+        emulator = try await Emulator.start(options)
+        port = emulator.port
+        folder = try TemporaryFolder()
+        passwordFile = folder.file("password")
+        if let password { _ = try folder.write("password", password) }
+        loop = try EventLoop(label: "test.identity")
+        loop.start()
+        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: "http://\(emulator.address)")
+        identity = AppServicesIdentity(
+            IdentitySettings(name: "demo", kind: .appServices(app)), app: app, version: "1", on: loop,
+            logger: log.logger)
+        let login = UserSettings.Login.emailPassword(email: Self.email, passwordFile: passwordFile)
+        let alice = SessionMember(
+            UserSettings(name: "alice", identity: "demo", login: hasLogin ? login : nil), source: .service(identity),
+            credential: hasLogin ? CredentialFileWatch(on: loop) : nil)
+        home = try SessionHome(
+            [alice], activeUser: UserIndex(0), refresh: RefreshSettings(), publisher: published, logger: log.logger)
+        if startsHome { home.start() }
+    }
+
+    func end() async {
+        home.stop()
+        identity.stop()
+        loop.stop()
+        await emulator.stop()
+    }
+
+    var alice: SessionStatus { home.report.users[0] }
+
+    func becomes(_ state: SessionState, within limit: Duration = .seconds(10)) async throws {
+        try await eventually("alice is \(state)", within: limit) { self.alice.state == state }
+    }
+
+    func control(_ call: String, _ body: String, method: String = "POST") async throws {
+        let answer = try await RawClient.ask(.tcp(port), method, "/emulator\(call)", body: body)
+        #expect(answer.status < 300, "\(call): \(answer.bodyText)")
+    }
+
+    /// Calls of one route that reached the emulator so far.
+    func calls(_ route: String) async throws -> Int {
+        let counts = try await RawClient.ask(.tcp(port), "GET", "/emulator/counts").json
+        return try #require(counts["routes"][route]["calls"].int)
+    }
+
+    /// All calls of the client API.
+    func calls() async throws -> Int {
+        var sum = 0
+        for route in ["location", "register", "login", "refresh", "logout", "profile", "other"] {
+            sum += try await calls(route)
+        }
+        return sum
+    }
+
+    /// What the emulator's protected resource says to the latest published token.
+    func useToken() async throws -> Int {
+        let token = try #require(published.token())
+        let text = try #require(Tokens.text(token.token))
+        let client = try RawClient(.tcp(port))
+        defer { client.close() }
+        return try await offPool {
+            try client.send("GET /protected/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(text)\r\n\r\n")
+            return try client.response().status
+        }
+    }
+
+    /// A session at the emulator, made beside the home.
+    func foreignSession() async throws -> Grant {
+        let file = try folder.write("other", Self.password)
+        return try await withCheckedContinuation { done in
+            identity.login(.emailPassword(email: Self.email, passwordFile: file)) { done.resume(returning: $0) }
+        }.get()
+    }
+
+    func metric(_ name: String, _ labels: [String: String] = [:]) -> Double? {
+        home.report.samples.first { sample in
+            sample.name + sample.suffix == name
+                && labels.allSatisfy { label in sample.labels.contains(.init(label.key, label.value)) }
+        }?.value
+    }
+}

@@ -1,0 +1,10 @@
+import Testing
+
+/// What takes half a minute to watch.
+@Suite("Sessions over half a minute")
+struct LongSessionTests {
+    @Test("a revoked session without a credential: at most 2 further calls in 30 s")
+    func revokedSession() async throws {
+        try await SessionHomeTests.revokedSession(watching: .seconds(30))
+    }
+}
