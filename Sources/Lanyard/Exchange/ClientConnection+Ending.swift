@@ -61,7 +61,14 @@ extension ClientConnection {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         let code = Outlet.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
         guard code == 0 else { return abandon() }
-        if closes { closeAfterFlush() } else { nextRequest() }
+        if closes { closeAfterFlush() } else { goOn() }
+    }
+
+    /// The next request may have arrived already.
+    private func goOn() {
+        nextRequest()
+        parse()
+        pump()
     }
 
     // MARK: The exchange's end
@@ -77,14 +84,7 @@ extension ClientConnection {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         let isWritten = upstream?.outbound.isEmpty ?? false
         dropUpstream(keeps: keepsUpstream && isWritten)
-        if keepsClient {
-            nextRequest()
-            // Not from inside the parse loop: an answer never comes while a head is being read.
-            parse()
-            pump()
-        } else {
-            closeAfterFlush()
-        }
+        if keepsClient { goOn() } else { closeAfterFlush() }
     }
 
     /// Parts with the upstream connection, or with the wait for one.

@@ -25,6 +25,9 @@ extension ClientConnection {
 
     /// Answers what has arrived, one request after the other, as long as nothing is in the way.
     func parse() {
+        guard !isParsing else { return }
+        isParsing = true
+        defer { isParsing = false }
         while isWaitingForRequest, outbound.isEmpty, let buffer, buffer.count > 0 {
             do throws(HeadFault) {
                 let limits = shard.context.headLimits

@@ -5,15 +5,16 @@ extension ClientConnection {
     /// - Parameter afterFailedWrite: the connection is broken; when nothing is left to read, it has ended.
     func pumpResponse(afterFailedWrite: Bool = false) {
         var share = 256 << 10
+        let broken = afterFailedWrite ? upstream : nil
         while phase == .exchange, let upstream, upstream.canRead, outbound.isEmpty {
             switch Socket.receive(upstream.raw, into: shard.scratch) {
             case .bytes(let count):
-                if count < shard.scratch.count { upstream.canRead = upstream.hasEnded || afterFailedWrite }
+                if count < shard.scratch.count { upstream.canRead = upstream.hasEnded || upstream === broken }
                 receive(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
                 share -= count
             case .wouldBlock:
                 upstream.canRead = false
-                if afterFailedWrite { return end(upstream, clean: false) }
+                if upstream === broken { return end(upstream, clean: false) }
             case .end: end(upstream, clean: true)
             case .failed: end(upstream, clean: false)
             }

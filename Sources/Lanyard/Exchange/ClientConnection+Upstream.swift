@@ -72,18 +72,21 @@ extension ClientConnection {
     private var pool: UpstreamPool? { route.map { shard.pools[$0.index] } }
 
     private func seekUpstream() {
-        guard let pool else { return }
-        if let connection = pool.takeIdle() { attach(connection) } else { seekFreshUpstream() }
+        guard let pool, let user else { return }
+        if let connection = pool.takeIdle(for: user) { attach(connection) } else { seekFreshUpstream() }
     }
 
     func seekFreshUpstream() {
-        acquisition = pool?.connect { [unowned self] result in
+        guard let pool, let user else { return }
+        let request = pool.connect(for: user) { [unowned self] result in
             acquisition = nil
             switch result {
             case .success(let connection): attach(connection)
             case .failure(let failure): refuse(.upstream(failure))
             }
         }
+        // Answered already, it may have led to the next request and to an acquisition of that one.
+        if let request { acquisition = request }
     }
 
     private func attach(_ connection: UpstreamConnection) {

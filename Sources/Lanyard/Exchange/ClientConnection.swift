@@ -47,6 +47,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     // The request in hand.
     var buffer: RequestBuffer?
     var reader = RequestReader()
+    /// The parse loop is at work further up: an answer given meanwhile returns to it.
+    var isParsing = false
     var requests = 0
     var head = RequestHead()
     var target = RequestTarget.root

@@ -17,7 +17,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     private lazy var deadline = Deadline(of: self)
 
     /// The exchange at work; nil while the connection is idle.
-    package weak var owner: (any UpstreamOwner)?
+    package var owner: (any UpstreamOwner)?
     /// Bytes that the upstream has not taken yet.
     package var outbound = ByteQueue()
     package var canRead = false
@@ -30,7 +30,13 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// Seconds that the upstream said it keeps an idle connection, or -1.
     package var keepAliveSeconds = -1
 
-    init(taking socket: consuming OwnedDescriptor, loop: EventLoop, pool: UpstreamPool) throws(Fault) {
+    /// Whose requests it carries: a connection never serves two users (http-requirements 16.1, threat T18).
+    let user: UserIndex
+
+    init(
+        taking socket: consuming OwnedDescriptor, for user: UserIndex, loop: EventLoop, pool: UpstreamPool
+    ) throws(Fault) {
+        self.user = user
         self.socket = socket
         self.loop = loop
         self.pool = pool

@@ -9,11 +9,17 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// An acquisition that is under way, to be cancelled if its client goes.
     package final class Request {
+        fileprivate let user: UserIndex
         fileprivate var dial: Dial?
         fileprivate var answer: Answer?
         fileprivate var end = Instant.never
         fileprivate var isParked = false
         fileprivate var waitsForName = false
+
+        fileprivate init(_ user: UserIndex, _ answer: @escaping Answer) {
+            self.user = user
+            self.answer = answer
+        }
     }
 
     /// An idle connection is kept so long (http-requirements §8).
@@ -39,9 +45,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         target.add(self)
     }
 
-    /// An idle connection that is still good, or nil.
-    package func takeIdle() -> UpstreamConnection? {
-        while let connection = idle.popLast() {
+    /// An idle connection of `user` that is still good, or nil.
+    package func takeIdle(for user: UserIndex) -> UpstreamConnection? {
+        while let place = idle.lastIndex(where: { $0.user == user }) {
+            let connection = idle.remove(at: place)
             resting.add(-1)
             connection.wake()
             if connection.isQuiet { return connection }
@@ -51,9 +58,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// A fresh connection, when there is one; `answer` may come before this returns. nil means it has.
-    package func connect(answer: @escaping Answer) -> Request? {
-        let request = Request()
-        request.answer = answer
+    package func connect(for user: UserIndex, answer: @escaping Answer) -> Request? {
+        let request = Request(user, answer)
         if waiters.isEmpty, target.connections.take() { dial(request) } else { wait(request) }
         return request.answer == nil ? nil : request
     }
@@ -75,12 +81,13 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended soundly: the connection waits for the next one.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        if !waiters.isEmpty {
-            let first = waiters.removeFirst()
+        if let first = waiters.first, first.user == connection.user, connection.isQuiet {
+            waiters.removeFirst()
             unpark(first)
             connection.rest(until: .never)
             return reply(first, .success(connection))
         }
+        // Somebody waits, here or on another shard, who cannot use this one: its slot is what helps.
         if target.waiting.load(ordering: .relaxed) > 0 { return discard(connection, wasIdle: false) }
         var most = Self.idleMost
         if connection.keepAliveSeconds >= 0 { most = min(most, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
@@ -215,7 +222,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     private func adopt(_ socket: consuming OwnedDescriptor, for request: Request) {
         do {
-            let connection = try UpstreamConnection(taking: socket, loop: loop, pool: self)
+            let connection = try UpstreamConnection(taking: socket, for: request.user, loop: loop, pool: self)
             open.add()
             reply(request, .success(connection))
         } catch {

@@ -23,9 +23,6 @@ package struct RequestReader {
 
     package init() {}
 
-    /// A byte of the request itself (not an empty line in front) has been read: a time-out is answered with 408.
-    package var hasBegun: Bool { state.rawValue >= State.method.rawValue }
-
     /// Some byte has been read.
     package var hasAny: Bool { position > 0 }
 
