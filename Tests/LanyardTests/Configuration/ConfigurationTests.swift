@@ -39,7 +39,7 @@ import Testing
         health: {address: "[::1]:7401"}
         identities:
           demo:
-            app_services: {app_id: demo-abcde, base_url: http://127.0.0.1:7490/, rotation: grace}
+            app_services: {app_id: demo-abcde, base_url: http://127.0.0.1:7490/}
             tls: {ca_file: ca.pem, certificate_file: cert.pem, key_file: key.pem}
             proxy: http://127.0.0.1:3128
           fixed:
@@ -73,9 +73,8 @@ import Testing
             host: client
           - {name: far, match: {path: /far}, upstream: http://api.internal:8080, unsafe_plain: true}
         refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10}
-        limits: {connections_max: 100, connections_per_peer_max: 10, requests_per_connection_max: 1000, header_bytes_max: 32KiB,
-                 header_fields_max: 64, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s, parked_requests_max: 10,
-                 buffer_bytes_max: 16MiB}
+        limits: {connections_max: 100, requests_per_connection_max: 1000, header_bytes_max: 32KiB,
+                 header_fields_max: 64, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s, parked_requests_max: 10}
         upstream_dns: {refresh: 5s}
         login_required_status: 401
         log: {level: debug, format: json, access: false}
@@ -111,9 +110,7 @@ import Testing
         let configuration = try full()
         #expect(configuration.identities.map(\.name) == ["demo", "fixed"])
         let demo = configuration.identities[0]
-        var app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: "http://127.0.0.1:7490")
-        app.rotation = .grace
-        #expect(demo.kind == .appServices(app))
+        #expect(demo.kind == .appServices(.init(appID: "demo-abcde", baseURL: "http://127.0.0.1:7490")))
         #expect(demo.caFile?.hasPrefix("/tmp/") == true && demo.caFile?.hasSuffix("/ca.pem") == true)
         #expect(demo.certificateFile != nil && demo.keyFile != nil)
         #expect(demo.proxy == .url("http://127.0.0.1:3128"))
@@ -173,10 +170,10 @@ import Testing
         (refresh.cooldown, refresh.perHourMax) = (.seconds(20), 10)
         #expect(configuration.refresh == refresh)
         var limits = LimitSettings()
-        (limits.connectionsMax, limits.connectionsPerPeerMax, limits.requestsPerConnectionMax) = (100, 10, 1000)
+        (limits.connectionsMax, limits.requestsPerConnectionMax) = (100, 1000)
         (limits.headerBytesMax, limits.headerFieldsMax, limits.requestLineBytesMax) = (32 << 10, 64, 8 << 10)
         (limits.headerTimeout, limits.idleTimeout) = (.seconds(5), .seconds(30))
-        (limits.parkedRequestsMax, limits.bufferBytesMax) = (10, 16 << 20)
+        limits.parkedRequestsMax = 10
         #expect(configuration.limits == limits)
         #expect(configuration.loginRequiredStatus == 401)
         #expect(configuration.log.level == .debug && !configuration.log.access)
