@@ -63,13 +63,13 @@ import Testing
         #expect(Self.judge(hosts, "a b") == .malformed)
     }
 
-    @Test("the health listener takes IP literals with its port, and no names")
+    @Test("the health listener takes every IP literal, whatever the port, and no names")
     func literals() {
-        let hosts = AllowedHosts(["localhost:9"], literalPort: 9)
+        let hosts = AllowedHosts(["localhost:9"], allowsLiterals: true)
         #expect(Self.judge(hosts, "10.1.2.3:9") == .allowed)
         #expect(Self.judge(hosts, "[fd00::1]:9") == .allowed)
-        #expect(Self.judge(hosts, "10.1.2.3:8") == .unknown)
+        #expect(Self.judge(hosts, "10.1.2.3:8") == .allowed)
         #expect(Self.judge(hosts, "10.1.2.3.evil:9") == .unknown)
-        #expect(Self.judge(hosts, "10.1.2.3") == .unknown)
+        #expect(Self.judge(hosts, "10.1.2.3") == .allowed)
     }
 }
