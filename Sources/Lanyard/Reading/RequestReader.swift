@@ -23,6 +23,9 @@ package struct RequestReader {
 
     package init() {}
 
+    /// A byte of the request itself (not an empty line in front) has been read.
+    package var hasBegun: Bool { state.rawValue >= State.method.rawValue }
+
     /// Some byte has been read.
     package var hasAny: Bool { position > 0 }
 
