@@ -95,13 +95,22 @@ final class Program: Sendable {
         return status
     }
 
+    /// One line for each address, as it was bound: with port 0 this is where an operator learns it.
     private func announce() {
         log.notice(
-            "listening",
+            "serving",
             metadata: [
-                "event": "listening", "address": "\(listeners.first.map(\.description) ?? "")",
-                "listeners": .array(listeners.map { .string($0.description) }), "version": "\(BuildVersion.number)",
-                "shards": "\(path.shards.count)", "health": "\(health?.address.description ?? "off")",
+                "event": "serving", "version": .string(BuildVersion.number),
+                "shards": .stringConvertible(path.shards.count),
             ])
+        var bound = listeners.map { ("data", $0) }
+        if let health { bound.append(("health", health.address)) }
+        for (listener, address) in bound {
+            log.notice(
+                "listening",
+                metadata: [
+                    "event": "listening", "listener": .string(listener), "address": .string(address.description),
+                ])
+        }
     }
 }
