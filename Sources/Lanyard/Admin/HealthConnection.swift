@@ -129,7 +129,7 @@ package final class HealthConnection: Watcher, @unchecked Sendable {
 
     /// The first byte of a head starts its time; later ones do not prolong it.
     private func noteProgress() {
-        guard !headBegun, reader.hasAny else { return }
+        guard !headBegun, reader.hasBegun else { return }
         headBegun = true
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.headTimeout)
     }
