@@ -1,7 +1,7 @@
 /// One deadline on the sessions' loop that calls back. Belongs to that loop's queue.
 package final class SessionAlarm: Watcher, @unchecked Sendable {
     private let loop: EventLoop
-    private let ring: () -> Void
+    private var ring: () -> Void
     private var deadline: Deadline?
 
     init(on loop: EventLoop, ring: @escaping () -> Void) {
@@ -16,10 +16,11 @@ package final class SessionAlarm: Watcher, @unchecked Sendable {
         if let deadline { loop.set(deadline, at: instant) }
     }
 
-    /// Never rings again. Before the last reference goes.
+    /// Never rings again, and lets go of what it would call. Before the last reference goes.
     func drop() {
         if let deadline { loop.drop(deadline) }
         deadline = nil
+        ring = {}
     }
 
     override package func due(_ deadline: Deadline) { ring() }

@@ -1,13 +1,15 @@
 import Logging
 
 /// The thin shell around one session: performs its steps, keeps its deadline. Belongs to the home's queue.
+///
+/// Home and cell hold each other until `SessionHome.stop`: answers come from other queues whenever they like.
 final class SessionCell: @unchecked Sendable {
     let member: SessionMember
-    private unowned let home: SessionHome
+    private let home: SessionHome
     private let logger: Logger
     private var session = Session.loggedOut(.loggingIn)
     private var ledger: SessionLedger
-    private lazy var alarm = SessionAlarm(on: home.loop) { [unowned self] in take(.due) }
+    private lazy var alarm = SessionAlarm(on: home.loop) { [self] in take(.due) }
 
     init(_ member: SessionMember, user: UserIndex, settings: RefreshSettings, home: SessionHome, logger: Logger) {
         self.member = member

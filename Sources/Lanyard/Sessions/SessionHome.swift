@@ -15,7 +15,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     private var cells: [SessionCell] = []
     private(set) var isStopped = false
     private var clocks: ClockComparison?
-    private lazy var tick = SessionAlarm(on: loop) { [unowned self] in compareClocks() }
+    private lazy var tick = SessionAlarm(on: loop) { [self] in compareClocks() }
     private let latest = Mutex(SessionReport())
 
     /// Prepares; no thread starts and nothing is called before `start`.
@@ -55,9 +55,10 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     package func stop() {
         loop.post { [self] in
             guard !isStopped else { return }
-            for cell in cells { cell.stop() }
-            tick.drop()
             isStopped = true
+            for cell in cells { cell.stop() }
+            cells = []
+            tick.drop()
             loop.stop()
         }
     }
