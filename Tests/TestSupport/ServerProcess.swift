@@ -75,6 +75,11 @@ package final class ServerProcess: Sendable {
     package var lines: [LogLine] { state.box.withLock { $0.lines } }
     /// All lines as text, for the message of a failure.
     package var log: String { lines.map(\.text).joined(separator: "\n") }
+    /// The lines whose event begins so, as text: the part of a long log that a failure is about.
+    package func log(of events: String) -> String {
+        lines.filter { $0.event?.hasPrefix(events) == true }.map(\.text).joined(separator: "\n")
+    }
+
     /// stdout so far.
     package var output: String { String(decoding: state.box.withLock { $0.output }, as: UTF8.self) }
     /// How it ended; nil while it runs.

@@ -58,7 +58,9 @@ final class ClosedLoop: Sendable {
                 state.tally.slowest = max(state.tally.slowest, time)
                 guard let failure else { return }
                 state.tally.failed += 1
-                if state.tally.failures.count < 20 { state.tally.failures.append(failure) }
+                guard state.tally.failures.count < 20 else { return }
+                state.tally.failures.append(
+                    "after \(time) at \(Date().ISO8601Format(.init(includingFractionalSeconds: true))): \(failure)")
             }
             // A refused client does not spin.
             Thread.sleep(forTimeInterval: max(pause / .seconds(1), failure == nil ? 0 : 0.05))

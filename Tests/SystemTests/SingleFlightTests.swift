@@ -1,0 +1,65 @@
+import TestSupport
+import Testing
+
+/// "Fifty clients at once, and the identity service is asked once per token."
+@Suite struct SingleFlightTests {
+    @Test("one refresh per window under load, however slow the answer", .timeLimit(.minutes(2)), arguments: [0, 3000])
+    func short(delay: Int) async throws {
+        try await RefreshLoad(
+            delayMilliseconds: delay, tokenSeconds: delay == 0 ? 5 : 10, loadSeconds: 13, pause: .milliseconds(5)
+        ).run()
+    }
+}
+
+/// The same in full: closed loop without a pause, for a minute.
+@Suite(.serialized) struct LongSingleFlightTests {
+    @Test("one refresh per window for a minute of closed-loop load", .timeLimit(.minutes(4)), arguments: [0, 50, 3000])
+    func minute(delay: Int) async throws {
+        try await RefreshLoad(delayMilliseconds: delay, tokenSeconds: 10, loadSeconds: 60, pause: .zero).run()
+    }
+}
+
+/// Fifty clients in closed loop through Lanyard, with short tokens and slow refreshes.
+struct RefreshLoad {
+    let delayMilliseconds: Int
+    let tokenSeconds: Int
+    let loadSeconds: Int
+    let pause: Duration
+
+    func run() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "\(tokenSeconds)s")
+        let witness = try TokenWitness()
+        let lanyard = try await LanyardProcess.start(emulator, upstream: witness.server.endpoint)
+        try await lanyard.untilReady()
+        try await emulator.control("POST", "/delays", #"{"route":"refresh","milliseconds":\#(delayMilliseconds)}"#)
+        let loop = ClosedLoop(clients: 50, lanyard.data, "/", pause: pause)
+        try await Task.sleep(for: .seconds(loadSeconds))
+        let tally = try await loop.stop()
+        let counts = try await emulator.control("GET", "/counts")
+        let issued = try await emulator.issued()
+        #expect(tally.failed == 0, "\(tally.failures.first ?? "")\n\(lanyard.process.log(of: "session."))")
+        #expect(tally.requests > 50 * loadSeconds)
+        #expect(witness.withoutToken == 0)
+        #expect(witness.expiredUses(issued: issued) == [])
+        expectOneCallPerWindow(counts["routes"], issued)
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    /// A window opens when 65 % of the token's life have passed and closes at 75 %: one call in each, none besides.
+    private func expectOneCallPerWindow(_ routes: JSON, _ issued: [JSON]) {
+        #expect(routes["login"]["calls"].int == 1)
+        #expect(routes["refresh"]["in_flight_max"].int == 1)
+        #expect(routes["refresh"]["calls"].int == issued.count - 1)
+        #expect(issued.map { $0["cause"].string } == ["login"] + Array(repeating: "refresh", count: issued.count - 1))
+        let starts = issued.compactMap { $0["issued_at"].double }
+        let life = Double(tokenSeconds)
+        for (before, after) in zip(starts, starts.dropFirst()) {
+            // A loaded machine starts a call a little late, never early: the window counts from before the call's request.
+            #expect(
+                (0.65 * life - 0.2...0.75 * life + 1).contains(after - before),
+                "a refresh \(after - before) s after the one before")
+        }
+        // As many windows as the time has room for.
+        #expect(starts.count - 1 >= loadSeconds * 4 / (tokenSeconds * 3) - 1)
+    }
+}
