@@ -126,6 +126,8 @@ package enum AddressText {
     private static func v6(_ text: String) -> [UInt8]? { literal(text, AF_INET6, 16) }
 
     private static func literal(_ text: String, _ family: CInt, _ count: Int) -> [UInt8]? {
+        // C would stop reading at a NUL, and take what follows for nothing.
+        guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
         return inet_pton(family, text, &bytes) == 1 ? bytes : nil
     }

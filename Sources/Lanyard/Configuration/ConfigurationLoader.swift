@@ -198,7 +198,7 @@ struct ConfigurationLoader {
             ConfigurationFault(
                 unbuilt.isFault ? .fault : .warning, at: place, "\(shown)\(value) is not in this version",
                 remedy: unbuilt.isFault
-                    ? "remove it if Lanyard may run without it"
+                    ? unbuilt.instead ?? "remove it if Lanyard may run without it"
                     : "it is ignored: " + (key.standard.map { "\($0) holds" } ?? "remove it")))
     }
 

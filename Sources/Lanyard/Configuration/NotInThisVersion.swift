@@ -15,35 +15,40 @@ package struct NotInThisVersion: Equatable, Sendable {
     package let values: Values
     /// It protects somebody, or nothing could stand in its place: Lanyard does not start without it. Else a warning.
     package let isFault: Bool
+    /// What to write instead.
+    package let instead: String?
+
+    private static let address = "use host:port, [v6]:port or unix:/path"
+    private static let login = "use anonymous, email_password or api_key"
 
     package static let all: [NotInThisVersion] = [
         // What guards.
-        .init("listeners[].address", .beginning("systemd:"), isFault: true),
+        .init("listeners[].address", .beginning("systemd:"), isFault: true, instead: address),
         .init("listeners[].tls", .any, isFault: true),
         .init("listeners[].capability_file", .any, isFault: true),
         .init("listeners[].capability_credential", .any, isFault: true),
         .init("listeners[].required_header", .any, isFault: true),
         .init("listeners[].peers", .any, isFault: true),
-        .init("routes[].upstream", .beginning("https://"), isFault: true),
+        .init("routes[].upstream", .beginning("https://"), isFault: true, instead: "use http:// or unix:/path"),
         .init("routes[].tls", .any, isFault: true),
         .init("store.path", .any, isFault: true),
         .init("store.memory", .only(["false"]), isFault: true),
         .init("sandbox", .only(["require"]), isFault: true),
         // Without these a user could never log in.
-        .init("identities.*.oauth2", .any, isFault: true),
-        .init("users.*.login.function", .any, isFault: true),
-        .init("users.*.login.jwt", .any, isFault: true),
-        .init("users.*.login.facebook", .any, isFault: true),
-        .init("users.*.login.google", .any, isFault: true),
-        .init("users.*.login.apple", .any, isFault: true),
-        .init("users.*.login.client_credentials", .any, isFault: true),
-        .init("users.*.login.password", .any, isFault: true),
-        .init("users.*.login.refresh_token", .any, isFault: true),
-        .init("users.*.login.device", .any, isFault: true),
-        .init("users.*.login.jwt_bearer", .any, isFault: true),
-        .init("users.*.login.token_exchange", .any, isFault: true),
+        .init("identities.*.oauth2", .any, isFault: true, instead: "use app_services or static"),
+        .init("users.*.login.function", .any, isFault: true, instead: login),
+        .init("users.*.login.jwt", .any, isFault: true, instead: login),
+        .init("users.*.login.facebook", .any, isFault: true, instead: login),
+        .init("users.*.login.google", .any, isFault: true, instead: login),
+        .init("users.*.login.apple", .any, isFault: true, instead: login),
+        .init("users.*.login.client_credentials", .any, isFault: true, instead: login),
+        .init("users.*.login.password", .any, isFault: true, instead: login),
+        .init("users.*.login.refresh_token", .any, isFault: true, instead: login),
+        .init("users.*.login.device", .any, isFault: true, instead: login),
+        .init("users.*.login.jwt_bearer", .any, isFault: true, instead: login),
+        .init("users.*.login.token_exchange", .any, isFault: true, instead: login),
         // What is merely missed.
-        .init("health.address", .beginning("systemd:"), isFault: true),
+        .init("health.address", .beginning("systemd:"), isFault: true, instead: address),
         .init("admin", .any, isFault: false),
         .init("routes[].reauthenticate_on", .otherThan(["401"]), isFault: false),
         .init("routes[].replay_body_max", .otherThan(["64KiB", "0B"]), isFault: false),
@@ -73,8 +78,9 @@ package struct NotInThisVersion: Equatable, Sendable {
         byPath[path]?.first { $0.covers(node) }
     }
 
-    private init(_ path: String, _ values: Values, isFault: Bool) {
+    private init(_ path: String, _ values: Values, isFault: Bool, instead: String? = nil) {
         self.path = path
+        self.instead = instead
         self.values = values
         self.isFault = isFault
     }

@@ -56,7 +56,8 @@ import Testing
             ("LOCALHOST:1", .tcp(host: "localhost", port: 1)),
             ("127.0.0.1", nil), (":7400", nil), ("7400", nil), ("::1:7400", nil), ("[::1]7400", nil), ("[::g]:1", nil),
             ("127.1:7400", nil), ("example.com:80", nil), ("127.0.0.1:65536", nil), ("127.0.0.1:080", nil),
-            ("unix:l.sock", nil), ("unix:/" + String(repeating: "a", count: 107), nil), ("127.0.0.1:7400/", nil),
+            ("127.0.0.1\0x:7400", nil), ("unix:l.sock", nil), ("unix:/" + String(repeating: "a", count: 107), nil),
+            ("127.0.0.1:7400/", nil),
         ] as [(String, ListenerSettings.Address?)])
     func addresses(_ text: String, _ expected: ListenerSettings.Address?) {
         #expect((try? AddressText.listenAddress(text)) == expected)

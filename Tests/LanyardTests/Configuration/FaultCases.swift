@@ -328,13 +328,13 @@ enum FaultCases {
         (
             both + "routes:\n  - upstream: https://api.example\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream \"https://api.example\" is not in this version; remove it if Lanyard may run without it"
+                "lanyard.yaml:7:15: routes[0].upstream \"https://api.example\" is not in this version; use http:// or unix:/path"
             ]
         ),
         (
             app + "users: {alice: {identity: app, login: {function: {payload_file: token}}}}\n" + upstream,
             [
-                "lanyard.yaml:4:40: users.alice.login.function is not in this version; remove it if Lanyard may run without it"
+                "lanyard.yaml:4:40: users.alice.login.function is not in this version; use anonymous, email_password or api_key"
             ]
         ),
         (
@@ -344,7 +344,7 @@ enum FaultCases {
                 "lanyard.yaml:8:10: sandbox \"require\" is not in this version; remove it if Lanyard may run without it",
                 "lanyard.yaml:9:15: store.path is not in this version; remove it if Lanyard may run without it",
                 "warning: lanyard.yaml:9:37: store.key_file is not in this version; it is ignored: remove it",
-                "lanyard.yaml:11:15: listeners[0].address \"systemd:data\" is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:11:15: listeners[0].address \"systemd:data\" is not in this version; use host:port, [v6]:port or unix:/path",
                 "lanyard.yaml:12:30: listeners[1].tls is not in this version; remove it if Lanyard may run without it",
                 "lanyard.yaml:12:88: listeners[1].capability_file is not in this version; remove it if Lanyard may run without it",
                 "lanyard.yaml:12:112: listeners[1].required_header is not in this version; remove it if Lanyard may run without it",
