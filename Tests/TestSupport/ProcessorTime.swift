@@ -1,0 +1,29 @@
+import Foundation
+import Glibc
+
+/// Where the machine's time goes, as the kernel counts it. On a machine that others use, too, a program can only have what they
+/// leave: compare what it used with what stayed idle.
+package enum ProcessorTime {
+    /// Idle and waiting time since boot, in seconds: of one CPU, or of all together (proc(5), /proc/stat).
+    package static func idle(ofCPU number: Int? = nil) throws -> Double {
+        let name = "cpu" + (number.map(String.init) ?? "")
+        let lines = try String(contentsOfFile: "/proc/stat", encoding: .utf8).split(separator: "\n")
+        guard let line = lines.first(where: { $0.hasPrefix(name + " ") }) else { throw TestFailure("no \(name)") }
+        let fields = line.split(separator: " ").dropFirst().compactMap { Double($0) }
+        guard fields.count > 4 else { throw TestFailure("/proc/stat: \(line)") }
+        return (fields[3] + fields[4]) / ticks
+    }
+
+    /// User and system time of all threads of a process so far, in seconds (/proc/PID/stat).
+    package static func used(by pid: pid_t) throws -> Double {
+        let text = try String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8)
+        // Behind the command's name, which may hold anything: state is the first field then.
+        let fields = text[text.lastIndex(of: ")")!...].split(separator: " ")
+        guard fields.count > 13, let user = Double(fields[12]), let system = Double(fields[13]) else {
+            throw TestFailure("/proc/\(pid)/stat: \(text)")
+        }
+        return (user + system) / ticks
+    }
+
+    private static var ticks: Double { Double(sysconf(CInt(_SC_CLK_TCK))) }
+}
