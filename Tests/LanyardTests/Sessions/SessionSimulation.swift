@@ -67,6 +67,10 @@ final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendab
                 driver.take(answer.event)
             } else if driver.due <= driver.now {
                 driver.take(.due)
+                guard driver.due > driver.now else {
+                    Issue.record("a deadline that has been told stays due: the home would spin")
+                    return
+                }
             } else if nextRequest <= driver.now {
                 nextRequest = driver.now + .seconds(requestInterval * 2 * numbers.chance() + 1e-6)
                 request(since: driver.now)
