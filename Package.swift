@@ -56,7 +56,9 @@ let package = Package(
             swiftSettings: strict
         ),
         // Raw sockets, FaultGate and process handling that both test targets use.
-        .target(name: "TestSupport", dependencies: ["CLanyard"], path: "Tests/TestSupport", swiftSettings: strict),
+        .target(
+            name: "TestSupport", dependencies: ["CLanyard", "Lanyard"], path: "Tests/TestSupport", swiftSettings: strict
+        ),
         .testTarget(
             name: "LanyardTests",
             dependencies: [
@@ -67,7 +69,7 @@ let package = Package(
         ),
         .testTarget(
             name: "SystemTests",
-            dependencies: ["TestSupport", "LanyardTool", "LanyardEmulatorTool"],
+            dependencies: ["Lanyard", "TestSupport", "LanyardTool", "LanyardEmulatorTool"],
             swiftSettings: strict
         ),
     ],

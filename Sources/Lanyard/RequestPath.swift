@@ -6,7 +6,7 @@ import Synchronization
 /// Life: `bind` sockets, make it, `start`, publish tokens, `drain` or `abort`.
 package final class RequestPath: TokenPublisher {
     package let shards: [Shard]
-    private let sockets: Mutex<[ListeningSocket]>
+    private let sockets: Guarded<[ListeningSocket]>
     private let acceptors: [[Acceptor]]
     private let context: ExchangeContext
     private let draining = Atomic<Bool>(false)
@@ -44,7 +44,7 @@ package final class RequestPath: TokenPublisher {
         }
         self.context = context
         self.shards = shards
-        self.sockets = Mutex(sockets)
+        self.sockets = Guarded(sockets)
     }
 
     /// The default allow-list: the bound address and `localhost`, each with the port (design §4).

@@ -1,8 +1,6 @@
-import Synchronization
-
 /// Lets the request path be made before the session path: shards ask here, and the home of the sessions answers once it stands behind.
 final class TokenSourceDoor: TokenSource {
-    private let home = Mutex<(any TokenSource)?>(nil)
+    private let home = Guarded<(any TokenSource)?>(nil)
 
     func lead(to source: any TokenSource) { home.withLock { $0 = source } }
 

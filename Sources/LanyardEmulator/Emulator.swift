@@ -1,7 +1,6 @@
 import FlyingFox
 import FlyingSocks
 import Foundation
-import Synchronization
 
 /// A stand-in of the App Services client API, with a protected resource and controls beside it.
 ///
@@ -65,12 +64,12 @@ public final class Emulator: Sendable {
             do {
                 try await server.run()
             } catch {
-                failed.text.withLock { $0 = "\(error)" }
+                await failed.set("\(error)")
             }
         }
         // The run fails at once when the address is taken; else it listens.
         while await !server.isListening {
-            if let failure = failed.text.withLock({ $0 }) {
+            if let failure = await failed.text {
                 throw Failure(description: "cannot listen at \(listen): \(failure)")
             }
             try await Task.sleep(for: .milliseconds(1))
@@ -105,6 +104,7 @@ public final class Emulator: Sendable {
 }
 
 /// Why the server's run ended before it listened.
-private final class StartFailure: Sendable {
-    let text = Mutex<String?>(nil)
+private actor StartFailure {
+    private(set) var text: String?
+    func set(_ text: String) { self.text = text }
 }

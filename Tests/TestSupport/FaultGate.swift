@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Synchronization
+import Lanyard
 
 /// A small byte relay that stands before any server and makes the faults of a network: switchable while it runs.
 ///
@@ -70,8 +70,8 @@ package final class FaultGate: Sendable {
     /// One relayed connection. `answered` counts the bytes of the present answer; both threads touch it, under the lock.
     private final class Pair: Sendable {
         let client: RawSocket
-        let server = Mutex<RawSocket?>(nil)
-        let answered = Mutex(0)
+        let server = Guarded<RawSocket?>(nil)
+        let answered = Guarded(0)
 
         init(client: RawSocket) { self.client = client }
 
@@ -96,7 +96,7 @@ package final class FaultGate: Sendable {
 
         let listener: RawSocket
         let upstream: RawEndpoint
-        let state = Mutex(State())
+        let state = Guarded(State())
 
         init(listener: RawSocket, upstream: RawEndpoint) {
             self.listener = listener

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Lanyard
 
 /// An upstream made of plain sockets: it records the raw bytes of every connection and answers from a script.
 ///
@@ -76,7 +76,7 @@ package final class RawServer: Sendable {
         let listener: RawSocket
         let requestsKeptMax: Int
         let script: Script
-        let state = Mutex(State())
+        let state = Guarded(State())
 
         init(listener: RawSocket, requestsKeptMax: Int, script: @escaping Script) {
             self.listener = listener

@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import Lanyard
 
 /// A stream socket with time limits, which several threads may use and any of them may close.
 ///
@@ -12,7 +12,7 @@ package final class RawSocket: Sendable {
     }
 
     let descriptor: CInt
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     /// Takes over a descriptor.
     init(taking descriptor: CInt) {

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Synchronization
+import Lanyard
 
 /// A program that a test starts and ends: usually one of our own binaries from the build folder.
 ///
@@ -31,7 +31,7 @@ package final class ServerProcess: Sendable {
     package let pid: pid_t
     private let name: String
     private let state: Shared
-    private final class Shared: Sendable { let box = Mutex(State()) }
+    private final class Shared: Sendable { let box = Guarded(State()) }
 
     /// Starts `program`: a product of this package by its name, or a path.
     ///

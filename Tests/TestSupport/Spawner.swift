@@ -1,13 +1,13 @@
 import Foundation
 import Glibc
-import Synchronization
+import Lanyard
 
 /// The one thread that starts processes. It lives as long as the tests: a child asks the kernel to die with its parent *thread*
 /// (`PR_SET_PDEATHSIG`), and so dies with the tests even when they crash, but not when some worker thread ends.
 final class Spawner: Sendable {
     static let shared = Spawner()
 
-    private let queue = Mutex<[@Sendable () -> Void]>([])
+    private let queue = Guarded<[@Sendable () -> Void]>([])
     private let semaphore = DispatchSemaphore(value: 0)
 
     private init() {
@@ -30,7 +30,7 @@ final class Spawner: Sendable {
     /// other child of ours can be started between a pipe and its close-on-exec flag.
     func spawn(_ arguments: [String], environment: [String]) throws -> Child {
         let done = DispatchSemaphore(value: 0)
-        let result = Mutex<Result<Child, any Error>>(.success(Child()))
+        let result = Guarded<Result<Child, any Error>>(.success(Child()))
         queue.withLock {
             $0.append {
                 let outcome = Result { try Self.start(arguments, environment) }

@@ -1,7 +1,6 @@
 import CLanyard.Linux
 import Dispatch
 import Glibc
-import Synchronization
 
 /// Resolves names by `getaddrinfo` on threads of its own: never on a shard, one lookup per name at a time.
 ///
@@ -24,7 +23,7 @@ package final class Resolver: Sendable {
         var idle = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
 
     package init() {}

@@ -14,7 +14,7 @@ package final class UpstreamTarget: Sendable {
     let connections: SharedLimit
     /// Requests of all shards that wait for a connection of this upstream.
     let waiting = Atomic<Int>(0)
-    private let book = Mutex(Book())
+    private let book = Guarded(Book())
     private let resolver: Resolver
     /// Literal addresses and unix paths need no resolver.
     private let fixed: [SocketAddress]?

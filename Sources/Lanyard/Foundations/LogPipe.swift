@@ -1,7 +1,6 @@
 import CLanyard.Linux
 import Dispatch
 import Glibc
-import Synchronization
 
 /// Where log lines go: from any thread into a bounded buffer, from there to standard error by one thread.
 ///
@@ -44,7 +43,7 @@ package final class LogPipe: Sendable {
     private static let pieceBytes = 4_096
 
     private let descriptor: CInt
-    private let state: Mutex<State>
+    private let state: Guarded<State>
     private let wakeup = DispatchSemaphore(value: 0)
 
     /// - Parameters:
@@ -53,7 +52,7 @@ package final class LogPipe: Sendable {
     package init(descriptor: CInt = STDERR_FILENO, bytesMax: Int = 2 << 20) {
         self.descriptor = descriptor
         let half = max(bytesMax / 2, Self.pieceBytes)
-        state = Mutex(State(filling: Batch(capacity: half), draining: Batch(capacity: half)))
+        state = Guarded(State(filling: Batch(capacity: half), draining: Batch(capacity: half)))
     }
 
     deinit {

@@ -1,6 +1,5 @@
 import Dispatch
 import Logging
-import Synchronization
 
 /// The home of all sessions: one serial queue on which every session lives, with its deadlines, between the shards that want tokens
 /// and the identity services that grant them.
@@ -16,7 +15,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     private(set) var isStopped = false
     private var clocks: ClockComparison?
     private lazy var tick = SessionAlarm(on: loop) { [self] in compareClocks() }
-    private let latest = Mutex(SessionReport())
+    private let latest = Guarded(SessionReport())
 
     /// Prepares; no thread starts and nothing is called before `start`.
     ///

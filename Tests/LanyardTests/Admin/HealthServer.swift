@@ -1,6 +1,6 @@
 import Dispatch
+import Lanyard
 import Logging
-import Synchronization
 import TestSupport
 
 @testable import Lanyard
@@ -8,7 +8,7 @@ import TestSupport
 /// A health listener on a free port whose facts a test sets.
 final class HealthServer: Sendable {
     private final class Facts: Sendable {
-        let box = Mutex(
+        let box = Guarded(
             HealthFacts(
                 subjects: [.init(name: "alice", isReady: true, reason: "token_valid", hasBeenReady: true)],
                 activeUser: "alice", followsActiveUser: true, pinnedUsers: []))

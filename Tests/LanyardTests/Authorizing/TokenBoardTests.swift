@@ -1,5 +1,4 @@
 import Lanyard
-import Synchronization
 import Testing
 
 @Suite struct TokenBoardTests {
@@ -136,7 +135,7 @@ import Testing
     }
 
     private final class AskCounter: TokenSource {
-        private let numbers = Mutex<[Int]>([])
+        private let numbers = Guarded<[Int]>([])
         var asked: [Int] { numbers.withLock { $0 } }
         func tokenNeeded(by user: UserIndex) { numbers.withLock { $0.append(user.number) } }
     }

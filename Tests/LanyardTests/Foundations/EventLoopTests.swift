@@ -1,6 +1,6 @@
 import Dispatch
 import Glibc
-import Synchronization
+import Lanyard
 import TestSupport
 import Testing
 
@@ -186,7 +186,7 @@ import Testing
 
 /// Numbers noted from any thread.
 private final class Log: Sendable {
-    private let box = Mutex<[Int]>([])
+    private let box = Guarded<[Int]>([])
     var numbers: [Int] { box.withLock { $0 } }
     func add(_ number: Int) { box.withLock { $0.append(number) } }
 }

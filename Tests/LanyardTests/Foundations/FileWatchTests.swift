@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Synchronization
+import Lanyard
 import TestSupport
 import Testing
 
@@ -14,7 +14,7 @@ struct FileWatchTests {
         let watch: FileWatch
         private let held: Held
 
-        final class Held: Sendable { let words = Mutex<[String]>([]) }
+        final class Held: Sendable { let words = Guarded<[String]>([]) }
 
         init(_ path: String) throws {
             loop = try EventLoop(label: "test.files")

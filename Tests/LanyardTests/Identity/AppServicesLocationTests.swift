@@ -1,4 +1,4 @@
-import Synchronization
+import Lanyard
 import TestSupport
 import Testing
 
@@ -30,7 +30,7 @@ struct AppServicesLocationTests {
 
     @Test("a failure is that call's alone: the next one asks again")
     func notRemembered() async throws {
-        let isDown = Mutex(true)
+        let isDown = Guarded(true)
         let bench = try IdentityBench { _, path in
             Self.isLocation(path) && isDown.withLock { $0 } ? IdentityBench.json(500, #"{"error":"no"}"#) : nil
         }
@@ -121,7 +121,7 @@ struct AppServicesLocationTests {
     func moved() async throws {
         let other = try RawServer { _ in IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())"}"#) }
         let gate = try FaultGate(before: other.endpoint)
-        let target = Mutex<RawEndpoint?>(gate.endpoint)
+        let target = Guarded<RawEndpoint?>(gate.endpoint)
         let bench = try IdentityBench { _, path in
             Self.isLocation(path) ? target.withLock { $0 }.map { IdentityBench.location("http://\($0)") } : nil
         }

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Lanyard
 import TestSupport
 
 @testable import Lanyard
@@ -23,7 +23,7 @@ final class IdentityBench: Sendable {
         baseURL: String? = nil, limits: CurlLimits = CurlLimits(), tls: CurlTrust? = nil,
         script: @escaping Script = { _, _ in nil }
     ) throws {
-        let own = Mutex("")
+        let own = Guarded("")
         server = try RawServer { request in
             let path = request.message.target
             return script(request.message, path) ?? Self.habit(path, hostname: own.withLock { $0 })

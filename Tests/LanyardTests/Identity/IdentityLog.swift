@@ -1,9 +1,9 @@
+import Lanyard
 import Logging
-import Synchronization
 
 /// A logger whose lines a test reads.
 final class IdentityLog: Sendable {
-    private let held = Mutex<[String]>([])
+    private let held = Guarded<[String]>([])
 
     /// Message and metadata of each line.
     var lines: [String] { held.withLock { $0 } }

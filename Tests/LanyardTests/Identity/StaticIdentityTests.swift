@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import Lanyard
 import TestSupport
 import Testing
 
@@ -8,7 +8,7 @@ import Testing
 @Suite("Tokens and credentials in files")
 struct StaticIdentityTests {
     private final class Told: Sendable {
-        let words = Mutex<[String]>([])
+        let words = Guarded<[String]>([])
         func add(_ word: String) { words.withLock { $0.append(word) } }
         func expect(_ expected: [String]) async throws {
             try await eventually("\(expected) is told") { words.withLock { $0 } == expected }

@@ -1,4 +1,4 @@
-import Synchronization
+import Lanyard
 import TestSupport
 
 @testable import Lanyard
@@ -10,7 +10,7 @@ final class PublicationLog: TokenPublisher {
         var active: UserIndex?
     }
 
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
         state.withLock { $0.news.append((user, availability)) }

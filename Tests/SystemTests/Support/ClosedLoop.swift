@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Lanyard
 import TestSupport
 
 /// Clients that each send the next request when the answer to the last one is there, on a kept connection, until they are stopped.
@@ -18,7 +18,7 @@ final class ClosedLoop: Sendable {
         var running = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     /// - Parameter pause: between an answer and the next request.
     init(clients: Int, _ endpoint: RawEndpoint, _ path: String, pause: Duration = .zero) {

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Lanyard
 import TestSupport
 
 /// An upstream of plain sockets that answers 200 and remembers, for each access token it was shown, when it saw it first and last.
@@ -13,9 +13,9 @@ final class TokenWitness: Sendable {
 
     private final class Book: Sendable {
         /// By the token's `jti`.
-        let sightings = Mutex<[String: Sighting]>([:])
-        let withoutToken = Mutex(0)
-        let identifiers = Mutex<[String: String]>([:])
+        let sightings = Guarded<[String: Sighting]>([:])
+        let withoutToken = Guarded(0)
+        let identifiers = Guarded<[String: String]>([:])
 
         /// Asked on the server's threads. Parsing a token once is enough.
         func note(_ message: RawMessage) {
