@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one `swift test` under a time limit and counts what its event stream says.
+"""Runs a test program of Swift Testing under a time limit and counts what its event stream says.
 
     testrun.py --name NAME --limit SECONDS --folder FOLDER [--reports GLOB] -- COMMAND...
 
@@ -150,6 +150,7 @@ def main():
             os.remove(old)
 
     stream = Stream(events)
+    os.environ["NO_COLOR"] = "1"
     command = sys.argv[split + 1:] + ["--event-stream-output-path", events, "--event-stream-version", "0"]
     started = time.monotonic()
     status = run(command, options.limit, stream, log)

@@ -118,13 +118,15 @@ package final class LogPipe: Sendable {
         }
     }
 
-    /// Ends the thread when it has written what waits; later lines are written at once again.
-    package func stop() {
+    /// Ends the thread when it has written what waits, and waits for that, up to `limit`; later lines are written at once again.
+    package func stop(within limit: Duration = .seconds(1)) {
         state.withLock { state in
             state.isEnding = true
             state.isAsleep = false
         }
         wakeup.signal()
+        let end = Instant.now + limit
+        while state.withLock({ $0.isStarted }), Instant.now < end { usleep(1_000) }
     }
 
     // MARK: The thread

@@ -32,7 +32,7 @@ import Testing
             let numbers = lines.filter { $0.hasPrefix("\"\(thread) ") }.map { Int($0.dropFirst(3).dropLast()) }
             #expect(numbers == Array(0..<5_000))
         }
-        pipe.stop()
+        pipe.stop(within: .seconds(10))
     }
 
     @Test("a reader that stops reading blocks nobody: lines are dropped, counted, and told about when it goes on")
@@ -53,7 +53,7 @@ import Testing
         #expect(try await offPool { pipe.flush(within: .milliseconds(50)) } == false)
         let reader = Task { try await offPool { ends.readToEnd() } }
         #expect(try await offPool { pipe.flush(within: .seconds(10)) })
-        pipe.stop()
+        pipe.stop(within: .seconds(10))
         ends.closeWrite()
         let lines = try await reader.value.split(separator: "\n").map(String.init)
         let told = try lines.filter { $0.contains("log.dropped") }.map { try JSON(text: $0)["lines"].int ?? 0 }
@@ -73,7 +73,7 @@ import Testing
         for _ in 0..<10 { pipe.write(Self.line("lost")) }
         #expect(try await offPool { pipe.flush(within: .seconds(5)) })
         #expect(pipe.droppedLines == 11)
-        pipe.stop()
+        pipe.stop(within: .seconds(10))
     }
 
     @Test("after the stop lines are written at once again")
@@ -82,8 +82,7 @@ import Testing
         let pipe = LogPipe(descriptor: ends.write)
         pipe.start()
         pipe.write(Self.line("one"))
-        pipe.stop()
-        #expect(try await offPool { pipe.flush(within: .seconds(5)) })
+        try await offPool { pipe.stop(within: .seconds(10)) }
         pipe.write(Self.line("two"))
         #expect(ends.readAvailable() == "\"one\"\n\"two\"\n")
     }
