@@ -2,7 +2,10 @@
 ///
 /// Time and chance are arguments. What outlasts the states is the ledger, which the caller keeps and lends to each event.
 /// There is at most one call in flight, because the states that have one start no other: the single flight needs no lock.
-package enum Session: ~Copyable {
+///
+/// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a release build
+/// then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and returns the next state.
+package enum Session {
     /// Nobody is logged in: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start or by a login.
     case loggedOut(SessionReason)
     /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
