@@ -1,3 +1,5 @@
+// Which of the two modules owns pthread_mutex_t depends on what was compiled first.
+import CLanyard.Linux
 import Glibc
 
 /// A value that one thread at a time may use, behind a POSIX mutex: for the control plane and for what is told about it, never on the request
