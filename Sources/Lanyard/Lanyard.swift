@@ -14,6 +14,9 @@ package enum Lanyard {
         let pipe = LogPipe()
         LoggingSystem.bootstrap { _ in JSONLogHandler(pipe: pipe, verbosity: verbosity) }
         let log = Logger(label: "lanyard")
+        if !Machine.forbidDumps() {
+            log.warning("core dumps could not be forbidden", metadata: ["event": "start.dumpable"])
+        }
         for warning in warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
@@ -30,11 +33,11 @@ package enum Lanyard {
         }
     }
 
-    /// Two descriptors for each connection, and some for everything else.
+    /// Two descriptors for each connection; health's connections, loops and identity calls have theirs apart.
     private static func fitted(_ configuration: Configuration, _ log: Logger) -> Configuration {
         var configuration = configuration
         let descriptors = Machine.raiseDescriptorLimit()
-        let most = max((descriptors - 64) / 2, 16)
+        let most = max((descriptors - 160) / 2, 16)
         if configuration.limits.connectionsMax > most {
             log.warning(
                 "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",

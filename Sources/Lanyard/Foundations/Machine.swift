@@ -38,6 +38,15 @@ package enum Machine {
         }
     }
 
+    /// No core file, and no other process of the same user may read this one's memory: it holds tokens and passwords.
+    ///
+    /// - Returns: false if the kernel refused; worth a warning, not an end.
+    package static func forbidDumps() -> Bool {
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0
+        return lanyard_set_not_dumpable() == 0 && isLimited
+    }
+
     /// Raises the soft limit of descriptors to the hard one, and says how many there are (http-requirements 20.4).
     package static func raiseDescriptorLimit() -> Int {
         var limit = rlimit()
