@@ -37,9 +37,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     var hasEnded = false
     var outbound = ByteQueue()
     /// Heads, request bodies, idling; also the lingering close.
-    lazy var inboundDeadline = Deadline(of: self)
+    let inboundDeadline = Deadline()
     /// Token, response, the client's taking of it.
-    lazy var outboundDeadline = Deadline(of: self)
+    let outboundDeadline = Deadline()
     /// Since when it waits for a request.
     private(set) var waitingSince = Instant.past
     var lingerEnd = Instant.never
@@ -84,6 +84,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         self.holdsSlot = holdsSlot
         exchange = Exchange(RequestHead())
         super.init()
+        inboundDeadline.owner = self
+        outboundDeadline.owner = self
         watch = try shard.loop.watch(raw, for: [.read, .write, .readHangUp, .edge], by: self)
     }
 

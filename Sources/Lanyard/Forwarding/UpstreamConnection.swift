@@ -14,7 +14,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private unowned let pool: UpstreamPool
     private var watch: EventLoop.Watch?
-    private lazy var deadline = Deadline(of: self)
+    private let deadline = Deadline()
 
     /// The exchange at work; nil while the connection is idle.
     package var owner: (any UpstreamOwner)?
@@ -41,6 +41,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         self.loop = loop
         self.pool = pool
         super.init()
+        deadline.owner = self
         watch = try loop.watch(self.socket.raw, for: [.read, .write, .readHangUp, .edge], by: self)
     }
 

@@ -261,7 +261,7 @@ package final class EventLoop: Sendable {
     }
 
     private func fireDeadlines() {
-        while let deadline = deadlines.next(at: now) { deadline.owner.due(deadline) }
+        while let deadline = deadlines.next(at: now) { deadline.owner?.due(deadline) }
     }
 }
 

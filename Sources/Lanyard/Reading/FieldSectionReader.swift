@@ -27,6 +27,7 @@ package struct FieldSectionReader {
     package mutating func read(
         _ bytes: Bytes, from position: inout Int, into table: FieldTable?, limits: HeadLimits
     ) throws(HeadFault) -> Bool {
+        let table = table.map(Unmanaged.passUnretained)
         while position < bytes.count {
             switch state {
             case .lineStart: try startLine(bytes, &position)
@@ -108,7 +109,7 @@ package struct FieldSectionReader {
     }
 
     private mutating func readValue(
-        _ bytes: Bytes, _ position: inout Int, _ table: FieldTable?, _ limits: HeadLimits
+        _ bytes: Bytes, _ position: inout Int, _ table: Unmanaged<FieldTable>?, _ limits: HeadLimits
     ) throws(HeadFault) {
         var index = position
         while index < bytes.count, ByteClass.isValue(bytes[index]) { index += 1 }
@@ -123,19 +124,20 @@ package struct FieldSectionReader {
         }
         fields += 1
         guard fields <= limits.fieldsMax else { throw HeadFault(.fieldsTooLarge, "too many fields") }
-        if let table { try add(to: table, bytes, end: index) }
+        if let table, !add(to: table, bytes, end: index) { throw HeadFault(.fieldsTooLarge, "too many fields") }
         position += 1
         state = .lineFeed
     }
 
-    private func add(to table: FieldTable, _ bytes: Bytes, end: Int) throws(HeadFault) {
+    /// False if the table is full. The caller holds the table: counting references per field would be felt.
+    private func add(to table: Unmanaged<FieldTable>, _ bytes: Bytes, end: Int) -> Bool {
         var end = end
         while end > Int(valueStart), ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
         let name = bytes[run: Int(nameStart)..<Int(nameStart + nameLength)]
         let line = FieldLine(
             nameStart: nameStart, nameLength: nameLength, valueStart: valueStart,
             valueLength: Int32(truncatingIfNeeded: end) - valueStart, name: FieldName.of(name), isOdd: isOdd)
-        guard table.append(line) else { throw HeadFault(.fieldsTooLarge, "too many fields") }
+        return table._withUnsafeGuaranteedRef { $0.append(line) }
     }
 
     /// Limits bite while bytes arrive, not when the line ends.
