@@ -82,16 +82,24 @@ package final class RequestPath: TokenPublisher {
     /// Empties and closes the listeners, ends kept connections, and calls `finished` once every client has gone.
     package func drain(finished: @escaping @Sendable () -> Void) {
         draining.store(true, ordering: .relaxed)
-        let left = SharedLimit(.max)
-        for _ in shards { _ = left.take() }
+        // First all listeners, then all clients: what one shard accepts last it may hand to another.
+        let accepting = countdown { [shards] in
+            let serving = self.countdown(then: finished)
+            for shard in shards { shard.loop.post { shard.drain(then: serving) } }
+        }
         for (shard, ears) in zip(shards, acceptors) {
             shard.loop.post {
                 for ear in ears { ear.stop() }
-                shard.drain {
-                    if left.giveBack() == 0 { finished() }
-                }
+                accepting()
             }
         }
+    }
+
+    /// Runs `last` when it was called once for each shard.
+    private func countdown(then last: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        let left = SharedLimit(.max)
+        for _ in shards { _ = left.take() }
+        return { if left.giveBack() == 0 { last() } }
     }
 
     /// Ends whatever is left, and the loops.

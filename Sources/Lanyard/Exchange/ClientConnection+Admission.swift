@@ -68,19 +68,28 @@ extension ClientConnection {
     private func judgeAuthority(
         _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
     ) throws(HeadFault) -> Problem? {
-        guard head.host >= 0 else { return nil }
-        let value = table.value(head.host, in: bytes)
-        switch rules.hosts.judge(value) {
-        case .malformed: throw .malformed("a Host that is not host[:port]")
-        case .unknown: return .hostNotAllowed
-        case .allowed: break
+        var host: Bytes?
+        if head.host >= 0 {
+            let value = table.value(head.host, in: bytes)
+            if let problem = try judge(host: value) { return problem }
+            host = value
         }
         guard case .absolute(let scheme, let authority) = target.form else { return nil }
         guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
-        guard sameAuthority(raw[run: authority], value) else {
+        // HTTP/1.0 may come without Host: the target speaks for it.
+        guard let host else { return try judge(host: raw[run: authority]) }
+        guard sameAuthority(raw[run: authority], host) else {
             throw .malformed("its target and its Host name different servers")
         }
         return nil
+    }
+
+    private func judge(host value: Bytes) throws(HeadFault) -> Problem? {
+        switch rules.hosts.judge(value) {
+        case .malformed: throw .malformed("a Host that is not host[:port]")
+        case .unknown: .hostNotAllowed
+        case .allowed: nil
+        }
     }
 
     /// Equal, a missing port being the scheme's own.

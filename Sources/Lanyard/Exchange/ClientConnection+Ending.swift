@@ -67,6 +67,8 @@ extension ClientConnection {
     /// The next request may have arrived already.
     private func goOn() {
         nextRequest()
+        // The parse loop further up goes on by itself; reading in its middle could meet the client's end too early.
+        guard !isParsing else { return }
         parse()
         pump()
     }

@@ -43,11 +43,11 @@ extension ClientConnection {
         }
     }
 
-    /// Part of a head is here: the whole is due in `header_timeout` from its first byte.
+    /// Part of a head is here: the whole is due in `header_timeout` from its first byte; a drain has cut the time from the accept short.
     private func awaitRest() {
         guard phase == .waiting, reader.hasAny else { return }
         phase = .head
-        if requests > 0 { setInbound(shard.context.limits.headerTimeout) }
+        if requests > 0 || shard.isDraining { setInbound(shard.context.limits.headerTimeout) }
     }
 
     private func beginExchange() {
@@ -74,7 +74,7 @@ extension ClientConnection {
     /// A body is under way and the upstream takes it.
     var wantsBody: Bool {
         guard !body.isEnded, let upstream else { return false }
-        return upstream.outbound.isEmpty && exchange.request == .sending
+        return upstream.outbound.isEmpty && !upstream.isBroken && exchange.request == .sending
     }
 
     /// One read of body bytes. Returns how many came.

@@ -1,21 +1,19 @@
 /// From the upstream's first byte to the client's last.
 extension ClientConnection {
     /// Reads what the upstream sends while the client takes it, up to a turn's share.
-    ///
-    /// - Parameter afterFailedWrite: the connection is broken; when nothing is left to read, it has ended.
-    func pumpResponse(afterFailedWrite: Bool = false) {
+    func pumpResponse() {
         var share = 256 << 10
-        let broken = afterFailedWrite ? upstream : nil
         while phase == .exchange, let upstream, upstream.canRead, outbound.isEmpty {
             switch Socket.receive(upstream.raw, into: shard.scratch) {
             case .bytes(let count):
-                if count < shard.scratch.count { upstream.canRead = upstream.hasEnded || upstream === broken }
+                if count < shard.scratch.count { upstream.canRead = upstream.hasEnded || upstream.isBroken }
                 receive(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
                 share -= count
             case .wouldBlock:
                 upstream.canRead = false
-                if upstream === broken { return end(upstream, clean: false) }
-            case .end: end(upstream, clean: true)
+                if upstream.isBroken { return end(upstream, clean: false) }
+            // The failed write may have used up the news of a reset: what ends now is no orderly end.
+            case .end: end(upstream, clean: !upstream.isBroken)
             case .failed: end(upstream, clean: false)
             }
             if share <= 0 { return shard.loop.later(self) }
@@ -55,7 +53,9 @@ extension ClientConnection {
     /// - Returns: where a head begins that is not whole yet, or nil if nothing is left to do.
     private func readHeads(_ input: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
         var start = 0
-        while phase == .exchange, upstream != nil {
+        // A fault may end this exchange and begin the next: what is left here belongs to neither.
+        let connection = upstream
+        while phase == .exchange, connection != nil, upstream === connection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadFault) {
@@ -85,7 +85,7 @@ extension ClientConnection {
     /// Every 1xx but 101 goes to HTTP/1.1 clients (http-requirements 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         responseReader = ResponseReader()
-        let step = exchange.interim()
+        let step = exchange.interim(bytes: response.length)
         guard step == .wait else { return perform(step) }
         if response.status == 100, owesContinue {
             owesContinue = false
@@ -107,36 +107,48 @@ extension ClientConnection {
         let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
         let delivery: ResponseBody.Delivery = hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
         isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
+        var body = ResponseBody(response.framing, delivery: delivery)
+        let used: Int
+        let data: UnsafeRawBufferPointer
+        do throws(HeadFault) {
+            (used, data) = try body.take(after)
+        } catch {
+            // No byte of this response has gone to the client yet, so that it can be told.
+            return perform(exchange.upstreamFault(error))
+        }
         if shard.isDraining { exchange.closeClient() }
         exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
         sentStatus = response.status
         owesContinue = false
-        responseBody = ResponseBody(response.framing, delivery: delivery)
         shard.out.clear()
         writer(response, view, table).writeFinal(into: &shard.out, delivery: delivery, closes: exchange.closesClient)
-        relayBody(after, behindHead: true)
+        deliver(data, of: body, leftover: used < after.count)
     }
 
-    /// Passes body bytes on as they came, behind what the out buffer holds already.
-    private func relayBody(_ input: UnsafeMutableRawBufferPointer, behindHead: Bool = false) {
+    /// Passes body bytes on as they came.
+    private func relayBody(_ input: UnsafeMutableRawBufferPointer) {
         guard var body = responseBody else { return }
-        if !behindHead { shard.out.clear() }
         do throws(HeadFault) {
             let (used, data) = try body.take(input)
-            responseBody = body
-            var tail: StaticString = ""
-            if body.delivery == .chunked {
-                if data.count > 0 { shard.out.write(chunkOf: data.count) }
-                tail = data.count > 0 ? (body.isEnded ? "\r\n0\r\n\r\n" : "\r\n") : (body.isEnded ? "0\r\n\r\n" : "")
-            }
-            push(data, tail)
-            guard phase == .exchange else { return }
-            if body.isEnded { return perform(exchange.responseEnded(leftover: used < input.count)) }
-            noteRelayed()
+            shard.out.clear()
+            deliver(data, of: body, leftover: used < input.count)
         } catch {
             // What came before the fault may be sent; the end is made visible by the abort.
             perform(exchange.upstreamFault(error))
         }
+    }
+
+    /// Sends body bytes behind what the out buffer holds already.
+    private func deliver(_ data: UnsafeRawBufferPointer, of body: ResponseBody, leftover: Bool) {
+        responseBody = body
+        var tail: StaticString = ""
+        if body.delivery == .chunked {
+            if data.count > 0 { shard.out.write(chunkOf: data.count) }
+            tail = data.count > 0 ? (body.isEnded ? "\r\n0\r\n\r\n" : "\r\n") : (body.isEnded ? "0\r\n\r\n" : "")
+        }
+        push(data, tail)
+        guard phase == .exchange else { return }
+        if body.isEnded { perform(exchange.responseEnded(leftover: leftover)) } else { noteRelayed() }
     }
 
     /// The upstream's orderly end completes a body that lasts until then.

@@ -171,6 +171,7 @@ extension ClientConnection {
         guard let upstream else { return }
         upstream.outbound.release()
         upstream.canRead = true
-        pumpResponse(afterFailedWrite: true)
+        upstream.isBroken = true
+        pumpResponse()
     }
 }

@@ -35,6 +35,8 @@ package struct Exchange: Equatable, Sendable {
 
     /// Interim responses to one request (http-requirements §8).
     private static let interimMost = 16
+    /// Their heads together.
+    private static let interimBytesMax = 64 << 10
 
     package private(set) var request = RequestPart.unsent
     package private(set) var response = ResponsePart.awaited
@@ -47,6 +49,7 @@ package struct Exchange: Equatable, Sendable {
     private var isReused = false
     private var retries = 0
     private var interims = 0
+    private var interimBytes = 0
 
     /// - Parameter head: the client's request.
     package init(_ head: RequestHead) {
@@ -66,10 +69,11 @@ package struct Exchange: Equatable, Sendable {
 
     package mutating func requestEnded() { request = .sent }
 
-    /// A 1xx other than 101 came.
-    package mutating func interim() -> Step {
+    /// A 1xx other than 101 came, with a head of so many bytes.
+    package mutating func interim(bytes: Int) -> Step {
         interims += 1
-        guard interims <= Self.interimMost else {
+        interimBytes += bytes
+        guard interims <= Self.interimMost, interimBytes <= Self.interimBytesMax else {
             return upstreamFault(HeadFault(.fieldsTooLarge, "too many interim responses"))
         }
         return .wait

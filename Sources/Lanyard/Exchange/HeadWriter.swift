@@ -1,34 +1,35 @@
+import CLanyard.Linux
+
 /// Builds heads and short answers in one buffer that a shard uses again and again.
 ///
-/// Large enough for the longest head that the readers let pass with all that is added; who writes more has a bug, which traps.
+/// Large enough for the longest head of the default limits with all that is added; for larger ones it grows.
 struct HeadWriter: ~Copyable {
     /// A request line, a base path, a request's or response's section and what is added.
-    static let capacity = 256 << 10
+    private static let firstCapacity = 256 << 10
 
-    private let base: UnsafeMutablePointer<UInt8>
+    private var base: UnsafeMutablePointer<UInt8>
+    private var capacity = firstCapacity
     private(set) var count = 0
 
-    init() { base = .allocate(capacity: Self.capacity) }
+    init() { base = .allocate(capacity: Self.firstCapacity) }
 
-    deinit { base.deallocate() }
+    deinit { Self.free(base, capacity) }
 
     /// What was written since `clear`. Valid until then.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
-
-    var room: Int { Self.capacity - count }
 
     mutating func clear() { count = 0 }
 
     @inline(__always)
     mutating func write(_ byte: UInt8) {
-        precondition(count < Self.capacity)
+        if count == capacity { grow(by: 1) }
         base[count] = byte
         count += 1
     }
 
     @inline(__always)
     mutating func write(_ bytes: UnsafeRawBufferPointer) {
-        precondition(bytes.count <= Self.capacity - count)
+        if bytes.count > capacity - count { grow(by: bytes.count) }
         guard let source = bytes.baseAddress else { return }
         UnsafeMutableRawPointer(base + count).copyMemory(from: source, byteCount: bytes.count)
         count += bytes.count
@@ -77,5 +78,22 @@ struct HeadWriter: ~Copyable {
             shift -= 4
         }
         write("\r\n" as StaticString)
+    }
+
+    /// Only a configuration with large `limits` comes here.
+    @inline(never)
+    private mutating func grow(by amount: Int) {
+        var larger = capacity * 2
+        while larger - count < amount { larger *= 2 }
+        let block = UnsafeMutablePointer<UInt8>.allocate(capacity: larger)
+        block.update(from: base, count: count)
+        Self.free(base, capacity)
+        (base, capacity) = (block, larger)
+    }
+
+    /// Wiped: it held the bearer token.
+    private static func free(_ block: UnsafeMutablePointer<UInt8>, _ capacity: Int) {
+        lanyard_wipe(block, capacity)
+        block.deallocate()
     }
 }

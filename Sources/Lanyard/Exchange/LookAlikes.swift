@@ -19,6 +19,7 @@ enum LookAlikes {
         let read = FieldName.of(canonical: name)
         if read == .lanyard { return true }
         if read.isForwarding && route.settings.forwarded == .drop { return true }
+        if let own = route.requestIDName, own.withUnsafeBufferPointer({ resembles(name, $0) }) { return true }
         return route.fixedFields.contains { $0.name.withUnsafeBufferPointer { resembles(name, $0) } }
     }
 

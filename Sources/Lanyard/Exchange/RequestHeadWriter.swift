@@ -72,15 +72,17 @@ struct RequestHeadWriter {
             return out.write("\r\n" as StaticString)
         default: break
         }
-        if head.connection.nominatesFields, ConnectionOptions.nominate(name, table, in: bytes) { return }
         let isInjected = route.injectName.withUnsafeBufferPointer { $0.equalsIgnoringCase(name) }
-        if isInjected {
-            guard route.settings.clientAuthorization == .pass else { return shard.counters.dropped(.injected) }
-            clientSentOwn = true
+        if isInjected, route.settings.clientAuthorization != .pass { return shard.counters.dropped(.injected) }
+        if head.connection.nominatesFields, ConnectionOptions.nominate(name, table, in: bytes) { return }
+        if isInjected { clientSentOwn = true }
+        if line.isOdd || route.hasOddNames, LookAlikes.isDropped(name, route) {
+            // A second copy of what the client may pass on itself is no look-alike.
+            if !isInjected { return shard.counters.dropped(.lookalike) }
         }
-        if line.isOdd, LookAlikes.isDropped(name, route) { return shard.counters.dropped(.lookalike) }
         for field in route.fixedFields
         where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
+        if let own = route.requestIDName, own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
         out.write(name)
         out.write(": " as StaticString)
         out.write(table.value(index, in: bytes))

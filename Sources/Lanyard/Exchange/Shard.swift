@@ -72,7 +72,8 @@ package final class Shard: @unchecked Sendable {
     }
 
     private func closeLongestWaiting() -> Bool {
-        let waiting = clients.values.filter(\.isWaitingForRequest)
+        // Who still takes an answer does not wait yet.
+        let waiting = clients.values.filter { $0.isWaitingForRequest && $0.outbound.isEmpty }
         guard let longest = waiting.min(by: { $0.waitingSince < $1.waitingSince }) else { return false }
         longest.close()
         return true

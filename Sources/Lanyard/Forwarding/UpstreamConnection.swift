@@ -24,6 +24,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package var canWrite = true
     /// An end or an error was told: reading goes on until it is met.
     package private(set) var hasEnded = false
+    /// A write failed: when nothing is left to read, it has ended, and not in good order.
+    package var isBroken = false
     /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-requirements 16.5).
     package fileprivate(set) var isReused = false
     private var isOpen = true

@@ -60,7 +60,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// A fresh connection, when there is one; `answer` may come before this returns. nil means it has.
     package func connect(for user: UserIndex, answer: @escaping Answer) -> Request? {
         let request = Request(user, answer)
-        if waiters.isEmpty, target.connections.take() { dial(request) } else { wait(request) }
+        if waiters.isEmpty, target.connections.take() || shedOne() { dial(request) } else { wait(request) }
         return request.answer == nil ? nil : request
     }
 
@@ -88,7 +88,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             return reply(first, .success(connection))
         }
         // Somebody waits, here or on another shard, who cannot use this one: its slot is what helps.
-        if target.waiting.load(ordering: .relaxed) > 0 { return discard(connection, wasIdle: false) }
+        if connection.hasEnded || target.waiting.load(ordering: .relaxed) > 0 {
+            return discard(connection, wasIdle: false)
+        }
         var most = Self.idleMost
         if connection.keepAliveSeconds >= 0 { most = min(most, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
         connection.rest(until: loop.now + most)
@@ -129,6 +131,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         waiters.append(request)
         armDeadline()
         target.tellOthers(than: self) { $0.shed() }
+    }
+
+    /// At the limit an idle connection of another user makes room. True if its slot was taken.
+    private func shedOne() -> Bool {
+        guard !idle.isEmpty else { return false }
+        resting.add(-1)
+        end(idle.removeFirst())
+        return target.connections.take()
     }
 
     /// Another shard wants a slot: give up one idle connection.

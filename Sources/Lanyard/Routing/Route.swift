@@ -24,6 +24,10 @@ package final class Route: Sendable {
     package let injectHead: [UInt8]
     package let injectTail: [UInt8]
     package let injectName: [UInt8]
+    /// The field that carries our request id.
+    package let requestIDName: [UInt8]?
+    /// Some name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look like it.
+    package let hasOddNames: Bool
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
     /// The upstream's path as configured, for a request that names just the prefix.
@@ -45,6 +49,9 @@ package final class Route: Sendable {
         injectHead = Array("\(settings.injectHeader): \(settings.injectPrefix)".utf8)
         injectTail = Array("\(settings.injectSuffix)\r\n".utf8)
         injectName = Array(settings.injectHeader.utf8)
+        requestIDName = settings.requestIDHeader.map { Array($0.utf8) }
+        let names = [injectName, requestIDName ?? []] + fixedFields.map(\.name)
+        hasOddNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []

@@ -113,7 +113,7 @@ import Testing
         var bytes = Self.sent(reused: true)
         #expect(bytes.upstreamEnded(clean: true, sawBytes: true) == .refuse(.upstreamIncomplete))
         var interim = Self.sent(reused: true)
-        #expect(interim.interim() == .wait)
+        #expect(interim.interim(bytes: 100) == .wait)
         #expect(interim.upstreamEnded(clean: true, sawBytes: false) == .refuse(.upstreamIncomplete))
     }
 
@@ -155,11 +155,18 @@ import Testing
     @Test("sixteen interim responses pass, the seventeenth does not")
     func interims() {
         var exchange = Self.sent()
-        for _ in 0..<16 { #expect(exchange.interim() == .wait) }
-        guard case .refuse(let problem) = exchange.interim() else {
+        for _ in 0..<16 { #expect(exchange.interim(bytes: 100) == .wait) }
+        guard case .refuse(let problem) = exchange.interim(bytes: 100) else {
             Issue.record("the seventeenth passed")
             return
         }
         #expect(problem.status == 502)
+    }
+
+    @Test("interim heads of more than 64 KiB together do not pass")
+    func interimBytes() {
+        var exchange = Self.sent()
+        #expect(exchange.interim(bytes: 64 << 10) == .wait)
+        #expect(exchange.interim(bytes: 1) != .wait)
     }
 }

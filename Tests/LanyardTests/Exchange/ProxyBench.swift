@@ -1,0 +1,137 @@
+import Glibc
+import Lanyard
+import Logging
+import Synchronization
+import TestSupport
+
+/// A request path in this process: one listener, one raw upstream behind it, a token in hand.
+final class ProxyBench: Sendable {
+    /// What a test may want otherwise.
+    struct Plan {
+        var route = RouteSettings(name: "all")
+        var upstream = UpstreamSettings(endpoint: .tcp(host: "127.0.0.1", port: 1, tls: false), authority: "up.test")
+        var limits = LimitSettings()
+        var listener = ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0))
+        var shards = 1
+        var tokenWaitMax = Duration.seconds(2)
+        /// Publishes and activates the token at the start.
+        var publishes = true
+        /// Sends requests to the bench's own upstream.
+        var usesUpstream = true
+    }
+
+    static let token = "bench.token-1~a_b+c/d=="
+    static let user = UserIndex(0)
+
+    let upstream: RawServer
+    let path: RequestPath
+    let endpoint: RawEndpoint
+    let tokens = TokenCalls()
+
+    init(
+        at upstreamEndpoint: RawEndpoint = .tcp(0), script: @escaping RawServer.Script = { _ in .answer(body: "ok") },
+        plan configure: (inout Plan) -> Void = { _ in }
+    ) throws {
+        upstream = try RawServer(at: upstreamEndpoint, script: script)
+        var plan = Plan()
+        plan.listener.allowedHosts = ["localhost", "127.0.0.1"]
+        configure(&plan)
+        if plan.usesUpstream {
+            plan.upstream.endpoint =
+                switch upstream.endpoint {
+                case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: false)
+                case .unix(let path): .unix(path: path)
+                }
+        }
+        let socket = try ListeningSocket(plan.listener)
+        endpoint =
+            switch plan.listener.address {
+            case .tcp: .tcp(socket.port ?? 0)
+            case .unix(let path): .unix(path)
+            }
+        path = try RequestPath(
+            listeners: [plan.listener], sockets: [socket], routes: [(plan.route, plan.upstream)], users: ["alice"],
+            limits: plan.limits, tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503, shardCount: plan.shards,
+            source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
+        path.start()
+        path.activate(Self.user)
+        if plan.publishes { publish(generation: 1) }
+    }
+
+    deinit { path.abort() }
+
+    /// Hands every shard a token that lives for ten minutes, unless told otherwise.
+    func publish(
+        generation: UInt64, token: String = token, waitsFrom: Instant = .never,
+        usableUntil: Instant = .now + .seconds(600)
+    ) {
+        let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
+        path.publish(
+            .token(
+                AccessToken(
+                    user: Self.user, generation: generation, token: secret, waitsFrom: waitsFrom,
+                    usableUntil: usableUntil)),
+            for: Self.user)
+    }
+
+    /// Talks over one connection, on a thread of its own.
+    func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
+        let endpoint = endpoint
+        return try await offPool {
+            let client = try RawClient(endpoint)
+            defer { client.close() }
+            return try work(client)
+        }
+    }
+
+    /// Blocks until the upstream has read so many requests.
+    func awaitRequests(_ count: Int) throws {
+        let end = ContinuousClock.now + .seconds(10)
+        while upstream.requests.count < count {
+            guard ContinuousClock.now < end else { throw TestFailure("the upstream has not seen \(count) requests") }
+            usleep(1_000)
+        }
+    }
+
+    /// Sends bytes and reads to the end of the connection.
+    func askToEnd(_ text: String) async throws -> String {
+        try await talk { client in
+            try client.send(text)
+            return String(decoding: try client.readToEnd(), as: UTF8.self)
+        }
+    }
+
+    /// One request in, one answer out.
+    func ask(_ text: String, method: String = "GET") async throws -> RawMessage {
+        try await talk { client in
+            try client.send(text)
+            return try client.response(to: method)
+        }
+    }
+
+    /// What the upstream's connections received, with our random pseudonym made the same.
+    var received: [String] {
+        upstream.records.map {
+            String(decoding: $0.bytes, as: UTF8.self).replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x")
+        }
+    }
+
+    /// The sum of a counter over all its labels that hold `labels`.
+    func count(_ name: String, _ labels: [String: String] = [:]) -> Int {
+        let samples = path.samples.filter { sample in
+            sample.name == name
+                && labels.allSatisfy { label in
+                    sample.labels.contains { $0.name == label.key && $0.value == label.value }
+                }
+        }
+        return Int(samples.reduce(0) { $0 + $1.value })
+    }
+}
+
+/// The session path of a test: it notes who asks.
+final class TokenCalls: TokenSource {
+    private let box = Mutex<Int>(0)
+    /// How often a token was asked for.
+    var count: Int { box.withLock { $0 } }
+    func tokenNeeded(by user: UserIndex) { box.withLock { $0 += 1 } }
+}
