@@ -1,0 +1,225 @@
+import Glibc
+import Lanyard
+import Synchronization
+import TestSupport
+import Testing
+
+/// Clients and upstreams that go, stand still, or answer early.
+@Suite(.timeLimit(.minutes(2))) struct ProxyEndTests {
+    private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    @Test("a client that has said all and half-closes still gets its answers, refusals in between included")
+    func halfClosed() async throws {
+        let bench = try ProxyBench { _ in RawAnswer.answer().after(.milliseconds(50)) }
+        let refused = "GET / HTTP/1.1\r\nHost: evil\r\n\r\n"
+        let text = try await bench.talk { client in
+            try client.send(Self.get + refused + refused + Self.get)
+            client.halfClose()
+            return String(decoding: try client.readToEnd(), as: UTF8.self)
+        }
+        #expect(text.ranges(of: "HTTP/1.1 200 ").count == 2)
+        #expect(text.ranges(of: "HTTP/1.1 421 ").count == 2)
+        let first = try await bench.talk { client in
+            try client.send(refused + refused + Self.get)
+            client.halfClose()
+            return String(decoding: try client.readToEnd(), as: UTF8.self)
+        }
+        #expect(first.ranges(of: "HTTP/1.1 421 ").count == 2)
+        #expect(first.ranges(of: "HTTP/1.1 200 ").count == 1)
+    }
+
+    @Test("a client's reset closes the upstream's connection, while it is silent, and while it uploads")
+    func clientReset() async throws {
+        let bench = try ProxyBench { _ in RawAnswer.answer().after(.seconds(60)) }
+        for upload in [false, true] {
+            let before = bench.upstream.connectionCount
+            try await bench.talk { client in
+                let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\npart"
+                try client.send(upload ? head : Self.get)
+                while bench.received.last?.hasSuffix(upload ? "part" : "\r\n\r\n") != true { usleep(1_000) }
+                client.reset()
+            }
+            try await eventually("the connection is given up") { bench.count("lanyard_upstream_connections") == 0 }
+            #expect(bench.upstream.connectionCount == before + 1)
+        }
+    }
+
+    @Test("an early 413 reaches the client in the middle of its upload, which is never read as a request")
+    func earlyAnswer() async throws {
+        let listener = try RawSocket.listen(at: .tcp(0))
+        let port = listener.localPort
+        let bench = try ProxyBench(plan: {
+            $0.usesUpstream = false
+            $0.upstream.endpoint = .tcp(host: "127.0.0.1", port: port, tls: false)
+        })
+        async let upstream: Void = offPool {
+            let socket = try #require(listener.accept())
+            try socket.receive(atLeast: 100_000)
+            try socket.send("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig".utf8)
+            socket.close()
+        }
+        let answer = try await bench.talk { client in
+            try client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n")
+            let request = Array(repeating: Array(Self.get.utf8), count: 5_000).joined()
+            // The upload goes on until nobody takes it any more.
+            for _ in 0..<50 where (try? client.socket.send(request, within: .milliseconds(300))) == nil { break }
+            return try client.response()
+        }
+        try await upstream
+        #expect(answer.status == 413)
+        #expect(answer.bodyText == "big")
+        #expect(answer["Connection"] == "close")
+        listener.close()
+    }
+
+    @Test("a reader that stands still holds the sender up, and gets everything in the end; others are served meanwhile")
+    func slowReader() async throws {
+        let size = 64 << 20
+        let bench = try ProxyBench { $0.message.target == "/large" ? .large(size) : .answer() }
+        let done = Milestone()
+        async let slow = bench.talk { client in
+            try client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            while !done.isSet {}
+            return try client.response(within: .seconds(60))
+        }
+        try await eventually("the upload stands still") { bench.upstream.requests.count == 1 }
+        let before = Memory.resident
+        for _ in 0..<50 { #expect(try await bench.ask(Self.get).status == 200) }
+        #expect(Memory.resident - before < 32 << 20)
+        done.set()
+        let count = try await slow.bodyCount
+        #expect(count == size)
+    }
+
+    @Test("an upstream that stands still holds the uploader up, and gets everything in the end")
+    func slowUpstream() async throws {
+        let listener = try RawSocket.listen(at: .tcp(0))
+        let port = listener.localPort
+        let bench = try ProxyBench(plan: {
+            $0.usesUpstream = false
+            $0.upstream.endpoint = .tcp(host: "127.0.0.1", port: port, tls: false)
+        })
+        let size = 40 << 20
+        let stuck = Milestone()
+        async let upstream = offPool { () throws -> Int in
+            let socket = try #require(listener.accept())
+            while !stuck.isSet {}
+            try socket.receive(through: "\r\n\r\n", andThen: size)
+            try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".utf8)
+            return size
+        }
+        let sent = Mutex(0)
+        async let client = bench.talk { client in
+            try client.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(size)\r\n\r\n")
+            let block = [UInt8](repeating: 7, count: 1 << 20)
+            for _ in 0..<(size >> 20) {
+                try client.socket.send(block, within: .seconds(30))
+                sent.withLock { $0 += 1 }
+            }
+            return try client.response(within: .seconds(30)).bodyText
+        }
+        // Held up: nothing more is taken for a while.
+        var before = -1
+        while before != sent.withLock({ $0 }) || before < 1 {
+            before = sent.withLock { $0 }
+            try await Task.sleep(for: .milliseconds(500))
+        }
+        #expect(before < size >> 20)
+        stuck.set()
+        let ends = try await (upstream, client)
+        #expect(ends.0 == size)
+        #expect(ends.1 == "ok")
+        listener.close()
+    }
+
+    @Test("an upstream that is down is 502 with the reason; the client goes on")
+    func down() async throws {
+        let closed = try RawSocket.listen(at: .tcp(0))
+        let port = closed.localPort
+        closed.close()
+        let bench = try ProxyBench(plan: {
+            $0.usesUpstream = false
+            $0.upstream.endpoint = .tcp(host: "127.0.0.1", port: port, tls: false)
+        })
+        try await bench.talk { client in
+            for method in ["GET", "POST"] {
+                let answer = try client.exchange(method, "/")
+                #expect(answer.status == 502)
+                #expect(answer["Proxy-Status"] == "lanyard; error=connection_refused")
+                #expect(try answer.json["type"].string == "urn:lanyard:problem:upstream-unreachable")
+            }
+        }
+    }
+
+    @Test("a unix upstream that is missing is 502, one that is there serves; a unix listener takes any Host")
+    func unix() async throws {
+        let folder = try TemporaryFolder()
+        let bench = try ProxyBench(
+            at: .unix(folder.file("up.sock")),
+            plan: { $0.listener = ListenerSettings(address: .unix(path: folder.file("in.sock"))) })
+        #expect(try await bench.ask("GET / HTTP/1.1\r\nHost: anything:1\r\n\r\n").bodyText == "ok")
+        #expect(bench.upstream.requests[0]["Host"] == "up.test")
+        let missing = try ProxyBench(plan: {
+            $0.usesUpstream = false
+            $0.upstream.endpoint = .unix(path: folder.file("none.sock"))
+        })
+        let statuses = try await missing.talk { client in
+            try client.send(String(repeating: Self.get, count: 50))
+            return try (0..<50).map { _ in try client.response().status }
+        }
+        #expect(statuses == Array(repeating: 502, count: 50))
+    }
+
+    @Test("a silent upstream is 504, one that stops in the middle of a response is cut off")
+    func silent() async throws {
+        let bench = try ProxyBench { request in
+            let head = RawAnswer.text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody")
+            let silence = RawAnswer.answer().after(.seconds(30))
+            return request.message.target == "/half" ? RawAnswer(head.steps + silence.steps) : silence
+        } plan: {
+            $0.upstream.timeouts.responseHeader = .milliseconds(200)
+            $0.upstream.timeouts.responseIdle = .milliseconds(200)
+        }
+        try await bench.talk { client in
+            let answer = try client.exchange("GET", "/")
+            #expect(answer.status == 504)
+            #expect(answer["Proxy-Status"] == "lanyard; error=http_response_timeout")
+            try client.send("GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(String(decoding: try client.readToEnd(), as: UTF8.self).hasSuffix("\r\n\r\nbody"))
+        }
+    }
+
+    @Test("an upload without a byte is 408, and the upstream's connection is given up")
+    func idleUpload() async throws {
+        let bench = try ProxyBench(plan: { $0.upstream.timeouts.requestIdle = .milliseconds(200) })
+        let text = try await bench.askToEnd("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nbody")
+        #expect(text.hasPrefix("HTTP/1.1 408 "))
+        try await eventually("the connection ends") { bench.upstream.openCount == 0 }
+        #expect(bench.upstream.requests.isEmpty)
+    }
+
+    @Test("at the limit of connections requests wait in order, then get 503; a free one serves the first in line")
+    func limit() async throws {
+        let bench = try ProxyBench { request in
+            RawAnswer.answer(body: request.message.target).after(
+                .milliseconds(request.message.target == "/long" ? 2_000 : 250))
+        } plan: {
+            $0.upstream.connectionsMax = 1
+            $0.upstream.timeouts.connect = .milliseconds(600)
+        }
+        async let first = bench.ask("GET /1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await eventually("the first is on its way") { bench.upstream.requests.count == 1 }
+        async let second = bench.ask("POST /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        let statuses = try await [first.status, second.status]
+        #expect(statuses == [200, 200])
+        #expect(bench.upstream.connectionCount == 1)
+        async let long = bench.ask("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await eventually("the long one is on its way") { bench.upstream.requests.count == 3 }
+        let refused = try await bench.ask(Self.get)
+        #expect(refused.status == 503)
+        #expect(refused["Retry-After"] == "1")
+        #expect(refused["Proxy-Status"] == "lanyard; error=connection_limit_reached")
+        let status = try await long.status
+        #expect(status == 200)
+    }
+}

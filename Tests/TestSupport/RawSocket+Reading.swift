@@ -1,0 +1,34 @@
+extension RawSocket {
+    /// Receives until the last bytes are those of `end`.
+    ///
+    /// - Throws: `TestFailure` when the stream ends before.
+    package func receive(through end: String) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while !bytes.suffix(end.utf8.count).elementsEqual(end.utf8) { bytes += try some("the end of \(end)") }
+        return bytes
+    }
+
+    /// Receives a head that ends in `end`, and forgets it and so many bytes behind it.
+    package func receive(through end: String, andThen count: Int) throws {
+        var bytes: [UInt8] = []
+        while true {
+            bytes += try some("the end of a head")
+            guard let place = bytes.firstRange(of: Array(end.utf8)) else { continue }
+            return try receive(atLeast: count - (bytes.count - place.upperBound))
+        }
+    }
+
+    /// Receives and forgets at least so many bytes.
+    ///
+    /// - Throws: `TestFailure` when the stream ends before.
+    package func receive(atLeast count: Int) throws {
+        var left = count
+        while left > 0 { left -= try some("\(count) bytes").count }
+    }
+
+    private func some(_ what: String) throws -> [UInt8] {
+        let bytes = try receive(max: 1 << 18)
+        guard !bytes.isEmpty else { throw TestFailure("the stream ended before \(what)") }
+        return bytes
+    }
+}
