@@ -1,24 +1,26 @@
-import TestSupport
-
 /// A strict reader of OpenMetrics 1.0.0 and Prometheus text 0.0.4, for pages that Lanyard writes.
 ///
 /// It refuses what Prometheus forgives: samples without a declared family, families in two places, interleaved metrics, a
 /// suffix that does not fit the type, a repeated sample, a missing `# EOF`, buckets that fall or do not end in `+Inf`.
-struct ExpositionReader {
-    struct Sample: Equatable {
-        var name: String
-        var labels: [String: String]
-        var value: Double
+package struct ExpositionReader {
+    /// One line that is no comment.
+    package struct Sample: Equatable {
+        package var name: String
+        package var labels: [String: String]
+        package var value: Double
     }
 
-    private(set) var samples: [Sample] = []
-    private(set) var types: [String: String] = [:]
+    package private(set) var samples: [Sample] = []
+    /// Types by the names that the page declares.
+    package private(set) var types: [String: String] = [:]
     private var family = ""
     private var metric: [String: String]?
     private var metrics: Set<[String: String]> = []
     private let isOpenMetrics: Bool
 
-    init(_ page: [UInt8], openMetrics: Bool) throws {
+    /// - Parameter openMetrics: else Prometheus text 0.0.4.
+    /// - Throws: `TestFailure` that names the first broken rule.
+    package init(_ page: [UInt8], openMetrics: Bool) throws {
         isOpenMetrics = openMetrics
         let text = String(decoding: page, as: UTF8.self)
         guard Array(text.utf8) == page else { throw TestFailure("the page is not UTF-8") }
@@ -29,7 +31,8 @@ struct ExpositionReader {
         try checkHistograms()
     }
 
-    subscript(name: String, labels: [String: String]) -> Double? {
+    /// The value of the sample with exactly these labels.
+    package subscript(name: String, labels: [String: String]) -> Double? {
         samples.first { $0.name == name && $0.labels == labels }?.value
     }
 
