@@ -7,7 +7,8 @@ import Testing
 @Suite struct SecretsInMemoryTests {
     @Test(
         "after a login and refreshes the memory holds the password nowhere, and the refresh token once",
-        .enabled(if: getuid() == 0, "needs root, to read another process's memory"))
+        .enabled(if: getuid() == 0, "needs root, to read another process's memory"),
+        .disabled(if: Sanitizer.isOn, "a sanitizer's shadow is too large to search"))
     func memory() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "2s")
         let lanyard = try await LanyardProcess.start(emulator)
