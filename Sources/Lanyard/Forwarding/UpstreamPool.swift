@@ -219,7 +219,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func dial(_ request: Request, _ addresses: [SocketAddress]) {
-        let dial = Dial(addresses, target.settings, loop: loop) { [self, unowned request] result in
+        let dial = Dial(addresses, target.settings, loop: loop) { [self] result in
             request.dial = nil
             switch result {
             case .failure(let failure): fail(request, failure)

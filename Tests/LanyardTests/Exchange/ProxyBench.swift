@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Lanyard
 import Logging
@@ -72,6 +73,23 @@ final class ProxyBench: Sendable {
                     user: Self.user, generation: generation, token: secret, waitsFrom: waitsFrom,
                     usableUntil: usableUntil)),
             for: Self.user)
+        settle()
+    }
+
+    /// Begins the drain, and blocks until every shard has: first the listeners, then the clients.
+    func drain() {
+        path.drain {}
+        settle()
+        settle()
+    }
+
+    /// Blocks until every shard has done what was posted to it so far.
+    func settle() {
+        for shard in path.shards {
+            let done = DispatchSemaphore(value: 0)
+            shard.loop.post { done.signal() }
+            done.wait()
+        }
     }
 
     /// Talks over one connection, on a thread of its own.

@@ -1,6 +1,5 @@
 import Glibc
 import Lanyard
-import Synchronization
 import TestSupport
 import Testing
 
@@ -108,20 +107,20 @@ import Testing
             try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".utf8)
             return size
         }
-        let sent = Mutex(0)
+        let sent = Tally()
         async let client = bench.talk { client in
             try client.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(size)\r\n\r\n")
             let block = [UInt8](repeating: 7, count: 1 << 20)
             for _ in 0..<(size >> 20) {
                 try client.socket.send(block, within: .seconds(30))
-                sent.withLock { $0 += 1 }
+                sent.add()
             }
             return try client.response(within: .seconds(30)).bodyText
         }
         // Held up: nothing more is taken for a while.
         var before = -1
-        while before != sent.withLock({ $0 }) || before < 1 {
-            before = sent.withLock { $0 }
+        while before != sent.value || before < 1 {
+            before = sent.value
             try await Task.sleep(for: .milliseconds(500))
         }
         #expect(before < size >> 20)

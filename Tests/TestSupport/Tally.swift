@@ -1,0 +1,13 @@
+import Synchronization
+
+/// A number that several threads work on.
+package final class Tally: Sendable {
+    private let box: Mutex<Int>
+
+    package init(_ value: Int = 0) { box = Mutex(value) }
+
+    package var value: Int { box.withLock { $0 } }
+    package func add(_ amount: Int = 1) { box.withLock { $0 += amount } }
+    /// Keeps the larger of what it has and `value`.
+    package func raise(to value: Int) { box.withLock { $0 = max($0, value) } }
+}
