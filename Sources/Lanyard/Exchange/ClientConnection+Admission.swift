@@ -38,7 +38,8 @@ extension ClientConnection {
     }
 
     private func decideRoute(_ target: RequestTarget, _ bytes: Bytes, _ table: FieldTable) -> Admission {
-        let host = head.host < 0 ? nil : hostName(table.value(head.host, in: bytes))
+        let names = shard.context.routes.usesHosts && head.host >= 0
+        let host = names ? hostName(table.value(head.host, in: bytes)) : nil
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
         let verdict =

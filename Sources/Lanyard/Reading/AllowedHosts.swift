@@ -10,7 +10,11 @@ package struct AllowedHosts: Sendable {
 
     /// - Parameter allowsLiterals: any IP literal is allowed as well.
     package init(_ values: [String]?, allowsLiterals: Bool = false) {
-        self.values = values.map { $0.map { Array($0.utf8).map(ByteClass.lower) } }
+        // `Host: name` means port 80, so `name:80` allows both.
+        self.values = values?.flatMap { value -> [[UInt8]] in
+            let bytes = Array(value.utf8).map(ByteClass.lower)
+            return value.hasSuffix(":80") ? [bytes, Array(bytes.dropLast(3))] : [bytes]
+        }
         self.allowsLiterals = allowsLiterals
     }
 
@@ -21,13 +25,10 @@ package struct AllowedHosts: Sendable {
                 if allowed.withUnsafeBufferPointer({ $0.equalsIgnoringCase(value) }) { return .allowed }
             }
         }
-        guard let (host, port) = HostValue.split(value) else { return .malformed }
-        guard let values else { return .allowed }
+        guard let (host, _) = HostValue.split(value) else { return .malformed }
+        guard values != nil else { return .allowed }
         if allowsLiterals, isLiteral(value[run: host]) { return .allowed }
-        // `Host: name` means port 80, so it equals an allowed `name:80`.
-        guard port == nil else { return .unknown }
-        let withPort = Array(value).map(ByteClass.lower) + Array(":80".utf8)
-        return values.contains(withPort) || values.contains(Array(value).map(ByteClass.lower)) ? .allowed : .unknown
+        return .unknown
     }
 
     private func isLiteral(_ host: Bytes) -> Bool {

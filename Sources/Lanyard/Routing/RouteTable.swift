@@ -18,8 +18,11 @@ package struct RouteTable: Sendable {
     private static let commonMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
     private let routes: [Route]
+    /// Some route answers certain hosts only; else nobody needs the request's.
+    package let usesHosts: Bool
 
     package init(_ routes: [Route]) {
+        usesHosts = routes.contains { !$0.hosts.isEmpty }
         self.routes = routes.enumerated().sorted { left, right in
             let (a, b) = (left.element, right.element)
             if a.prefix.bytes.count != b.prefix.bytes.count { return a.prefix.bytes.count > b.prefix.bytes.count }
