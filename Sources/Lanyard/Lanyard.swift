@@ -4,6 +4,10 @@ import Logging
 ///
 /// Start-up keeps the order of design §7: everything is bound before the first queue, timer, thread or libcurl call.
 package enum Lanyard {
+    /// Holds the rooms to the end of the process. They hold one another, too, and nobody takes them apart at the end: held from
+    /// here, a leak checker sees what was really lost.
+    private static let running = Guarded<Program?>(nil)
+
     /// Serves until a signal ends it. Blocks the calling thread, which owns no queue.
     ///
     /// - Parameter warnings: what loading the configuration had to say; they go to the log.
@@ -22,6 +26,7 @@ package enum Lanyard {
         }
         do throws(Fault) {
             let program = try Program(fitted(configuration, log), pipe: pipe, verbosity: verbosity, log: log)
+            running.withLock { $0 = program }
             pipe.start()
             let status = program.serve()
             _ = pipe.flush(within: .seconds(1))
