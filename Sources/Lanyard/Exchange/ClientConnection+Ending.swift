@@ -120,7 +120,11 @@ extension ClientConnection {
     /// The client has gone, or takes nothing: nothing more is owed to anybody.
     func abandon() {
         guard phase != .closed else { return }
-        if phase == .exchange { dropUpstream(keeps: false) }
+        if phase == .exchange {
+            // Without a status there is no class to count it under.
+            if sentStatus != 0 { shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream) }
+            dropUpstream(keeps: false)
+        }
         close()
     }
 

@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import Synchronization
 
 /// One serial queue's share of the request path: its clients, pools, tokens, and the buffers they use in turn.
 ///
@@ -26,6 +27,8 @@ package final class Shard: @unchecked Sendable {
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients of this shard; other shards read it to hand connections on.
     package let load = Counter()
+    /// Clients that other shards have handed over and that are not adopted yet.
+    private let promised = Atomic<Int>(0)
     private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
     private var dateSecond: Int64 = -1
     private var requestNumber: UInt64
@@ -61,6 +64,19 @@ package final class Shard: @unchecked Sendable {
             if hasSlot { context.connections.giveBack() }
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
+        }
+    }
+
+    /// Clients held and on their way. From anywhere: without those on their way a slow shard would be handed far too many.
+    package var expectedLoad: Int { load.value + promised.load(ordering: .relaxed) }
+
+    /// Hands a client's socket over from another shard's queue.
+    package func hand(_ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool) {
+        promised.add(1, ordering: .relaxed)
+        let raw = socket.release()
+        loop.post { [self] in
+            adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP)
+            promised.subtract(1, ordering: .relaxed)
         }
     }
 

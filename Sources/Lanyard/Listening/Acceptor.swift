@@ -73,13 +73,12 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     }
 
     private func place(_ descriptor: consuming OwnedDescriptor) {
-        let least = shards.min { $0.load.value < $1.load.value } ?? shard
-        let own = shard.load.value
-        guard least !== shard, own > least.load.value + 1 + own / 8 else {
+        let least = shards.min { $0.expectedLoad < $1.expectedLoad } ?? shard
+        let own = shard.expectedLoad
+        guard least !== shard, own > least.expectedLoad + 1 + own / 8 else {
             return shard.adopt(descriptor, rules: rules, isTCP: isTCP)
         }
-        let raw = descriptor.release()
-        least.loop.post { [rules, isTCP] in least.adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP) }
+        least.hand(descriptor, rules: rules, isTCP: isTCP)
     }
 
     /// Without descriptors a level-triggered listener would spin: it is left alone for a moment.

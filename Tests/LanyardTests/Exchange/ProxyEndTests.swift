@@ -221,4 +221,36 @@ import Testing
         let status = try await long.status
         #expect(status == 200)
     }
+
+    @Test("every request is counted once, also one whose client went in the middle of the answer")
+    func counted() async throws {
+        let bench = try ProxyBench { $0.message.target == "/large" ? .large(64 << 20) : .answer() }
+        try await bench.talk { client throws in
+            for _ in 0..<3 { #expect(try client.exchange("GET", "/").status == 200) }
+            #expect(try client.exchange("GET", "/", host: "evil").status == 421)
+            try client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            _ = try client.read(1_000)
+            client.reset()
+        }
+        try await eventually("the connection is given up") { bench.count("lanyard_upstream_connections") == 0 }
+        #expect(bench.count("lanyard_requests", ["code_class": "2xx", "origin": "upstream", "route": "all"]) == 4)
+        #expect(bench.count("lanyard_requests", ["code_class": "4xx", "origin": "lanyard"]) == 1)
+        #expect(bench.count("lanyard_requests") == 5)
+        #expect(bench.count("lanyard_rejected_requests", ["reason": "host"]) == 1)
+    }
+
+    @Test("an upstream's name is resolved beside the shard, for however many requests at once")
+    func named() async throws {
+        let server = try RawServer()
+        let bench = try ProxyBench(plan: {
+            $0.usesUpstream = false
+            $0.upstream.endpoint = .tcp(host: "localhost", port: server.endpoint.port, tls: false)
+        })
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<20 { group.addTask { try await bench.ask(Self.get).status } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(statuses == Array(repeating: 200, count: 20))
+        #expect(server.requests.count == 20)
+    }
 }

@@ -14,17 +14,22 @@ import Testing
         server = try RawServer()
         loop = try EventLoop(label: "test.pool")
         loop.start()
+        pool = Self.pool(server, loop, wait: .seconds(20))
+    }
+
+    /// - Parameter wait: so long a request waits at the limit.
+    private static func pool(_ server: RawServer, _ loop: EventLoop, wait: Duration) -> UpstreamPool {
         var settings = UpstreamSettings(
             endpoint: .tcp(host: "127.0.0.1", port: server.endpoint.port, tls: false), authority: "up.test")
         settings.connectionsMax = 1
-        settings.timeouts.connect = .milliseconds(500)
-        pool = UpstreamPool(
-            target: UpstreamTarget(settings, resolver: Resolver()), loop: loop, parked: SharedLimit(10))
+        settings.timeouts.connect = wait
+        let target = UpstreamTarget(settings, resolver: Resolver())
+        return UpstreamPool(target: target, loop: loop, parked: SharedLimit(10))
     }
 
     /// A connection for a user, idle or fresh; the failure as an error.
-    private func connection(for user: Int) async throws -> UpstreamConnection {
-        let pool = pool
+    private func connection(for user: Int, from other: UpstreamPool? = nil) async throws -> UpstreamConnection {
+        let pool = other ?? pool
         return try await withCheckedThrowingContinuation { continuation in
             loop.post {
                 if let idle = pool.takeIdle(for: UserIndex(user)) { return continuation.resume(returning: idle) }
@@ -92,8 +97,9 @@ import Testing
 
     @Test("who waits too long is told that the limit is why")
     func tooLong() async throws {
-        _ = try await connection(for: 0)
-        await #expect(throws: UpstreamFailure.connectionLimit) { try await connection(for: 0) }
+        let pool = Self.pool(server, loop, wait: .milliseconds(200))
+        _ = try await connection(for: 0, from: pool)
+        await #expect(throws: UpstreamFailure.connectionLimit) { try await connection(for: 0, from: pool) }
         #expect(pool.target.waiting.load(ordering: .relaxed) == 0)
         end()
     }
