@@ -8,7 +8,8 @@ package final class RawClient: @unchecked Sendable {
     package let reader: RawReader
 
     /// Connects.
-    package init(_ endpoint: RawEndpoint, within limit: Duration = .seconds(5)) throws {
+    package init(_ endpoint: RawEndpoint, within limit: Duration = Sanitizer.isOn ? .seconds(40) : .seconds(10)) throws
+    {
         socket = try .connect(to: endpoint, within: limit)
         reader = RawReader(socket)
     }
