@@ -65,6 +65,9 @@ struct SessionHomeTests {
         try await bench.becomes(.loginRequired, within: .seconds(5))
         #expect(bench.published.refusal() == .loginRequired)
         #expect(!bench.alice.isReady() && bench.alice.reason() == .loginRequired && bench.alice.lastError != nil)
+        let readyz = HealthReport(HealthFacts(bench.home.report, followsActiveUser: true, pinnedUsers: [])).ready
+        #expect(readyz.status == 503)
+        #expect(String(decoding: readyz.body, as: UTF8.self).contains("\"reason\":\"login_required\""))
         for _ in 0..<100 { bench.home.tokenNeeded(by: UserIndex(0)) }
         try await Task.sleep(for: time)
         #expect(try await bench.calls("refresh") == 1)
