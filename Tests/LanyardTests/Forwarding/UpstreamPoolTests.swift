@@ -86,6 +86,7 @@ import Testing
         let first = try await connection(for: 0)
         async let waiting = connection(for: 0)
         try await eventually("it waits") { pool.target.waiting.load(ordering: .relaxed) == 1 }
+        try await eventually("the server has accepted it") { server.openCount == 1 }
         server.closeAll()
         try await eventually("the end is known") { first.hasEnded }
         giveBack(first)
