@@ -7,8 +7,11 @@ package final class RawClient: @unchecked Sendable {
     /// Reads what comes back.
     package let reader: RawReader
 
+    /// How long a call waits unless it says otherwise; a sanitized build is many times slower.
+    package static let patience: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(10)
+
     /// Connects.
-    package init(_ endpoint: RawEndpoint, within limit: Duration = Sanitizer.isOn ? .seconds(40) : .seconds(10)) throws
+    package init(_ endpoint: RawEndpoint, within limit: Duration = RawClient.patience) throws
     {
         socket = try .connect(to: endpoint, within: limit)
         reader = RawReader(socket)
@@ -26,17 +29,17 @@ package final class RawClient: @unchecked Sendable {
     package func reset() { socket.reset() }
 
     /// Exactly `count` bytes.
-    package func read(_ count: Int, within limit: Duration = .seconds(10)) throws -> [UInt8] {
+    package func read(_ count: Int, within limit: Duration = RawClient.patience) throws -> [UInt8] {
         try reader.read(count, within: limit)
     }
 
     /// Everything up to the end of the stream.
-    package func readToEnd(within limit: Duration = .seconds(10)) throws -> [UInt8] {
+    package func readToEnd(within limit: Duration = RawClient.patience) throws -> [UInt8] {
         try reader.readToEnd(within: limit)
     }
 
     /// The next final answer; interim ones are skipped.
-    package func response(to method: String = "GET", within limit: Duration = .seconds(10)) throws -> RawMessage {
+    package func response(to method: String = "GET", within limit: Duration = RawClient.patience) throws -> RawMessage {
         while true {
             let message = try reader.readResponse(to: method, within: limit)
             if message.status >= 200 || message.status == 101 { return message }
@@ -46,7 +49,7 @@ package final class RawClient: @unchecked Sendable {
     /// Sends a request with a Host field and, for a body, its Content-Length; reads the answer. The connection stays open.
     package func exchange(
         _ method: String, _ target: String, host: String = "localhost", fields: [(String, String)] = [],
-        body: [UInt8]? = nil, within limit: Duration = .seconds(10)
+        body: [UInt8]? = nil, within limit: Duration = RawClient.patience
     ) throws -> RawMessage {
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\n"
         for (name, value) in fields { head += "\(name): \(value)\r\n" }
@@ -58,7 +61,7 @@ package final class RawClient: @unchecked Sendable {
     /// One request on a connection of its own, off the cooperative pool. Host is the endpoint itself.
     package static func ask(
         _ endpoint: RawEndpoint, _ method: String, _ target: String, fields: [(String, String)] = [],
-        body: String? = nil, within limit: Duration = .seconds(10)
+        body: String? = nil, within limit: Duration = RawClient.patience
     ) async throws -> RawMessage {
         let host = if case .tcp = endpoint { endpoint.description } else { "localhost" }
         return try await offPool {

@@ -51,8 +51,10 @@ import Testing
         let it = try await Fixture()
         let (access, _) = try await it.tokens()
         let endpoint = it.endpoint
+        let clients = Sanitizer.isOn ? 8 : 50
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<50 {
+            // The crowd is the point, and too much for an emulator that is sanitized itself.
+            for _ in 0..<clients {
                 group.addTask {
                     try await offPool {
                         let client = try RawClient(endpoint)
@@ -67,8 +69,8 @@ import Testing
             try await group.waitForAll()
         }
         let counts = try await it.control("GET", "/counts")
-        #expect(counts["routes"]["protected"]["calls"].int == 500)
-        #expect(try await it.control("GET", "/tokens")[0]["uses"].int == 500)
+        #expect(counts["routes"]["protected"]["calls"].int == clients * 10)
+        #expect(try await it.control("GET", "/tokens")[0]["uses"].int == clients * 10)
         await it.emulator.stop()
     }
 }
