@@ -4,6 +4,7 @@ import Synchronization
 /// All rooms put together from one configuration.
 final class Program: Sendable {
     private let path: RequestPath
+    private let active: UserIndex?
     private let home: SessionHome
     private let identities: EventLoop
     private let stop: Stop
@@ -27,9 +28,11 @@ final class Program: Sendable {
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: door, log: log)
         identities = try EventLoop(label: "lanyard.identities")
-        let active = configuration.activeUser.flatMap { name in configuration.users.firstIndex { $0.name == name } }
+        active = configuration.activeUser.flatMap { name in
+            configuration.users.firstIndex { $0.name == name }.map(UserIndex.init)
+        }
         home = try SessionHome(
-            Self.members(configuration, on: identities), activeUser: active.map(UserIndex.init),
+            Self.members(configuration, on: identities), activeUser: active,
             refresh: configuration.refresh, publisher: path, logger: log)
         door.lead(to: home)
         stop = try Stop(configuration.shutdown, path: path, verbosity: verbosity, log: log)
@@ -86,7 +89,7 @@ final class Program: Sendable {
         stop.start()
         health?.start()
         identities.start()
-        path.start()
+        path.start(active: active)
         home.start()
         announce()
         let status = stop.wait()

@@ -1,3 +1,4 @@
+import Dispatch
 import Logging
 import Synchronization
 
@@ -56,10 +57,15 @@ package final class RequestPath: TokenPublisher {
     }
 
     /// The first queues and threads: everything is bound, privileges are dropped.
-    package func start() {
+    ///
+    /// - Parameter active: the user that routes without one of their own follow from the first request on.
+    package func start(active: UserIndex? = nil) {
         for (shard, ears) in zip(shards, acceptors) {
             shard.loop.start()
-            shard.loop.post { for ear in ears { ear.start() } }
+            shard.loop.post {
+                shard.tokens.activate(active)
+                for ear in ears { ear.start() }
+            }
         }
         for stranger in strangers { publish(.none(.loginRequired), for: stranger) }
         sockets.withLock { $0 = [] }
@@ -102,14 +108,19 @@ package final class RequestPath: TokenPublisher {
         return { if left.giveBack() == 0 { last() } }
     }
 
-    /// Ends whatever is left, and the loops.
+    /// Ends whatever is left, and the loops. Waits up to 1 s for it, from elsewhere than a shard: a process that ended sooner would end
+    /// cut responses in an orderly way.
     package func abort() {
+        let done = DispatchGroup()
         for shard in shards {
+            done.enter()
             shard.loop.post {
                 shard.abortAll()
                 shard.loop.stop()
+                done.leave()
             }
         }
+        _ = done.wait(timeout: .now() + 1)
     }
 
     // MARK: What is told

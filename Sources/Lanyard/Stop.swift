@@ -33,12 +33,14 @@ package final class Stop: Watcher, @unchecked Sendable {
 
     /// Signals that must not end the process by themselves, from the first moment on: before any thread.
     static func prepareSignals() {
-        for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
+        for number in [SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
     }
 
     func start() {
         loop.start()
         for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] {
+            // Until here SIGTERM and SIGINT end the process by themselves: ignored earlier, they would be lost.
+            signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: loop.queue)
             source.setEventHandler { [self] in
                 // A posted block arms the deadlines that it sets.

@@ -11,8 +11,7 @@ package final class RawClient: @unchecked Sendable {
     package static let patience: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(10)
 
     /// Connects.
-    package init(_ endpoint: RawEndpoint, within limit: Duration = RawClient.patience) throws
-    {
+    package init(_ endpoint: RawEndpoint, within limit: Duration = RawClient.patience) throws {
         socket = try .connect(to: endpoint, within: limit)
         reader = RawReader(socket)
     }

@@ -124,6 +124,10 @@ extension ClientConnection {
             // Without a status there is no class to count it under.
             if sentStatus != 0 { shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream) }
             dropUpstream(keeps: false)
+            // An orderly end would complete a body that lasts until the end (http-requirements 13.5).
+            if isDelimitedByClose { Socket.setResetOnClose(raw) }
+        } else if isDelimitedByClose, !outbound.isEmpty {
+            Socket.setResetOnClose(raw)
         }
         close()
     }
