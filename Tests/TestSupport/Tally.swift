@@ -1,10 +1,10 @@
-import Synchronization
+import Lanyard
 
 /// A number that several threads work on.
 package final class Tally: Sendable {
-    private let box: Mutex<Int>
+    private let box: Guarded<Int>
 
-    package init(_ value: Int = 0) { box = Mutex(value) }
+    package init(_ value: Int = 0) { box = Guarded(value) }
 
     package var value: Int { box.withLock { $0 } }
     package func add(_ amount: Int = 1) { box.withLock { $0 += amount } }
