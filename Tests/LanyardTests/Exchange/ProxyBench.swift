@@ -2,7 +2,6 @@ import Dispatch
 import Glibc
 import Lanyard
 import Logging
-import Synchronization
 import TestSupport
 
 /// A request path in this process: one listener, one raw upstream behind it, a token in hand.
@@ -148,7 +147,7 @@ final class ProxyBench: Sendable {
 
 /// The session path of a test: it notes who asks.
 final class TokenCalls: TokenSource {
-    private let box = Mutex<Int>(0)
+    private let box = Guarded<Int>(0)
     /// How often a token was asked for.
     var count: Int { box.withLock { $0 } }
     func tokenNeeded(by user: UserIndex) { box.withLock { $0 += 1 } }
