@@ -8,12 +8,25 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// `LANYARD_FUZZ=1` builds for libFuzzer (deploy/fuzz): our code counts the edges that it takes, and checks its preconditions although
+/// it is optimised.
+let isFuzzing = Context.environment["LANYARD_FUZZ"] != nil
+let fuzzed: [SwiftSetting] = isFuzzing ? [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])] : []
+
+/// `LANYARD_COMMIT` is the source of the build (deploy/machine.sh sets it). Not `Context.gitInformation`: it is kept with the manifest's
+/// evaluation and goes stale.
+let commit: [CSetting] =
+    Context.environment["LANYARD_COMMIT"]
+    .flatMap { name in name.isEmpty || !name.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } ? nil : name }
+    .map { [.define("LANYARD_COMMIT", to: "\"\($0)\"")] } ?? []
+
 let package = Package(
     name: "lanyard",
     products: [
         .executable(name: "lanyard", targets: ["LanyardTool"]),
         .executable(name: "lanyard-emulator", targets: ["LanyardEmulatorTool"]),
         .library(name: "LanyardEmulator", targets: ["LanyardEmulator"]),
+        .executable(name: "lanyard-simulation", targets: ["SimulationTool"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -33,11 +46,16 @@ let package = Package(
             dependencies: ["CLanyard", .product(name: "Logging", package: "swift-log")],
             // Exclusive access is checked at run time in debug builds, under which all tests run; in the release build the checks cost
             // 4 % of the request path's CPU.
-            swiftSettings: strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
+            swiftSettings: strict + fuzzed
+                + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
         ),
+        .target(name: "CBuildCommit", cSettings: commit),
         .executableTarget(
             name: "LanyardTool",
-            dependencies: ["CLanyard", "Lanyard", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            dependencies: [
+                "CBuildCommit", "CLanyard", "Lanyard",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: strict
         ),
         // A stand-in of the App Services client API, for the demo and the tests; never linked into `lanyard`.
@@ -59,19 +77,44 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["CLanyard", "Lanyard"], path: "Tests/TestSupport", swiftSettings: strict
         ),
+        // Stands before libc's socket calls in the test program and tears what they move.
+        .target(name: "TornSockets", path: "Tests/TornSockets"),
+        // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
+        .target(
+            name: "FuzzHeads", dependencies: ["Lanyard"], path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
+        ),
+        // A fleet of sessions in virtual time (docs/simulation.md): its world for the tests, and the long run as a program of its own, since
+        // tests are built for debugging.
+        .target(
+            name: "FleetSimulation", dependencies: ["Lanyard"], path: "Tests/Simulation/Fleet", swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "SimulationTool", dependencies: ["FleetSimulation", "Lanyard"], path: "Tests/Simulation/Tool",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "LanyardTests",
             dependencies: [
-                "Lanyard", "TestSupport", "LanyardEmulator", "CLanyard",
+                "Lanyard", "TestSupport", "TornSockets", "FuzzHeads", "FleetSimulation", "LanyardEmulator", "CLanyard",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "SystemTests",
-            dependencies: ["Lanyard", "TestSupport", "LanyardTool", "LanyardEmulatorTool"],
+            dependencies: ["CLanyard", "Lanyard", "TestSupport", "LanyardTool", "LanyardEmulatorTool"],
             swiftSettings: strict
         ),
     ],
     cLanguageStandard: .gnu11
 )
+
+if isFuzzing {
+    package.products.append(.executable(name: "lanyard-fuzz", targets: ["LanyardFuzz"]))
+    package.targets.append(
+        .executableTarget(
+            name: "LanyardFuzz", dependencies: ["FuzzHeads", "Lanyard"], path: "Tests/Fuzz/Driver",
+            swiftSettings: strict,
+            linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]
+        ))
+}

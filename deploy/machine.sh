@@ -61,3 +61,9 @@ find_swift() {
         return 1
     fi
 }
+
+# Tells the build what it is made of (`lanyard version`, `lanyard_build_info`), unless somebody has; without git it stays "unknown".
+name_commit() {
+    [ -n "${LANYARD_COMMIT:-}" ] || LANYARD_COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
+    export LANYARD_COMMIT
+}

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Runs a test program of Swift Testing under a time limit and counts what its event stream says.
 
-    testrun.py --name NAME --limit SECONDS --folder FOLDER [--reports GLOB] -- COMMAND...
+    testrun.py --name NAME --limit SECONDS --folder FOLDER [--reports GLOB] [--again] -- COMMAND...
 
 The console output goes to FOLDER/NAME.log, one line with the counts to FOLDER/tally, failures to the terminal.
 Counted as failed: each failed test, each test that still ran when the time was up, a runner that crashed or ended
 badly with no failed test, a run without a test, and a sanitizer that left a report.
+
+With --reports the program is sanitized, hence many times slower, and so are its neighbours: a test that fails then runs once
+more, alone and not beside others (FOLDER/NAME-again.log), and is counted if it fails again. With --again the same holds for any
+program: a machine that nobody watches, such as CI's, may be busy with other things. Each such test is named.
 """
 
 import argparse
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +24,9 @@ import time
 
 PROGRESS_SECONDS = 60
 EXCERPT_LINES = 40
+# Of one place in the source only so many failed expectations are shown: a loop may fail a thousand times.
+ISSUES_PER_PLACE = 3
+REASON_CHARACTERS = 400
 
 
 class Stream:
@@ -30,7 +38,8 @@ class Stream:
         self.names = {}
         self.running = {}
         self.passed, self.failed, self.skipped = [], [], []
-        self.issues = []
+        self.passed_ids, self.failed_ids = [], []
+        self.issues = {}
         self.ended = False
 
     def read(self):
@@ -59,7 +68,7 @@ class Stream:
         elif kind == "issueRecorded" and not payload.get("issue", {}).get("isKnown"):
             where = payload.get("issue", {}).get("sourceLocation") or {}
             place = f"{where.get('fileID', '')}:{where.get('line', '')}: " if where else ""
-            self.issues.append(place + "\n      ".join(texts))
+            self.issues.setdefault(test, []).append((place, "\n      ".join(texts)))
         elif test in self.names:
             if kind == "testStarted":
                 self.running[test] = time.monotonic()
@@ -68,7 +77,24 @@ class Stream:
                 self.skipped.append((self.names[test], texts[0] if texts else ""))
             elif kind == "testEnded":
                 self.running.pop(test, None)
+                (self.failed_ids if "fail" in symbols else self.passed_ids).append(test)
                 (self.failed if "fail" in symbols else self.passed).append(self.names[test])
+
+    def shown_issues(self):
+        """What failed and where, the repetitions of one place counted instead of shown."""
+        places = {}
+        for place, text in (issue for issues in self.issues.values() for issue in issues):
+            places.setdefault(place, []).append(text)
+        for place, texts in places.items():
+            for text in texts[:ISSUES_PER_PLACE]:
+                yield place + text
+            if len(texts) > ISSUES_PER_PLACE:
+                yield f"{place}{len(texts) - ISSUES_PER_PLACE} more"
+
+    def reason(self, test):
+        """The first thing that failed in a test, short."""
+        place, text = next(iter(self.issues.get(test, [])), ("", ""))
+        return " ".join((place + text).split())[:REASON_CHARACTERS]
 
 
 def session_members(session):
@@ -132,6 +158,41 @@ def excerpt(path):
     return kept[first:first + EXCERPT_LINES]
 
 
+def filters(tests):
+    """Arguments that select just these: a test's id is Module.Suite/function()/File.swift:line:column."""
+    for test in tests:
+        place = test.rsplit("/", 1)[0]
+        yield from ("--filter", re.sub(r"([^\w/])", r"\\\1", place) + "/")
+
+
+def judge(stream, status, limit):
+    """What a run has to say against itself, beside its failed tests."""
+    if status is None:
+        return [f"✘ {stream.names[test]}: still running when the {int(limit)} s were up"
+                for test in stream.running] or [f"✘ nothing ended within {int(limit)} s"]
+    if not stream.ended or (status != 0 and not stream.failed):
+        return [f"✘ the runner ended with status {status} on its way; tests then running: "
+                + ("; ".join(stream.names[test] for test in stream.running) or "none")]
+    if not (stream.passed or stream.failed or stream.skipped):
+        return ["✘ no test ran"]
+    return []
+
+
+class Run:
+    """One run of the test program, from its start to what is to be said of it."""
+
+    def __init__(self, command, limit, folder, name):
+        self.log = os.path.join(folder, name + ".log")
+        events = os.path.join(folder, name + ".jsonl")
+        if os.path.exists(events):
+            os.remove(events)
+        self.stream = Stream(events)
+        command = command + ["--event-stream-output-path", events, "--event-stream-version", "0"]
+        status = run(command, limit, self.stream, self.log)
+        self.faults = judge(self.stream, status, limit)
+        self.is_whole = status is not None and self.stream.ended
+
+
 def main():
     # Ended from outside, it still ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -141,57 +202,55 @@ def main():
     parser.add_argument("--limit", type=float, required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--reports")
+    parser.add_argument("--again", action="store_true")
     options = parser.parse_args(sys.argv[1:split])
+    command = sys.argv[split + 1:]
     plain = options.name.replace(":", "-")
-    log = os.path.join(options.folder, plain + ".log")
-    events = os.path.join(options.folder, plain + ".jsonl")
-    for old in [events] + (glob.glob(options.reports) if options.reports else []):
-        if os.path.exists(old):
-            os.remove(old)
+    for old in glob.glob(options.reports) if options.reports else []:
+        os.remove(old)
 
-    stream = Stream(events)
     os.environ["NO_COLOR"] = "1"
-    command = sys.argv[split + 1:] + ["--event-stream-output-path", events, "--event-stream-version", "0"]
     started = time.monotonic()
-    status = run(command, options.limit, stream, log)
+    first = Run(command, options.limit, options.folder, plain)
+    runs, stream = [first], first.stream
+    failed, passed, forgiven = stream.failed_ids, list(stream.passed), []
+    left = options.limit - (time.monotonic() - started)
+    if (options.reports or options.again) and first.is_whole and failed and left > 0:
+        again = Run(command + ["--no-parallel", *filters(stream.failed_ids)], left, options.folder, plain + "-again")
+        runs.append(again)
+        redeemed = set(again.stream.passed_ids)
+        forgiven = [test for test in stream.failed_ids if test in redeemed]
+        failed = [test for test in stream.failed_ids if test not in redeemed]
+        passed += [stream.names[test] for test in forgiven]
     seconds = time.monotonic() - started
 
-    # A sanitized run is made for the sanitizer's reports: it is many times slower, and its timed tests then fail for that.
-    # They are named, and counted where they run at their own speed: in the fast tier.
-    late = [f"✘ {name}" for name in stream.failed] if options.reports else []
-    faults = [] if options.reports else [f"✘ {name}" for name in stream.failed]
-    if status is None:
-        faults += [f"✘ {stream.names[test]}: still running when the {int(options.limit)} s were up"
-                   for test in stream.running] or [f"✘ nothing ended within {int(options.limit)} s"]
-    elif not stream.ended or (status != 0 and not stream.failed):
-        faults.append(f"✘ the runner ended with status {status} on its way; tests then running: "
-                      + ("; ".join(stream.names[test] for test in stream.running) or "none"))
-    elif not (stream.passed or stream.failed or stream.skipped):
-        faults.append("✘ no test ran")
+    faults = [f"✘ {stream.names[test]}: {runs[-1].stream.reason(test) or stream.reason(test)}" for test in failed]
+    faults += [fault for each in runs for fault in each.faults]
     reports = sorted(glob.glob(options.reports)) if options.reports else []
     faults += [f"✘ a sanitizer reported: {report}" for report in reports]
 
     left = len(stream.names) - len(stream.passed) - len(stream.failed) - len(stream.skipped) - len(stream.running)
-    print(f"    {options.name}: {len(stream.passed)} passed, {len(faults)} failed, {len(stream.skipped)} skipped"
+    print(f"    {options.name}: {len(passed)} passed, {len(faults)} failed, {len(stream.skipped)} skipped"
           + (f", {left} did not run" if left > 0 else "") + f" ({seconds:.0f} s)")
     for name, reason in stream.skipped:
         print(f"    ➜ skipped: {reason or name}")
-    for name in late:
-        print(f"    not counted under a sanitizer: {name}")
+    for test in forgiven:
+        print(f"    failed beside others, passed alone: {stream.names[test]}")
     for fault in faults:
         print("    " + fault)
-    for issue in stream.issues:
-        print("      " + issue)
-    if status is None or not stream.ended:
-        print(f"    From {log}:")
-        for line in excerpt(log):
-            print("      " + line)
+    for each in runs:
+        for issue in each.stream.shown_issues():
+            print("      " + issue)
+        if not each.is_whole:
+            print(f"    From {each.log}:")
+            for line in excerpt(each.log):
+                print("      " + line)
     for report in reports:
         with open(report, "r", errors="replace") as text:
             for line in text.read().splitlines()[:EXCERPT_LINES]:
                 print("      " + line)
     with open(os.path.join(options.folder, "tally"), "a") as tally:
-        tally.write(f"{len(stream.passed)} {len(faults)}\n")
+        tally.write(f"{len(passed)} {len(faults)}\n")
         for fault in faults:
             tally.write(f"# {options.name}: {fault}\n")
 

@@ -1,14 +1,17 @@
 #define _GNU_SOURCE
 #include "lanyard_linux.h"
 
+#include <malloc.h>
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <resolv.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,4 +74,23 @@ void lanyard_timer_set(int timer, int64_t nanoseconds) {
 
 int64_t lanyard_thread_cpu_time(void) { return lanyard_clock(CLOCK_THREAD_CPUTIME_ID); }
 
+int lanyard_hold_signals(const int *signals, int count) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < count; i++) sigaddset(&set, signals[i]);
+    int descriptor = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (descriptor >= 0) pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return descriptor;
+}
+
+int lanyard_next_signal(int descriptor) {
+    struct signalfd_siginfo information;
+    ssize_t got;
+    do got = read(descriptor, &information, sizeof information);
+    while (got < 0 && errno == EINTR);
+    return got == sizeof information ? (int)information.ssi_signo : 0;
+}
+
 void lanyard_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+void lanyard_return_memory(void) { malloc_trim(0); }

@@ -1,6 +1,6 @@
 import Logging
 
-/// The program as a value: load → build → bind → announce → serve → drain.
+/// The program as a value: load → open the store → bind → build → announce → serve → drain.
 ///
 /// Start-up keeps the order of design §7: everything is bound before the first queue, timer, thread or libcurl call.
 package enum Lanyard {
@@ -10,10 +10,14 @@ package enum Lanyard {
 
     /// Serves until a signal ends it. Blocks the calling thread, which owns no queue.
     ///
-    /// - Parameter warnings: what loading the configuration had to say; they go to the log.
+    /// - Parameters:
+    ///   - warnings: what loading the configuration had to say; they go to the log.
+    ///   - addresses: where the addresses were given, for one that cannot be bound.
+    ///   - commit: the source of this build, for `lanyard_build_info`.
     /// - Returns: the exit status of conventions.md.
-    package static func run(_ configuration: Configuration, warnings: [ConfigurationFault] = []) -> Int32 {
-        Stop.prepareSignals()
+    package static func run(
+        _ configuration: Configuration, warnings: [ConfigurationFault], addresses: AddressPlaces, commit: String
+    ) -> Int32 {
         let verbosity = LogVerbosity(configuration.log.level)
         let pipe = LogPipe()
         LoggingSystem.bootstrap { _ in JSONLogHandler(pipe: pipe, verbosity: verbosity) }
@@ -24,8 +28,31 @@ package enum Lanyard {
         for warning in warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
+        let configuration = fitted(configuration, log)
+        let store: OpenedStore
+        do throws(StoreFault) {
+            store = try OpenedStore.open(configuration.store)
+        } catch {
+            log.critical("\(error.words)", metadata: ["event": "start.failed", "reason": "\(error.reason)"])
+            return error.exitCode
+        }
+        store.announce(on: log)
+        let bindings: Bindings
+        do throws(ConfigurationFault) {
+            bindings = try Bindings(configuration, addresses)
+        } catch {
+            log.critical("\(error)", metadata: ["event": "start.failed", "place": "\(error.place)"])
+            return 69
+        }
+        if let trouble = bindings.adminTrouble {
+            log.warning("there is no admin API: \(trouble)", metadata: ["event": "admin.unavailable"])
+        }
+        checkThreads(log)
         do throws(Fault) {
-            let program = try Program(fitted(configuration, log), pipe: pipe, verbosity: verbosity, log: log)
+            let program = try Program(
+                configuration, store: store, bindings: bindings, signals: Signals.hold(), pipe: pipe,
+                verbosity: verbosity,
+                commit: commit, log: log)
             running.withLock { $0 = program }
             pipe.start()
             let status = program.serve()
@@ -34,15 +61,26 @@ package enum Lanyard {
         } catch {
             log.critical("\(error)", metadata: ["event": "start.failed", "reason": "\(error.kindInWords)"])
             _ = pipe.flush(within: .seconds(1))
-            return error.side == .configuration ? 69 : 1
+            return 1
         }
     }
 
-    /// Two descriptors for each connection; health's connections, loops and identity calls have theirs apart.
+    /// A sandbox binds the thread that asks for it and what that thread starts; another one that runs already would stay outside.
+    private static func checkThreads(_ log: Logger) {
+        guard let count = Machine.threadCount else { return }
+        log.debug("everything is bound", metadata: ["event": "start.bound", "threads": .stringConvertible(count)])
+        if count != 1 {
+            log.warning(
+                "threads run before everything is bound: a sandbox would not hold them",
+                metadata: ["event": "start.threads", "threads": .stringConvertible(count)])
+        }
+    }
+
+    /// Two descriptors for each connection; health's and admin's connections, loops and identity calls have theirs apart.
     private static func fitted(_ configuration: Configuration, _ log: Logger) -> Configuration {
         var configuration = configuration
         let descriptors = Machine.raiseDescriptorLimit()
-        let most = max((descriptors - 160) / 2, 16)
+        let most = max((descriptors - 200) / 2, 16)
         if configuration.limits.connectionsMax > most {
             log.warning(
                 "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",

@@ -4,56 +4,82 @@ import Synchronization
 /// All rooms put together from one configuration.
 final class Program: Sendable {
     private let path: RequestPath
-    private let active: UserIndex?
     private let home: SessionHome
+    private let store: any SessionStore
     private let identities: EventLoop
+    private let memory: MemoryReturn
     private let stop: Stop
+    /// Health and admin.
+    private let operators: EventLoop
     private let health: HealthListener?
+    private let admin: AdminListener?
     private let log: Logger
-    private let listeners: [ListenerSettings.Address]
+    /// What was bound, under its name in the log.
+    private let listeners: [AdminFacts.Listener]
 
-    /// Binds everything; no thread starts.
+    /// Queues, but no thread before `serve`.
     ///
-    /// - Throws: `.configuration` faults for addresses that cannot be had (exit 69), `.local` ones for this machine's.
-    init(_ configuration: Configuration, pipe: LogPipe, verbosity: LogVerbosity, log: Logger) throws(Fault) {
+    /// - Parameters:
+    ///   - store: opened; from here on it belongs to the sessions.
+    ///   - signals: what the process is sent, from a descriptor.
+    /// - Throws: `.local` faults: descriptors that cannot be had.
+    init(
+        _ configuration: Configuration, store opened: OpenedStore, bindings: consuming Bindings,
+        signals: consuming OwnedDescriptor, pipe: LogPipe,
+        verbosity: LogVerbosity, commit: String, log: Logger
+    ) throws(Fault) {
         self.log = log
-        var sockets: [ListeningSocket] = []
-        for settings in configuration.listeners { sockets.append(try ListeningSocket(settings)) }
-        listeners = sockets.map(\.address)
+        listeners = bindings.listeners
         let door = TokenSourceDoor()
+        // First the configured users: a user's place is then its place in the configuration.
+        let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
-            listeners: configuration.listeners, sockets: sockets,
-            routes: configuration.routes.map { ($0.route, $0.upstream) }, users: configuration.users.map(\.name),
+            listeners: configuration.listeners, sockets: bindings.data,
+            routes: configuration.routes.map { ($0.route, $0.upstream) }, names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: door, log: log)
         identities = try EventLoop(label: "lanyard.identities")
-        active = configuration.activeUser.flatMap { name in
-            configuration.users.firstIndex { $0.name == name }.map(UserIndex.init)
-        }
+        memory = MemoryReturn(of: path.buffers, on: identities)
+        let warning = SecretFileWarning(told: configuration.openSecretFiles)
+        let services = Self.identities(configuration, on: identities, warning)
+        store = try opened.store(log: log)
         home = try SessionHome(
-            Self.members(configuration, on: identities), activeUser: active,
-            refresh: configuration.refresh, publisher: path, logger: log)
+            Self.members(configuration, services, on: identities, warning), identities: services, names: names,
+            settings: SessionHome.Settings(
+                refresh: configuration.refresh, login: configuration.login, activeUser: configuration.namedActiveUser,
+                activatesNextOnLogout: configuration.activatesNextOnLogout),
+            store: store, contents: opened.contents, publisher: path, logger: log)
         door.lead(to: home)
-        stop = try Stop(configuration.shutdown, path: path, verbosity: verbosity, log: log)
-        let sources = Self.healthSources(configuration, home: home, path: path, stop: stop, pipe: pipe)
-        health = try configuration.health.map { settings throws(Fault) in
-            let pages = HealthPages(sources, version: BuildVersion.number, commit: BuildVersion.commit)
-            return HealthListener(
-                try ListeningSocket(ListenerSettings(address: settings.address)),
-                loop: try EventLoop(label: "lanyard.health"), pages: pages, log: log)
+        let stop = try Stop(configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
+        self.stop = stop
+        home.onHopelessStart = { stop.end(hopeless: $0) }
+        let sources = Self.healthSources(configuration, home: home, store: store, path: path, stop: stop, pipe: pipe)
+        let operators = try EventLoop(label: "lanyard.operators")
+        self.operators = operators
+        health = bindings.health.map { socket in
+            let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
+            return HealthListener(socket, loop: operators, pages: pages, log: log)
+        }
+        let facts = AdminFacts(version: BuildVersion.number, startedAt: .now, listeners: listeners)
+        admin = bindings.admin.map { [home] socket in
+            AdminListener(
+                socket, loop: operators, tokenFile: configuration.admin?.tokenFile, users: home, facts: facts,
+                stop: { stop.end() }, log: log)
         }
     }
 
     /// What health and `/metrics` are told from: snapshots and relaxed counters, so that they wait for nobody.
     private static func healthSources(
-        _ configuration: Configuration, home: SessionHome, path: RequestPath, stop: Stop, pipe: LogPipe
+        _ configuration: Configuration, home: SessionHome, store: any SessionStore, path: RequestPath, stop: Stop,
+        pipe: LogPipe
     ) -> HealthPages.Sources {
         let pinned = configuration.routes.compactMap(\.route.user)
         let follows = configuration.routes.contains { $0.route.user == nil }
         return HealthPages.Sources(
             facts: {
                 var facts = HealthFacts(home.report, followsActiveUser: follows, pinnedUsers: pinned)
+                if store.isFailing { facts.store = .failing }
                 facts.isDraining = stop.isDraining.load(ordering: .relaxed)
                 return facts
             },
@@ -65,36 +91,67 @@ final class Program: Sendable {
             controlPlane: { home.loop.post($0) })
     }
 
-    /// Each user with its identity service; users of one identity share one.
-    private static func members(_ configuration: Configuration, on loop: EventLoop) -> [SessionMember] {
-        var services: [String: AppServicesIdentity] = [:]
-        return configuration.users.compactMap { user in
-            guard let identity = configuration.identities.first(where: { $0.name == user.identity }) else { return nil }
+    /// All configured identities; users of one share its service.
+    private static func identities(
+        _ configuration: Configuration, on loop: EventLoop, _ warning: SecretFileWarning
+    ) -> [SessionIdentity] {
+        configuration.identities.map { identity in
             switch identity.kind {
-            case .fixed(let tokenFile):
-                return SessionMember(
-                    user, source: .feed(StaticIdentity(name: user.name, tokenFile: tokenFile, on: loop)))
+            case .fixed: return SessionIdentity(identity.name, .fixed)
             case .appServices(let app):
-                let service =
-                    services[identity.name]
-                    ?? AppServicesIdentity(identity, app: app, version: BuildVersion.number, on: loop)
-                services[identity.name] = service
-                return SessionMember(user, source: .service(service), credential: CredentialFileWatch(on: loop))
+                let service = AppServicesIdentity(
+                    identity, app: app, version: BuildVersion.number, on: loop, warning: warning)
+                return SessionIdentity(identity.name, .service(service, rotation(app.rotation)))
             }
+        }
+    }
+
+    /// Each configured user with what keeps it logged in.
+    private static func members(
+        _ configuration: Configuration, _ identities: [SessionIdentity], on loop: EventLoop,
+        _ warning: SecretFileWarning
+    ) -> [SessionMember] {
+        configuration.users.compactMap { user in
+            if case .service(let service, let rotation)? = identities.first(where: { $0.name == user.identity })?.kind {
+                return SessionMember(
+                    user, source: .service(service), credential: CredentialFileWatch(on: loop), rotation: rotation)
+            }
+            guard case .fixed(let file)? = configuration.identities.first(where: { $0.name == user.identity })?.kind
+            else { return nil }
+            let feed = StaticIdentity(name: user.identity, tokenFile: file, on: loop, warning: warning)
+            return SessionMember(user, source: .feed(feed))
+        }
+    }
+
+    private static func rotation(_ rotation: IdentitySettings.Rotation) -> SessionRotation {
+        switch rotation {
+        case .none: .none
+        case .grace: .grace
+        case .oneUse: .oneUse
         }
     }
 
     /// Serves until a signal ends it; returns the exit status.
     func serve() -> Int32 {
         stop.start()
+        operators.start()
         health?.start()
         identities.start()
-        path.start(active: active)
+        path.start(active: home.report.activeUser)
         home.start()
+        admin?.start()
         announce()
         let status = stop.wait()
+        if !stop.isForced.load(ordering: .relaxed) {
+            // Whoever supervises the process often gives it no longer than `drain_max`.
+            home.settle(within: .seconds(5), people: min(stop.drainEnd - .now, .seconds(10)))
+        }
         home.stop()
+        home.waitForEnd(within: .seconds(1))
+        if !stop.isForced.load(ordering: .relaxed) { store.close(within: .seconds(2)) }
+        admin?.stop()
         health?.stop()
+        operators.stop()
         return status
     }
 
@@ -106,13 +163,11 @@ final class Program: Sendable {
                 "event": "serving", "version": .string(BuildVersion.number),
                 "shards": .stringConvertible(path.shards.count),
             ])
-        var bound = listeners.map { ("data", $0) }
-        if let health { bound.append(("health", health.address)) }
-        for (listener, address) in bound {
+        for listener in listeners {
             log.notice(
                 "listening",
                 metadata: [
-                    "event": "listening", "listener": .string(listener), "address": .string(address.description),
+                    "event": "listening", "listener": .string(listener.name), "address": .string(listener.address),
                 ])
         }
     }

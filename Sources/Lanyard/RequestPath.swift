@@ -11,33 +11,43 @@ package final class RequestPath: TokenPublisher {
     private let acceptors: [[Acceptor]]
     private let context: ExchangeContext
     private let draining = Atomic<Bool>(false)
-    /// Users that routes name and nothing configures.
+    /// Users that routes name and nothing configures; the admin API may bring them.
     private let strangers: [UserIndex]
 
     /// - Parameters:
     ///   - sockets: bound, one for each of `listeners`.
-    ///   - users: names by `UserIndex`; a route's user that is not among them is answered as one that must log in.
+    ///   - names: of the users that are configured. Users that routes pin besides are added to it: they are answered as ones that must log in,
+    ///     until something is published for them.
     package init(
         listeners: [ListenerSettings], sockets: [ListeningSocket],
         routes: [(route: RouteSettings, upstream: UpstreamSettings)],
-        users: [String], limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
+        names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
         source: any TokenSource, log: Logger
     ) throws(Fault) {
         let resolver = Resolver()
-        let pinned = routes.compactMap(\.route.user)
-        let names = pinned.reduce(into: users) { if !$0.contains($1) { $0.append($1) } }
-        strangers = (users.count..<names.count).map(UserIndex.init)
+        let known = names.count
         let compiled = routes.enumerated().map { index, pair in
-            Route(pair.route, index: index, user: pair.route.user.flatMap(names.firstIndex(of:)).map(UserIndex.init))
+            Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
         }
+        strangers = (known..<names.count).map(UserIndex.init)
         let context = ExchangeContext(
             routes: compiled, targets: routes.map { UpstreamTarget($0.upstream, resolver: resolver) }, limits: limits,
-            tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, userNames: names,
+            tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, names: names,
             instance: .random(in: .min ... .max))
         var shards: [Shard] = []
         for index in 0..<shardCount {
             let loop = try EventLoop(label: "lanyard.shard.\(index)")
             shards.append(Shard(index: index, loop: loop, context: context, source: source, log: log))
+        }
+        for shard in shards {
+            context.buffers.whenTight { [weak shard] in
+                guard let shard else { return }
+                shard.loop.post { [weak shard] in shard?.relieve() }
+            }
+            context.buffers.whenCrowded { [weak shard] in
+                guard let shard else { return }
+                shard.loop.post { [weak shard] in shard?.giveUpPartialHeads() }
+            }
         }
         let rules = zip(listeners, sockets).map { Self.rules($0, $1) }
         acceptors = shards.map { shard in
@@ -67,18 +77,18 @@ package final class RequestPath: TokenPublisher {
                 for ear in ears { ear.start() }
             }
         }
-        for stranger in strangers { publish(.none(.loginRequired), for: stranger) }
+        for stranger in strangers { publish(.none(.userUnknown), for: stranger) }
         sockets.withLock { $0 = [] }
     }
 
     // MARK: TokenPublisher
 
     package func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
-        for shard in shards { shard.loop.post { shard.tokens.receive(availability, for: user) } }
+        for shard in shards { shard.loop.post { shard.receive(availability, for: user) } }
     }
 
     package func activate(_ user: UserIndex?) {
-        for shard in shards { shard.loop.post { shard.tokens.activate(user) } }
+        for shard in shards { shard.loop.post { shard.activate(user) } }
     }
 
     // MARK: The end
@@ -125,12 +135,16 @@ package final class RequestPath: TokenPublisher {
 
     // MARK: What is told
 
+    /// The memory of all buffers.
+    package var buffers: BufferBudget { context.buffers }
+
     /// Counters of all shards, readable while they are busy.
     package var samples: [MetricSample] {
         var sums: [MetricSample] = []
         var places: [String: Int] = [:]
         for sample in shards.flatMap(\.counters.samples) {
-            let key = sample.name + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
+            // With the suffix: the buckets, sum and count of a histogram are samples of their own.
+            let key = sample.name + sample.suffix + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
             if let place = places[key] {
                 sums[place].value += sample.value
             } else {
@@ -138,8 +152,15 @@ package final class RequestPath: TokenPublisher {
                 sums.append(sample)
             }
         }
+        let clients = shards.reduce(0) { $0 + $1.load.value }
+        sums.append(MetricSample("lanyard_client_connections", value: Double(clients)))
+        sums.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
         sums.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
         for route in context.routeList {
+            sums.append(
+                MetricSample(
+                    "lanyard_route_breaker_open", labels: [.init("route", route.settings.name)],
+                    value: context.breakers[route.index].isOpen(at: .now) ? 1 : 0))
             let pools = shards.map { $0.pools[route.index] }
             let idle = pools.reduce(0) { $0 + $1.resting.value }
             let open = pools.reduce(0) { $0 + $1.open.value }

@@ -16,13 +16,23 @@ package final class Stop: Watcher, @unchecked Sendable {
     private let log: Logger
     private var stage = Stage.serving
     private var status: Int32 = 0
-    private var sources: [any DispatchSourceSignal] = []
+    /// When `drain_max` is over. To be read once `wait` has returned.
+    private(set) var drainEnd = Instant.past
+    /// What the process was sent since before its first thread.
+    private let signals: OwnedDescriptor
+    private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private let ended = DispatchSemaphore(value: 0)
     /// Readiness is off from the first signal on.
     let isDraining = Atomic<Bool>(false)
+    /// Somebody wants the end at once.
+    let isForced = Atomic<Bool>(false)
 
-    init(_ settings: ShutdownSettings, path: RequestPath, verbosity: LogVerbosity, log: Logger) throws(Fault) {
+    init(
+        _ settings: ShutdownSettings, signals: consuming OwnedDescriptor, path: RequestPath, verbosity: LogVerbosity,
+        log: Logger
+    ) throws(Fault) {
+        self.signals = signals
         loop = try EventLoop(label: "lanyard.stop")
         self.settings = settings
         self.path = path
@@ -31,24 +41,23 @@ package final class Stop: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    /// Signals that must not end the process by themselves, from the first moment on: before any thread.
-    static func prepareSignals() {
-        for number in [SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
-    }
-
     func start() {
         loop.start()
-        for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] {
-            // Until here SIGTERM and SIGINT end the process by themselves: ignored earlier, they would be lost.
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: loop.queue)
-            source.setEventHandler { [self] in
-                // A posted block arms the deadlines that it sets.
-                loop.post { [self] in take(number) }
-            }
-            source.activate()
-            sources.append(source)
+        loop.post { [self] in listen() }
+    }
+
+    private func listen() {
+        do throws(Fault) {
+            watch = try loop.watch(signals.raw, for: .read, by: self)
+        } catch {
+            log.critical("signals cannot be watched", metadata: ["event": "start.failed", "reason": "\(error)"])
+            status = 1
+            finish()
         }
+    }
+
+    override package func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+        while let number = Signals.next(from: signals) { take(number) }
     }
 
     /// Blocks the calling thread until the end, and says how to exit.
@@ -65,27 +74,57 @@ package final class Stop: Watcher, @unchecked Sendable {
                 metadata: ["event": "reload.unsupported"])
         case SIGUSR1:
             log.notice(
-                "the log level was changed", metadata: ["event": "log.level", "level": "\(verbosity.toggleDebug())"])
+                "the log level was changed",
+                metadata: ["event": "log.level", "verbosity": "\(verbosity.toggleDebug())"])
         default: end(by: number)
         }
     }
 
     private func end(by number: CInt) {
         guard stage == .serving else {
+            isForced.store(true, ordering: .relaxed)
             log.warning("a second signal: ending at once", metadata: ["event": "shutdown.forced"])
             return finish()
         }
         status = number == SIGINT ? 130 : settings.exitZeroOnSIGTERM ? 0 : 143
+        begin(["signal": number == SIGINT ? "SIGINT" : "SIGTERM"])
+    }
+
+    /// Somebody asked for the end: as SIGTERM, with status 0. What has begun is not hastened. From anywhere.
+    func end() {
+        loop.post { [self] in
+            guard stage == .serving else { return }
+            status = 0
+            begin(["reason": "admin"])
+        }
+    }
+
+    private func begin(_ cause: Logger.Metadata) {
         isDraining.store(true, ordering: .relaxed)
-        log.notice(
-            "stopping", metadata: ["event": "shutdown.started", "signal": number == SIGINT ? "SIGINT" : "SIGTERM"])
+        log.notice("stopping", metadata: cause.merging(["event": "shutdown.started"]) { _, event in event })
         stage = .waiting
         if settings.drainMin > .zero { loop.set(deadline, at: loop.now + settings.drainMin) } else { drain() }
     }
 
+    /// The start has come to nothing: nobody can be logged in, and the configuration wants the process to end for it. From anywhere.
+    func end(hopeless status: Int32) {
+        loop.post { [self] in
+            guard stage == .serving else { return }
+            self.status = status
+            isDraining.store(true, ordering: .relaxed)
+            log.critical(
+                status == 77
+                    ? "every configured credential is refused: ending, as login.exit_on_refusal says"
+                    : "no first login is possible for now: ending, as login.exit_on_unreachable says",
+                metadata: ["event": "start.hopeless", "exit": "\(status)"])
+            finish()
+        }
+    }
+
     private func drain() {
         stage = .draining
-        loop.set(deadline, at: loop.now + settings.drainMax)
+        drainEnd = loop.now + settings.drainMax
+        loop.set(deadline, at: drainEnd)
         path.drain { [self] in loop.post { [self] in finish() } }
     }
 
@@ -100,7 +139,7 @@ package final class Stop: Watcher, @unchecked Sendable {
         stage = .ended
         loop.drop(deadline)
         path.abort()
-        for source in sources { source.cancel() }
+        if let watch { loop.unwatch(watch) }
         log.notice("stopped", metadata: ["event": "shutdown.finished", "exit": "\(status)"])
         ended.signal()
     }

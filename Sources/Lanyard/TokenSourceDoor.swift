@@ -6,4 +6,8 @@ final class TokenSourceDoor: TokenSource {
 
     /// Off the steady path: a shard asks only when it has no usable token.
     func tokenNeeded(by user: UserIndex) { home.withLock { $0 }?.tokenNeeded(by: user) }
+
+    func tokenRefused(by user: UserIndex, generation: UInt64) {
+        home.withLock { $0 }?.tokenRefused(by: user, generation: generation)
+    }
 }

@@ -19,21 +19,23 @@ struct Answer: Sendable {
     }
 
     /// The answer as it goes out; one to HEAD keeps its length and loses its body.
-    func response(to method: HTTPMethod) -> HTTPResponse {
+    ///
+    /// - Parameter date: the service's clock.
+    func response(to method: HTTPMethod, date: Date) -> HTTPResponse {
         var headers = HTTPHeaders()
         for (name, value) in fields { headers.setValues([value], for: HTTPHeader(name)) }
         let data = Data(body.utf8)
         // Clients learn from it how far their clock is off.
-        headers[.date] = Self.date()
+        headers[.date] = Self.text(of: date)
         if method == .HEAD { headers[.contentLength] = String(data.count) }
         return HTTPResponse(
             statusCode: HTTPStatusCode(status, phrase: Self.phrase(status)), headers: headers,
             body: method == .HEAD ? Data() : data)
     }
 
-    /// Now, as RFC 9110 §5.6.7 writes it.
-    private static func date() -> String {
-        var seconds = time(nil)
+    /// As RFC 9110 §5.6.7 writes it.
+    private static func text(of date: Date) -> String {
+        var seconds = time_t(date.timeIntervalSince1970)
         var parts = tm()
         gmtime_r(&seconds, &parts)
         var text = [CChar](repeating: 0, count: 40)

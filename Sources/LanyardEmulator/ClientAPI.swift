@@ -7,20 +7,20 @@ struct ClientAPI {
     private static let apps = "/api/client/v2.0/app/"
 
     /// - Returns: the answer, and the user whom a login concerned.
-    func answer(_ request: HTTPRequest, _ route: Route) async -> (Answer, userID: String?) {
+    func answer(_ request: HTTPRequest, _ route: Route, _ call: Int?) async -> (Answer, userID: String?) {
         do throws(ServiceError) {
             let body = try await RequestBody.json(request)
             // Browsers ask before they call.
             if request.method == .OPTIONS { return (Self.success(204, nil, request), nil) }
             try await demandApp(request.path)
-            return try await perform(request, route, body)
+            return try await perform(request, route, body, call)
         } catch {
             return (Self.failure(error, request), nil)
         }
     }
 
     private func perform(
-        _ request: HTTPRequest, _ route: Route, _ body: JSONValue
+        _ request: HTTPRequest, _ route: Route, _ body: JSONValue, _ call: Int?
     ) async throws(ServiceError) -> (Answer, userID: String?) {
         let authorization = request.headers[.authorization]
         switch route {
@@ -29,11 +29,11 @@ struct ClientAPI {
             try await state.register(body)
             return (Self.success(201, .object([:]), request), nil)
         case .login:
-            let login = try await state.login(Self.provider(request.path), body)
+            let login = try await state.login(Self.provider(request.path), body, call)
             return (Self.success(200, login.answer, request), login.userID)
-        case .refresh: return (Self.success(201, try await state.refresh(authorization), request), nil)
+        case .refresh: return (Self.success(201, try await state.refresh(authorization, call), request), nil)
         case .logout:
-            try await state.logout(authorization)
+            try await state.logout(authorization, call)
             return (Self.success(204, nil, request), nil)
         case .profile:
             let token = try await state.access(authorization)

@@ -15,6 +15,14 @@ struct ControlAPI {
         case "DELETE /counts":
             await state.resetCounts()
             return Answer(204)
+        case "GET /ledger": return .json(200, await state.ledger.json)
+        case "GET /sessions":
+            let now = await state.now
+            return .json(200, .array(await state.sessionList().map { $0.json(at: now) }))
+        case "GET /journal":
+            let after = request.query.first { $0.name == "after" }?.value
+            guard let number = Int(after ?? "0") else { return Self.wrong("after is a call's number") }
+            return .json(200, .array(await state.journal.after(number).map(\.json)))
         case "GET /tokens": return .json(200, await state.issuedTokens())
         case "POST /tokens/expire":
             return await withUser(body) {
@@ -43,6 +51,11 @@ struct ControlAPI {
         case "POST /users/disable", "POST /users/enable":
             return await withUser(body, required: true) { user in
                 if let user { await state.setDisabled(call.hasSuffix("disable"), user) }
+                return Answer(204)
+            }
+        case "POST /users/delete":
+            return await withUser(body, required: true) { user in
+                if let user { await state.deleteUser(user) }
                 return Answer(204)
             }
         case "POST /users/password":
@@ -82,9 +95,10 @@ struct ControlAPI {
             guard let route = body["route"]?.string.flatMap(Route.init(rawValue:)),
                 let time = body["milliseconds"]?.double
             else {
-                return Self.wrong("route is one of \(Self.routeNames); milliseconds is a number")
+                return Self.wrong(
+                    "route is one of \(Self.routeNames); milliseconds is a number; before is true or false")
             }
-            await state.setDelay(time / 1000, route)
+            await state.setDelay(time / 1000, route, beforeEffect: body["before"]?.bool ?? false)
             return Answer(204)
         case "DELETE /delays":
             await state.clearDelays()

@@ -57,6 +57,15 @@ public final class Emulator: Sendable {
     /// After `stop`: the same service, with its users, sessions and signing key, at the same address again.
     public func restart() async throws -> Emulator { try await Self.start(state, at: address) }
 
+    /// What the sessions have been through since the start or the last reset of the counts.
+    public func ledger() async -> EmulatorLedger { await state.ledger }
+
+    /// The sessions that were made, in order, ended ones too.
+    public func sessions() async -> [EmulatorSession] { await state.sessionList() }
+
+    /// The calls since the one with this number, in the order of their arrival; those of the protected resource are not written down.
+    public func journal(after number: Int = 0) async -> [EmulatorCall] { await state.journal.after(number) }
+
     private static func start(_ state: ServiceState, at listen: String) async throws -> Emulator {
         let server = HTTPServer(config: try configuration(listen), handler: ServiceHandler(state: state))
         let failed = StartFailure()

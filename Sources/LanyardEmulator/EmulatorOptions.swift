@@ -12,6 +12,12 @@ public struct EmulatorOptions: Sendable {
     public var revokeEndsAccessTokens = false
     /// Whether a logout also ends the access tokens of its session. The real service leaves them.
     public var logoutEndsAccessTokens = false
+    /// Whether session calls bring new refresh tokens. The real service's do not.
+    public var rotation = RefreshRotation.none
+    /// How long the refresh token before the one in force may be repeated under `grace`.
+    public var rotationGraceSeconds = 30.0
+    /// Seconds by which the service's clock is ahead of the machine's, or behind it.
+    public var clockOffsetSeconds = 0.0
     /// Users and keys that exist from the start.
     public var seed = Seed()
 

@@ -1,7 +1,7 @@
 import FlyingFox
 
-/// An answer that takes the place of the real one: the call has no effect at all. Transport faults are not made here but by a
-/// relay before the emulator.
+/// What is planned for calls: an answer in place of the real one, so that the call has no effect at all, or the loss of the real one after
+/// the effect. Other transport faults are not made here but by a relay before the emulator.
 struct PlannedFault: Sendable {
     /// What the names in `/emulator/faults` stand for.
     enum Kind: String, CaseIterable, Sendable {
@@ -10,18 +10,29 @@ struct PlannedFault: Sendable {
         case emptyUnauthorized = "empty_unauthorized"
         case unknownApp = "unknown_app"
         case tooManyRequests = "too_many_requests"
+        case answerClosed = "answer_closed"
+        case answerCut = "answer_cut"
+        case answerSilent = "answer_silent"
+        case answerLate = "answer_late"
+    }
+
+    enum Effect: Sendable {
+        case instead(Answer)
+        case lost(LostAnswer)
+        case late(seconds: Double)
     }
 
     /// nil: every route of the API, `protected` not among them.
     let route: Route?
     let kind: Kind
-    let answer: Answer
+    let effect: Effect
     /// Calls that are still to be failed; nil: until it is cleared.
     var remaining: Int?
 
     func meets(_ route: Route) -> Bool { self.route.map { $0 == route } ?? (route != .protected) }
 
-    /// Reads `{"route", "fault", "times"?, "status"?, "body"?, "content_type"?, "retry_after"?}`.
+    /// Reads `{"route", "fault", "times"?, "status"?, "body"?, "content_type"?, "retry_after"?,
+    /// "milliseconds"?}`.
     ///
     /// - Returns: nil when a name is unknown or a number is no number.
     init?(_ value: JSONValue, appID: String) {
@@ -41,31 +52,49 @@ struct PlannedFault: Sendable {
             remaining = nil
         }
         self.kind = kind
-        answer = Self.answer(kind, value, appID)
+        effect = Self.effect(kind, value, appID)
     }
 
-    private static func answer(_ kind: Kind, _ value: JSONValue, _ appID: String) -> Answer {
+    /// The status of an answer that takes the place of the real one.
+    var status: Int? { if case .instead(let answer) = effect { answer.status } else { nil } }
+
+    private static func effect(_ kind: Kind, _ value: JSONValue, _ appID: String) -> Effect {
+        let seconds = value["milliseconds"]?.double.map { $0 / 1000 }
         let retryAfter = [("Retry-After", String(value["retry_after"]?.int ?? 1))]
         switch kind {
         case .status:
             let type = value["content_type"]?.string ?? "application/json"
             let after = value["retry_after"] == nil ? [] : retryAfter
-            return Answer(
-                value["status"]?.int ?? 500, fields: after + [("Content-Type", type)], body: value["body"]?.string ?? ""
-            )
+            return .instead(
+                Answer(
+                    value["status"]?.int ?? 500, fields: after + [("Content-Type", type)],
+                    body: value["body"]?.string ?? ""))
         case .serverError:
-            return .json(500, .object(["error": "internal server error", "error_code": "InternalServerError"]))
-        case .unavailable: return .json(503, .object(["error": "service unavailable"]), fields: retryAfter)
-        case .tooManyRequests: return .json(429, .object(["error": "too many requests"]), fields: retryAfter)
+            return instead(500, ["error": "internal server error", "error_code": "InternalServerError"])
+        case .unavailable: return instead(503, ["error": "service unavailable"], retryAfter)
+        case .tooManyRequests: return instead(429, ["error": "too many requests"], retryAfter)
         case .html:
-            return Answer(
-                200, fields: [("Content-Type", "text/html")],
-                body: "<!DOCTYPE html><title>Sign in</title><p>Welcome to the hotel.")
+            return .instead(
+                Answer(
+                    200, fields: [("Content-Type", "text/html")],
+                    body: "<!DOCTYPE html><title>Sign in</title><p>Welcome to the hotel."))
         case .malformed:
-            return Answer(200, fields: [("Content-Type", "application/json")], body: #"{"access_token": "#)
-        case .emptyUnauthorized: return Answer(401)
-        case .gone: return .json(410, .object(["error": "Atlas App Services and Device Sync have reached EOL"]))
-        case .unknownApp: return .json(404, .object(["error": .string(ServiceError.unknownApp(appID).text)]))
+            return .instead(
+                Answer(200, fields: [("Content-Type", "application/json")], body: #"{"access_token": "#))
+        case .emptyUnauthorized: return .instead(Answer(401))
+        case .gone: return instead(410, ["error": "Atlas App Services and Device Sync have reached EOL"])
+        case .unknownApp: return instead(404, ["error": .string(ServiceError.unknownApp(appID).text)])
+        case .answerClosed: return .lost(.closed)
+        case .answerCut: return .lost(.cut)
+        // A day outlasts every client.
+        case .answerSilent: return .lost(.silent(seconds: seconds ?? 86_400))
+        case .answerLate: return .late(seconds: seconds ?? 1)
         }
+    }
+
+    private static func instead(
+        _ status: Int, _ body: [String: JSONValue], _ fields: [(name: String, value: String)] = []
+    ) -> Effect {
+        .instead(.json(status, .object(body), fields: fields))
     }
 }

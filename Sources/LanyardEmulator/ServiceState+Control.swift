@@ -6,9 +6,14 @@ extension ServiceState {
     ///
     /// - Returns: sessions ended.
     func revokeSessions(of userID: String?) -> Int {
-        let ended = sessions.values.filter { userID == nil || $0.userID == userID }
-        for session in ended { sessions[session.id] = nil }
+        let ended = endSessions(of: userID, .revoked)
         if options.revokeEndsAccessTokens { endTokens { userID == nil || $0.userID == userID } }
+        return ended
+    }
+
+    private func endSessions(of userID: String?, _ cause: EmulatorSession.End) -> Int {
+        let ended = sessions.values.filter { userID == nil || $0.userID == userID }
+        for session in ended { end(session.id, cause) }
         return ended.count
     }
 
@@ -34,7 +39,19 @@ extension ServiceState {
     /// Disabling ends a user's sessions; a new login is refused until it is enabled again.
     func setDisabled(_ disabled: Bool, _ userID: String) {
         users[userID]?.disabled = disabled
-        if disabled { _ = revokeSessions(of: userID) }
+        guard disabled else { return }
+        _ = endSessions(of: userID, .disabled)
+        if options.revokeEndsAccessTokens { endTokens { $0.userID == userID } }
+    }
+
+    /// The account is no more: its email may be registered again, and its keys are gone.
+    func deleteUser(_ userID: String) {
+        _ = endSessions(of: userID, .accountDeleted)
+        if options.revokeEndsAccessTokens { endTokens { $0.userID == userID } }
+        let email = emails.first { $0.value.userID == userID }?.key
+        if let email { emails[email] = nil }
+        keys = keys.filter { $0.value.userID != userID && ($0.value.email == nil || $0.value.email != email) }
+        users[userID] = nil
     }
 
     func setPassword(_ password: String, email: String) { emails[email]?.password = password }
@@ -58,6 +75,9 @@ extension ServiceState {
             "refresh_token_seconds": .number(options.refreshTokenSeconds),
             "revoke_ends_access_tokens": .boolean(options.revokeEndsAccessTokens),
             "logout_ends_access_tokens": .boolean(options.logoutEndsAccessTokens),
+            "rotation": .string(options.rotation.rawValue),
+            "rotation_grace_seconds": .number(options.rotationGraceSeconds),
+            "clock_offset_seconds": .number(options.clockOffsetSeconds),
         ])
     }
 
@@ -72,6 +92,12 @@ extension ServiceState {
             case ("refresh_token_seconds", .number(let seconds)) where seconds > 0: new.refreshTokenSeconds = seconds
             case ("revoke_ends_access_tokens", .boolean(let value)): new.revokeEndsAccessTokens = value
             case ("logout_ends_access_tokens", .boolean(let value)): new.logoutEndsAccessTokens = value
+            case ("rotation", .string(let text)):
+                guard let rotation = RefreshRotation(rawValue: text) else { return name }
+                new.rotation = rotation
+            case ("rotation_grace_seconds", .number(let seconds)) where seconds >= 0:
+                new.rotationGraceSeconds = seconds
+            case ("clock_offset_seconds", .number(let seconds)): new.clockOffsetSeconds = seconds
             default: return name
             }
         }
@@ -87,16 +113,40 @@ extension ServiceState {
             faults.map { fault in
                 .object([
                     "route": .string(fault.route?.rawValue ?? "*"), "fault": .string(fault.kind.rawValue),
-                    "status": .int(fault.answer.status), "remaining": fault.remaining.map { .int($0) } ?? .null,
+                    "status": fault.status.map { .int($0) } ?? .null,
+                    "remaining": fault.remaining.map { .int($0) } ?? .null,
                 ])
             })
     }
 
-    func setDelay(_ seconds: Double, _ route: Route) { delays[route] = seconds > 0 ? seconds : nil }
+    /// - Parameter beforeEffect: the call itself is late, not only its answer.
+    func setDelay(_ seconds: Double, _ route: Route, beforeEffect: Bool) {
+        if beforeEffect {
+            delays[route, default: Delay()].before = seconds
+        } else {
+            delays[route, default: Delay()].after = seconds
+        }
+    }
+
     func clearDelays() { delays = [:] }
 
     func plannedDelays() -> JSONValue {
-        .object(Dictionary(uniqueKeysWithValues: delays.map { ($0.key.rawValue, .number($0.value * 1000)) }))
+        .object(
+            Dictionary(
+                uniqueKeysWithValues: delays.map { route, delay in
+                    (
+                        route.rawValue,
+                        .object([
+                            "before_milliseconds": .number(delay.before * 1000),
+                            "milliseconds": .number(delay.after * 1000),
+                        ])
+                    )
+                }))
+    }
+
+    /// Sessions in the order of their logins, ended ones too.
+    func sessionList() -> [EmulatorSession] {
+        (endedSessions + sessions.values).sorted { $0.number < $1.number }
     }
 
     func usersJSON() -> JSONValue {

@@ -2,7 +2,9 @@ import FlyingFox
 
 extension ServiceState {
     /// `POST …/auth/providers/<provider>/login`.
-    func login(_ provider: String, _ body: JSONValue) throws(ServiceError) -> (answer: JSONValue, userID: String) {
+    func login(
+        _ provider: String, _ body: JSONValue, _ call: Int?
+    ) throws(ServiceError) -> (answer: JSONValue, userID: String) {
         let userID: String
         switch provider {
         case "anon-user": userID = anonymousUser()
@@ -11,10 +13,20 @@ extension ServiceState {
         default: throw .unsupportedProvider(provider)
         }
         guard let user = users[userID], !user.disabled else { throw .disabled }
-        let session = Session(
-            id: Identifiers.new(), userID: userID, deviceID: deviceID(body), identity: user.identities.first ?? .null,
-            refreshExpiresAt: now + options.refreshTokenSeconds)
+        sessionCount += 1
+        let session = EmulatorSession(
+            number: sessionCount, id: Identifiers.new(), userID: userID, account: name(of: userID) ?? userID,
+            kind: provider,
+            deviceID: deviceID(body), startedAt: now, refreshExpiresAt: now + options.refreshTokenSeconds,
+            identity: user.identities.first ?? .null)
         sessions[session.id] = session
+        tally(session) { $0.logins[provider, default: 0] += 1 }
+        note(call) {
+            $0.account = session.account
+            $0.sessionID = session.id
+            $0.refreshTokenSerial = 1
+            $0.effect = .login
+        }
         let answer: [String: JSONValue] = [
             "access_token": .string(accessToken(of: session, cause: "login")),
             "refresh_token": .string(refreshToken(of: session)),

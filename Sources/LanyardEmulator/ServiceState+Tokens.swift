@@ -1,17 +1,82 @@
 import FlyingFox
 
 extension ServiceState {
-    /// `POST …/auth/session`: a new access token; the refresh token stays.
-    func refresh(_ authorization: String?) throws(ServiceError) -> JSONValue {
-        let session = try session(authorization)
-        return .object(["access_token": .string(accessToken(of: session, cause: "refresh"))])
+    /// `POST …/auth/session`: a new access token; under rotation a new refresh token as well.
+    func refresh(_ authorization: String?, _ call: Int?) throws(ServiceError) -> JSONValue {
+        var (session, serial) = try session(authorization, call)
+        var answer: [String: JSONValue] = [:]
+        var effect = EmulatorCall.Effect.refreshed
+        switch verdict(session, serial) {
+        case .stays: break
+        case .rotates:
+            let token = refreshToken(of: session, serial: serial + 1)
+            session.family.rotate(to: token, at: now)
+            answer["refresh_token"] = .string(token)
+            effect = .rotated
+        case .repeats:
+            tally(session) { $0.repeatsWithinGrace += 1 }
+            answer["refresh_token"] = session.family.token.map { .string($0) }
+            effect = .repeatedWithinGrace
+        case .tooLate:
+            tally(session) { $0.repeatsAfterGrace += 1 }
+            note(call) { $0.effect = .repeatedAfterGrace }
+            throw .refreshUnknown
+        case .kills:
+            kill(session, call)
+            throw .refreshUnknown
+        }
+        session.refreshes += 1
+        sessions[session.id] = session
+        tally(session) { $0.refreshes += 1 }
+        note(call) { $0.effect = effect }
+        answer["access_token"] = .string(accessToken(of: session, cause: "refresh"))
+        return .object(answer)
     }
 
     /// `DELETE …/auth/session`.
-    func logout(_ authorization: String?) throws(ServiceError) {
-        let session = try session(authorization)
-        sessions[session.id] = nil
+    func logout(_ authorization: String?, _ call: Int?) throws(ServiceError) {
+        let (session, serial) = try session(authorization, call)
+        switch verdict(session, serial) {
+        case .stays, .rotates: break
+        case .repeats: tally(session) { $0.repeatsAtLogout += 1 }
+        case .tooLate:
+            tally(session) { $0.repeatsAtLogout += 1 }
+            note(call) { $0.effect = .repeatedAfterGrace }
+            throw .refreshUnknown
+        case .kills:
+            tally(session) { $0.repeatsAtLogout += 1 }
+            kill(session, call)
+            throw .refreshUnknown
+        }
+        end(session.id, .logout)
+        tally(session) { $0.revocations += 1 }
+        note(call) { $0.effect = .loggedOut }
         if options.logoutEndsAccessTokens { endTokens { $0.sessionID == session.id } }
+    }
+
+    private func verdict(_ session: EmulatorSession, _ serial: Int) -> RefreshFamily.Verdict {
+        session.family.judge(serial, options.rotation, at: now, graceSeconds: options.rotationGraceSeconds)
+    }
+
+    private func kill(_ session: EmulatorSession, _ call: Int?) {
+        end(session.id, .familyKilled)
+        tally(session) { $0.familyKills += 1 }
+        note(call) { $0.effect = .familyKilled }
+    }
+
+    /// Ends a session before its time.
+    func end(_ sessionID: String, _ cause: EmulatorSession.End) {
+        guard var session = sessions.removeValue(forKey: sessionID) else { return }
+        session.end = cause
+        session.endedAt = now
+        endedSessions.append(session)
+        // In large steps, so that not every end moves them all.
+        let most = Self.endedSessionsMax
+        if endedSessions.count > 2 * most { endedSessions.removeFirst(endedSessions.count - most) }
+    }
+
+    func tally(_ session: EmulatorSession, _ change: (inout EmulatorLedger.Account) -> Void) {
+        change(&ledger.accounts[session.account, default: EmulatorLedger.Account()])
     }
 
     /// Demands a usable access token.
@@ -34,16 +99,23 @@ extension ServiceState {
         counts.used(token: token.id)
     }
 
-    /// Demands a refresh token with its session alive.
-    private func session(_ authorization: String?) throws(ServiceError) -> Session {
+    /// Demands a refresh token with its session alive; which of the session's tokens it is, is for the caller to judge.
+    private func session(
+        _ authorization: String?, _ call: Int?
+    ) throws(ServiceError) -> (session: EmulatorSession, serial: Int) {
         let claims = try claims(authorization, badSignature: .refreshBadSignature)
         guard claims["typ"]?.string == "refresh" else { throw .accessWhereRefresh }
-        guard let id = claims["baas_id"]?.string, let session = sessions[id], users[session.userID]?.disabled == false
-        else {
-            throw .refreshUnknown
+        let id = claims["baas_id"]?.string ?? "", serial = claims["serial"]?.int ?? 1
+        note(call) {
+            $0.sessionID = id
+            $0.refreshTokenSerial = serial
         }
-        guard now < session.refreshExpiresAt else { throw .refreshExpired }
-        return session
+        guard let session = sessions[id] ?? endedSessions.last(where: { $0.id == id }) else { throw .refreshUnknown }
+        note(call) { $0.account = session.account }
+        if session.isLive(at: now) { return (session, serial) }
+        tally(session) { $0.callsOfDeadSessions += 1 }
+        note(call) { $0.effect = .sessionDead }
+        throw session.end == nil ? .refreshExpired : .refreshUnknown
     }
 
     private func claims(_ authorization: String?, badSignature: ServiceError) throws(ServiceError) -> JSONValue {
@@ -67,7 +139,7 @@ extension ServiceState {
     }
 
     /// A new access token. It dies exactly one lifetime after this instant; `iat` and `exp` show both ends in whole seconds.
-    func accessToken(of session: Session, cause: String) -> String {
+    func accessToken(of session: EmulatorSession, cause: String) -> String {
         let start = now
         let token = IssuedToken(
             id: Identifiers.new(), userID: session.userID, sessionID: session.id, cause: cause, issuedAt: start,
@@ -81,21 +153,24 @@ extension ServiceState {
                     .merging(["iss": .string(session.id), "jti": .string(token.id)]) { $1 }))
     }
 
-    func refreshToken(of session: Session) -> String {
+    /// - Parameter serial: 1 is the login's token, which has the real service's claims and no more.
+    func refreshToken(of session: EmulatorSession, serial: Int = 1) -> String {
         let identity: JSONValue = .object([
             "id": session.identity["id"] ?? .null, "provider_type": session.identity["provider_type"] ?? .null,
             "provider_id": session.identity["provider_id"] ?? .null,
         ])
-        return mint.sign(
-            .object(
-                common(session, "refresh", from: now, to: session.refreshExpiresAt)
-                    .merging([
-                        "baas_id": .string(session.id), "stitch_id": .string(session.id), "baas_identity": identity,
-                        "stitch_ident": identity, "baas_data": .null, "stitch_data": .null,
-                    ]) { $1 }))
+        var claims = common(session, "refresh", from: now, to: session.refreshExpiresAt)
+            .merging([
+                "baas_id": .string(session.id), "stitch_id": .string(session.id), "baas_identity": identity,
+                "stitch_ident": identity, "baas_data": .null, "stitch_data": .null,
+            ]) { $1 }
+        if serial > 1 { claims["serial"] = .int(serial) }
+        return mint.sign(.object(claims))
     }
 
-    private func common(_ session: Session, _ kind: String, from start: Double, to end: Double) -> [String: JSONValue] {
+    private func common(_ session: EmulatorSession, _ kind: String, from start: Double, to end: Double) -> [String:
+        JSONValue]
+    {
         [
             "typ": .string(kind), "sub": .string(session.userID), "iat": .number(start.rounded(.down)),
             "exp": .number(end.rounded(.down)), "baas_device_id": .string(session.deviceID),

@@ -28,13 +28,20 @@ actor ServiceState {
         var email: String?
     }
 
-    /// One login of one user on one device.
-    struct Session {
-        let id: String
-        let userID: String
-        let deviceID: String
-        let identity: JSONValue
-        let refreshExpiresAt: Double
+    /// What is to happen to a call, as it stood at its arrival.
+    struct Plan {
+        /// Its number in the journal; nil for the protected resource.
+        let call: Int?
+        let effect: PlannedFault.Effect?
+        let delay: Delay
+    }
+
+    /// Seconds by which the calls of a route are held back.
+    struct Delay {
+        /// Before their effect.
+        var before = 0.0
+        /// Between their effect and their answer.
+        var after = 0.0
     }
 
     /// An access token that was given out. Times are seconds since 1970, with fractions.
@@ -52,6 +59,8 @@ actor ServiceState {
 
     /// Issued tokens that are remembered; older ones are judged by their claims alone.
     static let issuedTokensMax = 20_000
+    /// Ended sessions that are remembered.
+    static let endedSessionsMax = 20_000
 
     var options: EmulatorOptions
     let mint = TokenMint()
@@ -59,13 +68,19 @@ actor ServiceState {
     var users: [String: User] = [:]
     var emails: [String: EmailAccount] = [:]
     var keys: [String: Key] = [:]
-    var sessions: [String: Session] = [:]
+    /// Those that have not ended; expired ones stay.
+    var sessions: [String: EmulatorSession] = [:]
+    /// Sessions that have ended, the latest last.
+    var endedSessions: [EmulatorSession] = []
+    /// Sessions ever made.
+    var sessionCount = 0
+    var ledger = EmulatorLedger()
+    var journal = CallJournal()
     var issued: [String: IssuedToken] = [:]
     var issueOrder: [String] = []
     var counts = CallCounts()
     var faults: [PlannedFault] = []
-    /// Seconds by which the answers of a route are held back, after their effect.
-    var delays: [Route: Double] = [:]
+    var delays: [Route: Delay] = [:]
 
     init(_ options: EmulatorOptions) {
         self.options = options
@@ -74,28 +89,52 @@ actor ServiceState {
         for key in options.seed.keys { keys[key.key] = Key(name: key.name, email: key.email) }
     }
 
-    /// The wall clock in seconds since 1970.
-    var now: Double { Date().timeIntervalSince1970 }
+    /// The service's clock.
+    var date: Date { Date(timeIntervalSinceNow: options.clockOffsetSeconds) }
+    /// The service's clock in seconds since 1970.
+    var now: Double { date.timeIntervalSince1970 }
+    private var machineNow: Double { Date().timeIntervalSince1970 }
 
     /// Counts a call's arrival; says what is planned for it.
-    func begin(_ route: Route) -> (fault: Answer?, delaySeconds: Double) {
+    func begin(_ route: Route) -> Plan {
         counts.begin(route)
-        let delay = delays[route] ?? 0
-        guard let index = faults.firstIndex(where: { $0.meets(route) }) else { return (nil, delay) }
-        let answer = faults[index].answer
+        // Its calls may come by the ten thousand; none of them changes a session.
+        let call = route == .protected ? nil : journal.begin(route, at: machineNow)
+        let delay = delays[route] ?? Delay()
+        guard let index = faults.firstIndex(where: { $0.meets(route) }) else {
+            return Plan(call: call, effect: nil, delay: delay)
+        }
+        let effect = faults[index].effect
         if let remaining = faults[index].remaining {
             faults[index].remaining = remaining - 1
             if remaining == 1 { faults.remove(at: index) }
         }
-        return (answer, delay)
+        return Plan(call: call, effect: effect, delay: delay)
     }
 
-    func end(_ route: Route, status: Int, user: String?) { counts.end(route, status: status, user: user) }
+    func end(_ route: Route, _ call: Int?, status: Int, user: String?, _ answered: EmulatorCall.Answered) {
+        counts.end(route, status: status, user: user)
+        note(call) {
+            $0.answeredAt = machineNow
+            $0.status = status
+            $0.answered = answered
+            if $0.account == nil { $0.account = user.map { name(of: $0) ?? $0 } }
+        }
+    }
+
+    /// Writes into the journal.
+    func note(_ call: Int?, _ change: (inout EmulatorCall) -> Void) {
+        if let call { journal.edit(call, change) }
+    }
+
     func refused(_ reason: String) { counts.refused(reason) }
 
     func countsJSON() -> JSONValue { counts.json { self.name(of: $0) } }
 
-    func resetCounts() { counts.reset() }
+    func resetCounts() {
+        counts.reset()
+        ledger = EmulatorLedger()
+    }
 
     /// An email, or another readable name.
     func name(of userID: String) -> String? {

@@ -2,6 +2,8 @@ import ArgumentParser
 import Foundation
 import LanyardEmulator
 
+extension RefreshRotation: ExpressibleByArgument {}
+
 /// `lanyard-emulator`: the stand-in of the App Services client API as a program. Runs until it is ended by a signal.
 @main
 struct EmulatorCommand: AsyncParsableCommand {
@@ -33,6 +35,12 @@ struct EmulatorCommand: AsyncParsableCommand {
     @Option(help: "Life of refresh tokens, such as 60d.")
     var refreshTokenLifetime = SpokenDuration(seconds: 5_184_000)
 
+    @Option(help: "Whether session calls bring a new refresh token: none, grace or one_use.")
+    var rotation = RefreshRotation.none
+
+    @Option(help: "Under grace: how long the refresh token before may be repeated.")
+    var rotationGrace = SpokenDuration(seconds: 30)
+
     @Flag(help: "Revoking a user's sessions also ends the access tokens already issued.")
     var revokeEndsAccessTokens = false
 
@@ -47,6 +55,8 @@ struct EmulatorCommand: AsyncParsableCommand {
         options.refreshTokenSeconds = refreshTokenLifetime.seconds
         options.revokeEndsAccessTokens = revokeEndsAccessTokens
         options.logoutEndsAccessTokens = logoutEndsAccessTokens
+        options.rotation = rotation
+        options.rotationGraceSeconds = rotationGrace.seconds
         options.seed = try seedFromFlags()
         let emulator: Emulator
         do {

@@ -17,10 +17,22 @@ struct CheckCommand: ParsableCommand {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         Report.faults(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
+        try lookAtStore(loaded.configuration)
         if printsConfiguration {
             Report.output(loaded.printed, terminator: "")
         } else {
             Report.output("The configuration is valid.")
+        }
+    }
+
+    /// What `run` would say of the store. Who checks may be another user than who runs: what only he may not do is a warning.
+    private func lookAtStore(_ configuration: Configuration?) throws {
+        guard let configuration, let fault = OpenedStore.look(at: configuration.store) else { return }
+        switch fault.kind {
+        case .foreignOwner, .system: Report.error("warning: \(fault.words)")
+        default:
+            Report.error("error: \(fault.words)")
+            throw ExitCode(fault.exitCode)
         }
     }
 }

@@ -26,10 +26,19 @@ struct HealthCommand: ParsableCommand {
     }
 
     func run() throws {
-        guard let address = try address() else {
+        switch try place() {
+        case .address(let address): try ask(address)
+        case .none:
             Report.error("error: the configuration names no health listener that can be asked")
             throw ExitCode.failure
+        case .unknown(let faults):
+            // Not 78: whoever probes knows 0 and 1.
+            Report.faults(faults)
+            throw ExitCode.failure
         }
+    }
+
+    private func ask(_ address: ListenerSettings.Address) throws {
         let path = ready ? "/readyz" : "/livez"
         switch HealthProbe.ask(address, path: path, within: .seconds(2)) {
         case .answered(status: 200, _): return
@@ -41,9 +50,9 @@ struct HealthCommand: ParsableCommand {
         throw ExitCode.failure
     }
 
-    private func address() throws -> ListenerSettings.Address? {
-        if let health { return try AddressText.listenAddress(health) }
+    private func place() throws -> HealthPlace {
+        if let health { return .address(try AddressText.listenAddress(health)) }
         let arguments = config.map { ["--config", $0] } ?? []
-        return Configuration.healthAddress(arguments: arguments, environment: ProcessEnvironment.all())
+        return Configuration.healthPlace(arguments: arguments, environment: ProcessEnvironment.all())
     }
 }

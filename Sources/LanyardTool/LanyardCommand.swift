@@ -6,5 +6,5 @@ struct LanyardCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard",
         abstract: "A local proxy that turns plain HTTP requests into authenticated ones.",
-        subcommands: [RunCommand.self, CheckCommand.self, HealthCommand.self, VersionCommand.self])
+        subcommands: [RunCommand.self, CheckCommand.self, HealthCommand.self, StoreCommand.self, VersionCommand.self])
 }

@@ -4,8 +4,11 @@ import Lanyard
 /// What commands say to the person at the terminal.
 enum Report {
     /// All faults and warnings on standard error, a line each.
-    static func faults(of loaded: LoadedConfiguration) {
-        for fault in loaded.faults {
+    static func faults(of loaded: LoadedConfiguration) { faults(loaded.faults) }
+
+    /// These, a line each.
+    static func faults(_ faults: [ConfigurationFault]) {
+        for fault in faults {
             error("\(fault.severity == .warning ? "warning" : "error"): \(fault)")
         }
     }

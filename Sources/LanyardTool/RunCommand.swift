@@ -3,8 +3,9 @@ import Lanyard
 
 /// `lanyard run`: the proxy itself.
 struct RunCommand: ParsableCommand {
+    static let name = "run"
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Serve until a signal ends it.",
+        commandName: name, abstract: "Serve until a signal ends it.",
         usage: """
             lanyard run --config PATH
             lanyard run --upstream URL --app-id ID --base-url URL (--email ADDRESS --password-file PATH | --api-key-file PATH | --anonymous)
@@ -21,6 +22,8 @@ struct RunCommand: ParsableCommand {
             Report.faults(of: loaded)
             throw ExitCode(loaded.exitCode ?? 78)
         }
-        throw ExitCode(Lanyard.run(configuration, warnings: loaded.warnings))
+        throw ExitCode(
+            Lanyard.run(
+                configuration, warnings: loaded.warnings, addresses: loaded.addresses, commit: BuildCommit.text))
     }
 }

@@ -3,7 +3,8 @@ import Lanyard
 
 /// `lanyard version`.
 struct VersionCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "version", abstract: "Print the version.")
+    static let configuration = CommandConfiguration(
+        commandName: "version", abstract: "Print the version, and what it was built from.")
 
-    func run() { Report.output("lanyard \(BuildVersion.number)") }
+    func run() { Report.output("lanyard \(BuildVersion.number) (commit \(BuildCommit.text))") }
 }

@@ -54,6 +54,24 @@ import Testing
             ])
     }
 
+    @Test(
+        "of hundreds of faults the first hundred are said, and that there are more",
+        arguments: [
+            ("wrong#: 1", "8:1: unknown key \"wrong0\"", "108:1"),
+            ("  - {name: n#}", "7:5: missing key \"routes[0].name\"", "107:5"),
+        ])
+    func hundreds(_ line: String, _ first: String, _ last: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let lines = (0..<250).map { line.replacing("#", with: "\($0)") + "\n" }
+        let path = try folder.write("lanyard.yaml", Self.valid + lines.joined())
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.errors.count == 101)
+        #expect(outcome.errors[0].hasPrefix("error: \(path):\(first)"))
+        #expect(outcome.errors[100] == "error: \(path):\(last): and more faults from here on; mend those above first")
+    }
+
     @Test("a missing configuration: exit 78, with its name")
     func missing() async throws {
         let outcome = try await lanyard(["check", "--config", "/nonexistent/lanyard.yaml"])
@@ -127,6 +145,7 @@ import Testing
         }
         let version = try await lanyard(["version"])
         #expect(version.exit == .code(0))
-        #expect(version.output.wholeMatch(of: /lanyard \d+\.\d+\.\d+\n/) != nil)
+        let line = /lanyard \d+\.\d+\.\d+ \(commit ([0-9a-f]{12}(-dirty)?|unknown)\)\n/
+        #expect(version.output.wholeMatch(of: line) != nil, "\(version.output)")
     }
 }

@@ -20,6 +20,10 @@ import Testing
         let metrics = try ExpositionReader(page.body, openMetrics: true)
         #expect(metrics["lanyard_session_state", ["user": "alice", "state": "valid"]] == 1)
         #expect(metrics["lanyard_active_user_info", ["user": "alice"]] == 1)
+        let version = try ServerProcess("lanyard", ["version"])
+        try await version.waitForExit()
+        let build = metrics.samples.filter { $0.name == "lanyard_build_info" }.map(\.labels)
+        #expect(build.map { "lanyard \($0["version"] ?? "") (commit \($0["commit"] ?? ""))\n" } == [version.output])
         let labels = ["route": "all", "origin": "upstream"]
         #expect(metrics["lanyard_requests_total", labels.merging(["code_class": "2xx"]) { $1 }] == 3)
         #expect(metrics["lanyard_requests_total", labels.merging(["code_class": "4xx"]) { $1 }] == 1)

@@ -13,16 +13,14 @@ import Testing
         })
     func oneCPU() async throws {
         let folder = try TemporaryFolder()
-        let nginx = try Self.nginx(in: folder)
-        let upstream = RawEndpoint.unix(folder.file("upstream.sock"))
-        try await eventually("nginx answers") { (try? await RawClient.ask(upstream, "GET", "/"))?.status == 200 }
+        let nginx = try await NginxProcess.start(
+            "location / { return 200 \"ok\"; }", in: folder, http: "keepalive_requests 100000000;", cpus: "1")
         let token = try folder.write("token", "a-token")
         let lanyard = try await LanyardProcess.start(
             """
             identities: {fixed: {static: {token_file: \(token)}}}
             users: {alice: {identity: fixed}}
-            routes: [{name: all, upstream: "unix:\(folder.file("upstream.sock"))"}]
-            log: {access: false}
+            routes: [{name: all, upstream: "\(nginx.endpoint)"}]
             """, cpus: "0")
         try await lanyard.untilReady()
         let load = try ServerProcess(
@@ -41,24 +39,7 @@ import Testing
         #expect(load.output.contains("requests in"), "\(load.output)")
         #expect(!load.output.contains("Non-2xx"), "\(load.output)")
         #expect(try await lanyard.process.terminate() == .code(143))
-        try await nginx.terminate()
-    }
-
-    private static func nginx(in folder: TemporaryFolder) throws -> ServerProcess {
-        let configuration = try folder.write(
-            "nginx.conf",
-            """
-            daemon off; worker_processes 1; pid \(folder.file("nginx.pid")); error_log \(folder.file("error.log"));
-            \(getuid() == 0 ? "user root;" : "")
-            events { worker_connections 1024; }
-            http {
-              access_log off; keepalive_requests 100000000;
-              client_body_temp_path \(folder.path); proxy_temp_path \(folder.path); fastcgi_temp_path \(folder.path);
-              uwsgi_temp_path \(folder.path); scgi_temp_path \(folder.path);
-              server { listen unix:\(folder.file("upstream.sock")); location / { return 200 "ok"; } }
-            }
-            """)
-        return try ServerProcess("/usr/sbin/nginx", ["-p", folder.path, "-c", configuration], cpus: "1")
+        try await nginx.process.terminate()
     }
 
     /// A hundred probes over `window`, each on a connection of its own; connecting counts.

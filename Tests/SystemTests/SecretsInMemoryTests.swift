@@ -1,14 +1,15 @@
 import Foundation
 import Glibc
+import Lanyard
 import TestSupport
 import Testing
 
 /// What a look into the running program's memory would find.
-@Suite struct SecretsInMemoryTests {
-    @Test(
-        "after a login and refreshes the memory holds the password nowhere, and the refresh token once",
-        .enabled(if: getuid() == 0, "needs root, to read another process's memory"),
-        .disabled(if: Sanitizer.isOn, "a sanitizer's shadow is too large to search"))
+@Suite(
+    .enabled(if: getuid() == 0, "needs root, to read another process's memory"),
+    .disabled(if: Sanitizer.isOn, "a sanitizer's shadow is too large to search"))
+struct SecretsInMemoryTests {
+    @Test("after a login and refreshes the memory holds the password nowhere, and the refresh token once")
     func memory() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "2s")
         let lanyard = try await LanyardProcess.start(emulator)
@@ -24,71 +25,100 @@ import Testing
         #expect(1...2 ~= access.count, "\(access.count) access tokens")
     }
 
+    @Test(
+        "after a logout the memory of the release program holds neither refresh token nor password in any form",
+        .enabled(if: Products.release("lanyard") != nil, "needs the release build"), .timeLimit(.minutes(2)))
+    func afterLogout() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "5s", arguments: ["--rotation", "grace"])
+        let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace")
+        // The gate in between tells the test which secrets passed.
+        let witness = try SecretWitness(before: emulator.endpoint)
+        let running = try await device.start(identity: witness.endpoint, binary: Products.release("lanyard"))
+        try await running.untilReady()
+        // One password that only a person gave, with characters that every form writes in its own way.
+        let given = Self.odd + " of carol"
+        try await emulator.add("carol@example.com", password: given)
+        let quoted = try String(decoding: JSONEncoder().encode(given), as: UTF8.self)
+        // The service takes its time: meanwhile the password is there, as it was given and as it is sent.
+        try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
+        async let login = running.admin.call(
+            "POST", "/v1/users",
+            #"{"name":"carol","identity":"demo","credential":{"email_password":{"email":"carol@example.com","password":\#(quoted)}}}"#
+        )
+        try await eventually("the login is under way") {
+            try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
+        }
+        #expect(try ProcessMemory(running.process.pid).forms(of: given).isSuperset(of: ["plain", "json"]))
+        _ = try await login
+        try await eventually("three refreshes have been made", within: .seconds(20)) {
+            try await emulator.calls("refresh") >= 3
+        }
+        for path in ["/", "/as/alice"] { #expect(try await running.account(at: path) != nil) }
+        let before = try ProcessMemory(running.process.pid)
+        let newest = witness.refreshTokens.suffix(3)
+        #expect(newest.contains { before.forms(of: $0).contains("plain") }, "the scan finds what is there")
+        for name in ["alice", "carol"] { try await running.admin.call("POST", "/v1/users/\(name)/logout") }
+        try await emulator.untilIdle()
+        let secrets = witness.refreshTokens + [Device.alice.password, given]
+        // A refresh token outlives the service's answer by one write: until the store no longer holds it for the revocation.
+        try? await eventually("the last write has let go of it", within: .seconds(5)) {
+            let now = try ProcessMemory(running.process.pid)
+            return secrets.allSatisfy { now.forms(of: $0) == [] }
+        }
+        let after = try ProcessMemory(running.process.pid)
+        #expect(witness.refreshTokens.count >= 5)
+        for (number, secret) in secrets.enumerated() {
+            #expect(after.forms(of: secret) == [], "secret \(number) of \(secrets.count)")
+        }
+        #expect(try await running.process.terminate() == .code(143))
+    }
+
+    /// Characters that every form writes in its own way.
+    private static let odd = "pa\"ss\\wörd %+/=~"
+
+    /// The same secret as others write it, without the code that makes the needles.
+    private static func writings() throws -> [(form: String, text: String)] {
+        let bytes = Data(odd.utf8)
+        let hex = bytes.map { byte in
+            [byte >> 4, byte & 15].map {
+                "0123456789abcdef"[String.Index(utf16Offset: Int($0), in: "0123456789abcdef")]
+            }
+        }.joined()
+        let unreserved = CharacterSet(
+            charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+        let percent = try #require(odd.addingPercentEncoding(withAllowedCharacters: unreserved))
+        let ours = odd.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+        var writings = [
+            ("plain", odd), ("hex", String(hex)), ("hex", String(hex).uppercased()), ("percent", percent),
+            ("json", try String(decoding: JSONEncoder().encode(odd), as: UTF8.self)), ("json", ours),
+            ("json", ours.replacing("ö", with: "\\u00f6")), ("json", ours.replacing("ö", with: "\\u00F6")),
+        ]
+        for before in ["", "x", "xx"] {
+            let base64 = (Data(before.utf8) + bytes + Data("yyy".utf8)).base64EncodedString()
+            writings.append(("base64", base64))
+            writings.append(("base64", base64.replacing("+", with: "-").replacing("/", with: "_")))
+        }
+        return writings
+    }
+
+    @Test("the scan finds a secret in every form in which a process may have written it, and in no other")
+    func forms() async throws {
+        for (form, text) in try [("none", "nothing of it")] + Self.writings() {
+            // The environment stands in the process's own memory.
+            let process = try ServerProcess("/usr/bin/sleep", ["100"], environment: ["WRITTEN": "<\(text)>"])
+            try await eventually("it is the program itself") {
+                try String(contentsOfFile: "/proc/\(process.pid)/comm", encoding: .utf8) == "sleep\n"
+            }
+            let found = try ProcessMemory(process.pid).forms(of: Self.odd)
+            #expect(found == (form == "none" ? [] : [form]), "\(form): \(text)")
+        }
+    }
+
     private static func claims(_ token: [UInt8]) throws -> JSON {
         let payload = String(decoding: token.split(separator: UInt8(ascii: "."))[1], as: UTF8.self)
         let plain = payload.replacing("-", with: "+").replacing("_", with: "/")
         let padded = plain + String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)
         guard let data = Data(base64Encoded: padded) else { throw TestFailure("no base64url") }
         return try JSON(data)
-    }
-}
-
-/// A copy of everything that another process could write to.
-private struct ProcessMemory {
-    private var regions: [[UInt8]] = []
-
-    init(_ pid: pid_t) throws {
-        let descriptor = open("/proc/\(pid)/mem", O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw TestFailure("/proc/\(pid)/mem: errno \(errno)") }
-        defer { close(descriptor) }
-        for line in try String(contentsOfFile: "/proc/\(pid)/maps", encoding: .utf8).split(separator: "\n") {
-            let words = line.split(separator: " ")
-            let ends = words[0].split(separator: "-").compactMap { Int($0, radix: 16) }
-            guard words[1].hasPrefix("rw"), ends.count == 2 else { continue }
-            regions.append(Self.read(descriptor, ends[0], ends[1]))
-        }
-    }
-
-    /// Page by page: one that cannot be read ends nothing.
-    private static func read(_ descriptor: CInt, _ start: Int, _ end: Int) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var page = [UInt8](repeating: 0, count: 1 << 20)
-        for place in stride(from: start, to: end, by: page.count) {
-            let count = pread(descriptor, &page, min(page.count, end - place), off_t(place))
-            if count > 0 { bytes += page.prefix(count) }
-        }
-        return bytes
-    }
-
-    func count(of text: String) -> Int { regions.reduce(0) { $0 + Self.places(of: Array(text.utf8), in: $1).count } }
-
-    /// Whatever begins like a JWT and has three parts.
-    func tokens() -> [[UInt8]] {
-        regions.flatMap { region in
-            Self.places(of: Array("eyJ".utf8), in: region).compactMap { place in
-                let token = region[place...].prefix { byte in
-                    switch byte {
-                    case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2d, 0x2e, 0x5f: true
-                    default: false
-                    }
-                }
-                let parts = token.split(separator: UInt8(ascii: "."))
-                return parts.count == 3 && parts.allSatisfy { $0.count > 8 } ? Array(token) : nil
-            }
-        }
-    }
-
-    private static func places(of needle: [UInt8], in region: [UInt8]) -> [Int] {
-        region.withUnsafeBytes { bytes in
-            var places: [Int] = []
-            var place = 0
-            let last = bytes.count - needle.count
-            while place <= last, let found = memchr(bytes.baseAddress! + place, CInt(needle[0]), last - place + 1) {
-                let offset = UnsafeRawPointer(found) - bytes.baseAddress!
-                if memcmp(found, needle, needle.count) == 0 { places.append(offset) }
-                place = offset + 1
-            }
-            return places
-        }
     }
 }

@@ -41,27 +41,7 @@ struct RefreshLoad {
         #expect(tally.requests > (Sanitizer.isOn ? 10 : 50) * loadSeconds)
         #expect(witness.withoutToken == 0)
         #expect(witness.expiredUses(issued: issued) == [])
-        expectOneCallPerWindow(counts["routes"], issued)
+        RefreshWindows(tokenSeconds: tokenSeconds, loadSeconds: loadSeconds).expectOneCallEach(counts["routes"], issued)
         #expect(try await lanyard.process.terminate() == .code(143))
-    }
-
-    /// A window opens when 65 % of the token's life have passed and closes at 75 %: one call in each, none besides.
-    private func expectOneCallPerWindow(_ routes: JSON, _ issued: [JSON]) {
-        #expect(routes["login"]["calls"].int == 1)
-        #expect(routes["refresh"]["in_flight_max"].int == 1)
-        #expect(routes["refresh"]["calls"].int == issued.count - 1)
-        #expect(issued.map { $0["cause"].string } == ["login"] + Array(repeating: "refresh", count: issued.count - 1))
-        let starts = issued.compactMap { $0["issued_at"].double }
-        let life = Double(tokenSeconds)
-        for (before, after) in zip(starts, starts.dropFirst()) {
-            // A loaded machine starts a call a little late, never early: the window counts from before the call's request.
-            // Under a sanitizer all are late, and the one before as well.
-            let (early, late) = Sanitizer.isOn ? (2.0, 4.0) : (0.2, 1.0)
-            #expect(
-                (0.65 * life - early...0.75 * life + late).contains(after - before),
-                "a refresh \(after - before) s after the one before")
-        }
-        // As many windows as the time has room for.
-        #expect(starts.count - 1 >= loadSeconds * 4 / (tokenSeconds * 3) - 1)
     }
 }

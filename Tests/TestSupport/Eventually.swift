@@ -1,11 +1,12 @@
-/// Asks `condition` every 10 ms until it holds; fails loudly, with `what`, when `limit` has passed.
+/// Asks `condition` every 10 ms until it holds; fails loudly, with `what`, when `limit` has passed. Under a sanitizer the limit is longer by
+/// `Sanitizer.stretch`, as are the times of what is waited for.
 ///
 /// - Throws: `TestFailure` when the time is over, or whatever `condition` throws.
 package func eventually(
     _ what: String, within limit: Duration = .seconds(10), _ condition: () async throws -> Bool
 ) async throws {
     let clock = ContinuousClock()
-    let end = clock.now + limit
+    let end = clock.now + limit * Sanitizer.stretch
     while true {
         if try await condition() { return }
         guard clock.now < end else { throw TestFailure("not within \(limit): \(what)") }

@@ -7,10 +7,16 @@ package enum Products {
     package static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().path
 
-    /// A product beside the running test binary, which also finds `.build-tsan` and other scratch folders.
+    /// A product: in the folder that `LANYARD_TEST_PRODUCTS` names (the system tests drive release builds so, too), else beside the
+    /// running test binary, which also finds `.build-tsan` and other scratch folders.
     ///
     /// - Throws: `TestFailure` when it has not been built.
     package static func path(_ name: String) throws -> String {
+        if let chosen = getenv("LANYARD_TEST_PRODUCTS").map({ String(cString: $0) }), !chosen.isEmpty {
+            let folder = chosen.hasPrefix("/") ? chosen : root + "/" + chosen
+            guard access(folder + "/" + name, X_OK) == 0 else { throw TestFailure("\(name) is not built in \(folder)") }
+            return folder + "/" + name
+        }
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let length = buffer.withUnsafeMutableBytes {
             readlink("/proc/self/exe", $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
@@ -19,5 +25,11 @@ package enum Products {
         let folders = [(own as NSString).deletingLastPathComponent, root + "/.build/debug", root + "/.build/release"]
         for folder in folders where access(folder + "/" + name, X_OK) == 0 { return folder + "/" + name }
         throw TestFailure("\(name) is not built; looked in \(folders)")
+    }
+
+    /// A product of the release build; nil when that has not been built.
+    package static func release(_ name: String) -> String? {
+        let path = root + "/.build/release/" + name
+        return access(path, X_OK) == 0 ? path : nil
     }
 }

@@ -8,11 +8,15 @@ package final class RawClient: @unchecked Sendable {
     package let reader: RawReader
 
     /// How long a call waits unless it says otherwise; a sanitized build is many times slower.
-    package static let patience: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(10)
+    package static let patience: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(30)
 
     /// Connects.
-    package init(_ endpoint: RawEndpoint, within limit: Duration = RawClient.patience) throws {
-        socket = try .connect(to: endpoint, within: limit)
+    ///
+    /// - Parameter source: the last number of the loopback address to come from.
+    package init(
+        _ endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = RawClient.patience
+    ) throws {
+        socket = try .connect(to: endpoint, from: source, within: limit)
         reader = RawReader(socket)
     }
 
@@ -62,7 +66,7 @@ package final class RawClient: @unchecked Sendable {
         _ endpoint: RawEndpoint, _ method: String, _ target: String, fields: [(String, String)] = [],
         body: String? = nil, within limit: Duration = RawClient.patience
     ) async throws -> RawMessage {
-        let host = if case .tcp = endpoint { endpoint.description } else { "localhost" }
+        let host = if case .unix = endpoint { "localhost" } else { endpoint.description }
         return try await offPool {
             let client = try RawClient(endpoint)
             defer { client.close() }

@@ -1,9 +1,12 @@
+import CLanyard.Linux
 import Glibc
 
 /// Where a socket of the tests connects or listens: loopback or a unix path, nothing else.
 package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     /// 127.0.0.1; port 0 takes any free one.
     case tcp(UInt16)
+    /// 127.0.0.N, N from 2 on: other servers at the same port.
+    case neighbour(UInt8, UInt16)
     /// A unix socket's path, at most 107 bytes.
     case unix(String)
 
@@ -11,12 +14,18 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .tcp(let port): "127.0.0.1:\(port)"
+        case .neighbour(let number, let port): "127.0.0.\(number):\(port)"
         case .unix(let path): "unix:\(path)"
         }
     }
 
     /// The TCP port; 0 for a unix path.
-    package var port: UInt16 { if case .tcp(let port) = self { port } else { 0 } }
+    package var port: UInt16 {
+        switch self {
+        case .tcp(let port), .neighbour(_, let port): port
+        case .unix: 0
+        }
+    }
 
     /// Reads `127.0.0.1:4711` or `unix:/path`, as the `listening` event of a binary says it.
     package init(_ text: String) throws {
@@ -32,18 +41,24 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     /// Calls `body` with the address as the kernel takes it.
     func withAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Result) rethrows -> Result {
         switch self {
-        case .tcp(let port):
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-            return try Self.pass(&address, body)
+        case .tcp(let port): return try Self.passLoopback(1, port, body)
+        case .neighbour(let number, let port): return try Self.passLoopback(number, port, body)
         case .unix(let path):
             var address = sockaddr_un()
             address.sun_family = sa_family_t(AF_UNIX)
             withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
             return try Self.pass(&address, body)
         }
+    }
+
+    private static func passLoopback<Result>(
+        _ number: UInt8, _ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Result
+    ) rethrows -> Result {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = (0x7f00_0000 + in_addr_t(number)).bigEndian
+        return try pass(&address, body)
     }
 
     private static func pass<Address, Result>(
@@ -56,5 +71,5 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    var family: CInt { if case .tcp = self { AF_INET } else { AF_UNIX } }
+    var family: CInt { if case .unix = self { AF_UNIX } else { AF_INET } }
 }

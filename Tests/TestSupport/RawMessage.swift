@@ -3,6 +3,8 @@
 package struct RawMessage: Sendable {
     /// The start line and the fields, to the empty line and with it.
     package let head: [UInt8]
+    /// Those of the head, the empty one not among them.
+    private let lines: [String]
     /// The body after its framing is undone. Cut at the reader's `bodyBytesMax`.
     package var body: [UInt8] = []
     /// Bytes of the whole body, those beyond the cut counted.
@@ -11,6 +13,20 @@ package struct RawMessage: Sendable {
     package var bodyDigest = ""
     /// Everything after the head as it came, chunk sizes and trailers included. Cut at `bodyBytesMax`.
     package var framedBody: [UInt8] = []
+
+    /// A head without a body.
+    package init(head: [UInt8]) {
+        self.head = head
+        lines = Self.lines(of: head)
+    }
+
+    /// What stands behind the last chunk, its empty line included; empty without chunks.
+    package var trailerText: String {
+        guard values("Transfer-Encoding").contains(where: { $0.lowercased() == "chunked" }) else { return "" }
+        let text = String(decoding: framedBody, as: UTF8.self)
+        guard let last = text.ranges(of: "\r\n0\r\n").last else { return String(text.dropFirst(2)) }
+        return String(text[last.upperBound...])
+    }
 
     /// The head as text.
     package var headText: String { String(decoding: head, as: UTF8.self) }
@@ -46,10 +62,13 @@ package struct RawMessage: Sendable {
     /// The first value of a field.
     package subscript(name: String) -> String? { values(name).first }
 
-    private var lines: [String] {
-        var lines = headText.replacing("\r\n", with: "\n").split(separator: "\n", omittingEmptySubsequences: false)
+    /// Lines end with LF; a CR before it is not theirs.
+    private static func lines(of head: [UInt8]) -> [String] {
+        var lines = head.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
+            String(decoding: line.last == UInt8(ascii: "\r") ? line.dropLast() : line, as: UTF8.self)
+        }
         while lines.last?.isEmpty == true { lines.removeLast() }
-        return lines.map(String.init)
+        return lines
     }
 
     private static func trimmed(_ text: Substring) -> String {

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Reads HTTP/1 messages off a socket: plain enough to be trusted as a witness, not a reader for hostile input.
 ///
 /// Used by one thread at a time.
@@ -30,8 +32,19 @@ package final class RawReader {
         return take(buffer.count)
     }
 
+    /// Everything up to the end of the stream, and whether that was a reset in place of an orderly end.
+    package func readToAnyEnd(within limit: Duration = .seconds(10)) throws -> (bytes: [UInt8], wasReset: Bool) {
+        let end = ContinuousClock.now + limit
+        do {
+            while try fill(until: end) {}
+        } catch let failure as TestFailure where failure.description.hasSuffix("errno \(ECONNRESET)") {
+            return (take(buffer.count), true)
+        }
+        return (take(buffer.count), false)
+    }
+
     /// A head with its empty line; nil when the stream ends before its first byte.
-    func readHead(within limit: Duration) throws -> [UInt8]? {
+    package func readHead(within limit: Duration = .seconds(10)) throws -> [UInt8]? {
         let end = ContinuousClock.now + limit
         while true {
             if let length = headLength() { return take(length) }
@@ -60,7 +73,17 @@ package final class RawReader {
     package func readResponse(
         to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
     ) throws -> RawMessage {
-        guard let head = try readHead(within: limit) else { throw early("an answer") }
+        guard
+            let message = try readResponseIfAny(to: method, within: limit, bodyBytesMax: bodyBytesMax)
+        else { throw early("an answer") }
+        return message
+    }
+
+    /// The same; nil when the stream ends before its first byte.
+    package func readResponseIfAny(
+        to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
+    ) throws -> RawMessage? {
+        guard let head = try readHead(within: limit) else { return nil }
         var message = RawMessage(head: head)
         let framing: Framing =
             if method == "HEAD" || message.status < 200 || message.status == 204 || message.status == 304 {

@@ -42,7 +42,12 @@ package final class RawServer: Sendable {
         at endpoint: RawEndpoint = .tcp(0), requestsKeptMax: Int = 10_000, script: @escaping Script = { _ in .answer() }
     ) throws {
         let listener = try RawSocket.listen(at: endpoint)
-        self.endpoint = if case .tcp = endpoint { .tcp(listener.localPort) } else { endpoint }
+        self.endpoint =
+            switch endpoint {
+            case .tcp: .tcp(listener.localPort)
+            case .neighbour(let number, _): .neighbour(number, listener.localPort)
+            case .unix: endpoint
+            }
         let core = Core(listener: listener, requestsKeptMax: requestsKeptMax, script: script)
         self.core = core
         Thread.detachNewThread { core.acceptAll() }

@@ -1,3 +1,5 @@
+import Glibc
+
 extension RawSocket {
     /// Receives until the last bytes are those of `end`.
     ///
@@ -24,6 +26,17 @@ extension RawSocket {
     package func receive(atLeast count: Int) throws {
         var left = count
         while left > 0 { left -= try some("\(count) bytes").count }
+    }
+
+    /// What has come by now, at most `max` bytes: nil if nothing has, empty at the end of the stream or after a reset.
+    package func receiveNow(max: Int) -> [UInt8]? {
+        var wouldBlock = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: max) { buffer, count in
+            let result = use { (recv($0, buffer.baseAddress, max, CInt(MSG_DONTWAIT)), errno) } ?? (0, 0)
+            wouldBlock = result.0 < 0 && result.1 == EAGAIN
+            count = Swift.max(result.0, 0)
+        }
+        return wouldBlock ? nil : bytes
     }
 
     private func some(_ what: String) throws -> [UInt8] {

@@ -1,3 +1,4 @@
+import CLanyard.Linux
 import Glibc
 import Lanyard
 
@@ -22,10 +23,24 @@ package final class RawSocket: Sendable {
     }
 
     /// Connects within `limit`.
-    package static func connect(to endpoint: RawEndpoint, within limit: Duration = .seconds(5)) throws -> RawSocket {
+    ///
+    /// - Parameters:
+    ///   - source: the last number of the loopback address to come from.
+    ///   - receiveBuffer: the kernel keeps about so many bytes that nobody has read; nil leaves it the choice.
+    package static func connect(
+        to endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = .seconds(5),
+        receiveBuffer: CInt? = nil
+    ) throws -> RawSocket {
         let new = socket(endpoint.family, CInt(SOCK_STREAM.rawValue), 0)
         guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
         let connection = RawSocket(taking: new)
+        if let source {
+            let bound = RawEndpoint.neighbour(source, 0).withAddress { bind(new, $0, $1) }
+            guard bound == 0 else { throw TestFailure("binding 127.0.0.\(source): errno \(errno)") }
+        }
+        if var receiveBuffer {
+            setsockopt(new, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, socklen_t(MemoryLayout<CInt>.size))
+        }
         let result = endpoint.withAddress { Glibc.connect(new, $0, $1) }
         if result != 0 {
             guard errno == EINPROGRESS else { throw TestFailure("connecting to \(endpoint): errno \(errno)") }
@@ -41,11 +56,23 @@ package final class RawSocket: Sendable {
     }
 
     /// Binds and listens; `.tcp(0)` takes any free port. A stale unix path is removed first.
-    package static func listen(at endpoint: RawEndpoint, backlog: CInt = 1024) throws -> RawSocket {
+    ///
+    /// - Parameters:
+    ///   - receiveBuffer: as for `connect`, of each connection that is accepted.
+    ///   - sendBuffer: the kernel takes about so many bytes of each connection that is accepted before they are read; nil leaves it the choice.
+    package static func listen(
+        at endpoint: RawEndpoint, backlog: CInt = 1024, receiveBuffer: CInt? = nil, sendBuffer: CInt? = nil
+    ) throws -> RawSocket {
         if case .unix(let path) = endpoint { unlink(path) }
         let new = socket(endpoint.family, CInt(SOCK_STREAM.rawValue), 0)
         guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
         let listener = RawSocket(taking: new)
+        if var receiveBuffer {
+            setsockopt(new, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, socklen_t(MemoryLayout<CInt>.size))
+        }
+        if var sendBuffer {
+            setsockopt(new, SOL_SOCKET, SO_SNDBUF, &sendBuffer, socklen_t(MemoryLayout<CInt>.size))
+        }
         var on: CInt = 1
         setsockopt(new, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
         guard endpoint.withAddress({ bind(new, $0, $1) }) == 0 else { throw TestFailure("bind \(endpoint): \(errno)") }
@@ -63,10 +90,11 @@ package final class RawSocket: Sendable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// The next connection, or nil once the listener is closed.
-    package func accept() -> RawSocket? {
+    /// The next connection, or nil once the listener is closed or `limit` is over.
+    package func accept(within limit: Duration? = nil) -> RawSocket? {
+        let end = limit.map { ContinuousClock.now + $0 }
         while true {
-            guard (try? wait(for: POLLIN, until: nil, doing: "accepting")) != nil else { return nil }
+            guard (try? wait(for: POLLIN, until: end, doing: "accepting")) != nil else { return nil }
             let result = use { (Glibc.accept($0, nil, nil), errno) }
             guard let (new, failure) = result else { return nil }
             if new >= 0 {
@@ -127,13 +155,21 @@ package final class RawSocket: Sendable {
     /// Ends our sending side; the peer sees the end of the stream, its answer can still come.
     package func halfClose() { use { _ = shutdown($0, CInt(SHUT_WR)) } }
 
+    /// Takes no byte from now on. On a unix socket the peer learns of it at its next write, and not before.
+    package func refuseInput() { use { _ = shutdown($0, CInt(SHUT_RD)) } }
+
     /// Closes; a thread that waits inside a call is woken by the shutdown, and the last one out closes the descriptor.
     package func close() {
         state.withLock { state in
             if state.closing { return }
             state.closing = true
             // Under the lock: the number is still ours, whether it is closed here or by the last user.
-            if state.users == 0 { Glibc.close(descriptor) } else { _ = shutdown(descriptor, CInt(SHUT_RDWR)) }
+            guard state.users == 0 else { return _ = shutdown(descriptor, CInt(SHUT_RDWR)) }
+            // A process that another test is just starting holds the descriptor too, until its exec: the end must not wait for that.
+            // With input unread the close is a reset, and no orderly end may come before it.
+            var unread: CInt = 0
+            if ioctl(descriptor, UInt(FIONREAD), &unread) == 0, unread == 0 { _ = shutdown(descriptor, CInt(SHUT_WR)) }
+            Glibc.close(descriptor)
         }
     }
 

@@ -36,7 +36,7 @@ package final class ServerProcess: Sendable {
     /// Starts `program`: a product of this package by its name, or a path.
     ///
     /// - Parameters:
-    ///   - environment: all of it. PATH is set to the system's folders when absent.
+    ///   - environment: all of it, but for a sanitizer's options. PATH is set to the system's folders when absent.
     ///   - cpus: a list as taskset takes it (`0`, `0-1`); nil leaves the affinity alone.
     package init(
         _ program: String, _ arguments: [String] = [], environment: [String: String] = [:], as account: Account = .same,
@@ -47,8 +47,8 @@ package final class ServerProcess: Sendable {
         if case .nobody = account, getuid() == 0 { command += ["--reuid=65534", "--regid=65534", "--clear-groups"] }
         if let cpus { command += ["/usr/bin/taskset", "-c", cpus] }
         command += [program.contains("/") ? program : try Products.path(program)] + arguments
-        let environment = environment.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { own, _ in own
-        }
+        let standard = Sanitizer.options.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { $1 }
+        let environment = environment.merging(standard) { own, _ in own }
         let child = try Spawner.shared.spawn(command, environment: environment.map { "\($0)=\($1)" })
         pid = child.pid
         let state = Shared()
@@ -92,7 +92,7 @@ package final class ServerProcess: Sendable {
     package func event(
         _ event: String, within limit: Duration = .seconds(10), where matches: (JSON) -> Bool = { _ in true }
     ) async throws -> JSON {
-        let end = ContinuousClock.now + limit
+        let end = ContinuousClock.now + limit * Sanitizer.stretch
         while true {
             let ended = state.box.withLock { $0.exit != nil && $0.streamsOpen == 0 }
             if let line = lines.first(where: { $0.event == event && matches($0.json) }) { return line.json }

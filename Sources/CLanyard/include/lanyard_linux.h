@@ -17,6 +17,9 @@ int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length);
 /* epoll_pwait2(): a time limit in nanoseconds; -1 waits without one. Falls back to whole milliseconds, rounded up. */
 int lanyard_epoll_wait(int epoll, struct epoll_event *events, int capacity, int64_t nanoseconds);
 
+/* malloc_trim(): gives the kernel back what free() has kept. Takes milliseconds, and every arena's lock in turn. */
+void lanyard_return_memory(void);
+
 /* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */
 static inline struct epoll_event lanyard_epoll_event(uint32_t events, uint64_t data) {
     struct epoll_event event = {.events = events, .data = {.u64 = data}};
@@ -55,6 +58,12 @@ void lanyard_timer_set(int timer, int64_t nanoseconds);
 /* CPU time of the calling thread in nanoseconds. */
 int64_t lanyard_thread_cpu_time(void);
 
+/* Blocks these signals for the calling thread and all that it starts from here on: they wait for the signalfd that is returned.
+ * -1 with errno if there is none; nothing is blocked then. */
+int lanyard_hold_signals(const int *signals, int count);
+
+/* The next signal that a signalfd tells; 0 if none waits. */
+int lanyard_next_signal(int descriptor);
 
 /* pthread_setname_np() for the calling thread: at most 15 characters. */
 void lanyard_name_thread(const char *name);

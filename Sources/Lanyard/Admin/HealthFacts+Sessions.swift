@@ -14,5 +14,6 @@ extension HealthFacts {
             activeUser: report.activeUser.flatMap { active in report.users.first { $0.index == active }?.user },
             followsActiveUser: followsActiveUser, pinnedUsers: pinnedUsers)
         clockSkew = report.skew
+        store = report.isStoreFailing ? .failing : report.isStoreInMemory ? .memoryOnly : .stored
     }
 }

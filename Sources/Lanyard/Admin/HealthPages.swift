@@ -71,7 +71,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     // MARK: Pages
 
     /// - Parameter connections: open ones of the health listener itself.
-    package func answer(to question: HealthQuestion, connections: Int = 0) -> HealthAnswer {
+    package func answer(to question: HealthQuestion, connections: Int = 0) -> OperatorAnswer {
         if question.path == "/metrics" { return metrics(accept: question.accept, connections) }
         let user = question.path.hasPrefix("/readyz/") ? String(question.path.dropFirst(8)) : nil
         guard user != nil || ["/livez", "/healthz", "/readyz", "/startupz"].contains(question.path) else {
@@ -99,7 +99,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         return report
     }
 
-    private func metrics(accept: [String], _ connections: Int) -> HealthAnswer {
+    private func metrics(accept: [String], _ connections: Int) -> OperatorAnswer {
         let now = Instant.now
         if now - processSampledAt > Self.processInterval {
             processSamples = ProcessMetrics.samples(version: version, commit: commit)
@@ -107,7 +107,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         }
         let format = MetricsFormat(accept: accept)
         let own = [MetricSample("lanyard_health_connections", value: Double(connections))]
-        return HealthAnswer(
+        return OperatorAnswer(
             status: 200, contentType: format.contentType,
             body: MetricsPage.write(processSamples + own + sources.samples(), as: format))
     }

@@ -21,21 +21,21 @@ package struct HealthReport: Sendable {
     // MARK: Pages
 
     /// `/livez`: the process only. It never depends on an identity service or an upstream: a restart would mend neither.
-    package var live: HealthAnswer {
+    package var live: OperatorAnswer {
         let beats = facts.heartbeatAge < Self.heartbeatMax
         return Self.answer(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
     }
 
     /// `/readyz`: every request that a route takes would carry a valid token.
-    package var ready: HealthAnswer { Self.answer(sessions + [listener, store, clock]) }
+    package var ready: OperatorAnswer { Self.answer(sessions + [listener, store, clock]) }
 
     /// `/readyz/USER`: one user's session, whether a route wants it or not; nil if nobody has that name.
-    package func ready(user: String) -> HealthAnswer? {
+    package func ready(user: String) -> OperatorAnswer? {
         facts.subjects.first { $0.name == user }.map { Self.answer([Self.check($0)]) }
     }
 
     /// `/startupz`: some user whom a route wants has had a token. Whoever asks remembers a yes.
-    package func started(before: Bool) -> HealthAnswer {
+    package func started(before: Bool) -> OperatorAnswer {
         let isStarted = before || hasStarted
         return Self.answer(
             sessions.map { check in
@@ -93,7 +93,7 @@ package struct HealthReport: Sendable {
 
     // MARK: The body
 
-    private static func answer(_ checks: [Check]) -> HealthAnswer {
+    private static func answer(_ checks: [Check]) -> OperatorAnswer {
         let isReady = checks.allSatisfy { $0.ok || $0.isAdvisory }
         var body = JSONWriter()
         body.beginObject()
@@ -113,6 +113,6 @@ package struct HealthReport: Sendable {
         }
         body.endArray()
         body.endObject()
-        return HealthAnswer(status: isReady ? 200 : 503, body: body.bytes)
+        return OperatorAnswer(status: isReady ? 200 : 503, body: body.bytes)
     }
 }

@@ -10,13 +10,34 @@ package struct AccessToken: Sendable {
     package let waitsFrom: Instant
     /// From here on it must not be used.
     package let usableUntil: Instant
+    /// What to expect if an upstream refuses it.
+    package let renewal: Renewal
+    /// How often the user had been logged out when it came: the board's. Between two sessions the account may have changed.
+    package internal(set) var era: UInt32 = 0
 
-    package init(user: UserIndex, generation: UInt64, token: Secret, waitsFrom: Instant, usableUntil: Instant) {
+    /// - Parameter renewal: by default one may be forced at any time.
+    package init(
+        user: UserIndex, generation: UInt64, token: Secret, waitsFrom: Instant, usableUntil: Instant,
+        renewal: Renewal = .possible(from: .past)
+    ) {
         self.user = user
         self.generation = generation
         self.token = token
         self.waitsFrom = waitsFrom
         self.usableUntil = usableUntil
+        self.renewal = renewal
+    }
+
+    /// How a token that an upstream refuses can be replaced (refresh-policy rules 5 and 11).
+    package enum Renewal: Equatable, Sendable {
+        /// A refresh may be forced from then on: cooldown and hourly budget allow none before. `.past`: at once.
+        case possible(from: Instant)
+        /// One is in flight: its answer is worth waiting for.
+        case underWay
+        /// The identity service has asked not to be called before then.
+        case failing(until: Instant)
+        /// Somebody else renews it, as with a static identity.
+        case impossible
     }
 
     /// What a shard knows of one user's token. Published by the session path, whole, at each change.
@@ -33,8 +54,11 @@ package struct AccessToken: Sendable {
     package enum Refusal: Equatable, Sendable {
         /// A person must log in.
         case loginRequired
-        /// The identity service refused the configured credential.
-        case credentialRefused
+        /// Lanyard cannot log the user in with what is configured. In plain words, made once for each publication: which file, or what the
+        /// identity service said of which app; never a secret.
+        case credentialRefused(because: String)
+        /// The route names a user whom nothing configures; the admin API may bring it.
+        case userUnknown
         /// The identity service does not answer; the next attempt is due then.
         case identityUnreachable(nextAttempt: Instant)
     }

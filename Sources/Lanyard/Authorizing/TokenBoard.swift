@@ -13,11 +13,29 @@ package final class TokenBoard {
         case refuse(AccessToken.Refusal)
     }
 
+    /// What a request whose token an upstream refused can hope for.
+    package enum Hope {
+        /// A newer token is here.
+        case renewed(AccessToken)
+        /// The next publication tells more.
+        case awaited
+        /// One is being fetched: the next publication brings it or the failure.
+        case underWay
+        /// A refresh may not be forced again so soon.
+        case coolingDown
+        /// There will be none, or not soon.
+        case none
+    }
+
     private struct Entry {
         var availability = AccessToken.Availability.pending
         /// The session path was asked and has not answered yet.
         var asked = false
+        /// The session path was told that an upstream refused this generation, and has not answered yet.
+        var refused: UInt64?
         var waiters: [any Waiter] = []
+        /// Grows whenever the user leaves: what was sent before belongs to nobody who comes after.
+        var era: UInt32 = 0
     }
 
     private var entries: [Entry] = []
@@ -49,6 +67,51 @@ package final class TokenBoard {
         return token
     }
 
+    /// An upstream refused the token of `generation` (refresh-policy rule 11): a newer one serves at once, else one refresh is forced.
+    ///
+    /// - Parameters:
+    ///   - era: the token's. One of a session that a person has ended is not replaced by one of the next, which may be somebody else's.
+    ///   - forces: a refresh may be forced; false merely looks.
+    package func refused(
+        _ generation: UInt64, of user: UserIndex, era: UInt32 = 0, at now: Instant, forces: Bool
+    ) -> Hope {
+        reserve(user)
+        guard era == entries[user.number].era else { return .none }
+        switch entries[user.number].availability {
+        case .token(let token) where token.generation > generation && now < token.usableUntil: return .renewed(token)
+        case .token(let token): return hope(for: token, at: now, forces: forces)
+        case .pending: return .underWay
+        case .none: return .none
+        }
+    }
+
+    private func hope(for token: AccessToken, at now: Instant, forces: Bool) -> Hope {
+        let user = token.user
+        switch token.renewal {
+        case .underWay: return .underWay
+        case .impossible: return .none
+        case .failing(let until) where now < until: return .none
+        case .possible(let from) where now < from: return .coolingDown
+        case .possible, .failing:
+            guard forces else { return .none }
+            if entries[user.number].refused != token.generation {
+                entries[user.number].refused = token.generation
+                source.tokenRefused(by: user, generation: token.generation)
+            }
+            return .awaited
+        }
+    }
+
+    /// The session of `user` is over: logged out, dead or refused. Not so while a login or the identity service is waited for.
+    package func isWithdrawn(_ user: UserIndex) -> Bool {
+        reserve(user)
+        guard case .none(let refusal) = entries[user.number].availability else { return false }
+        return switch refusal {
+        case .loginRequired, .credentialRefused, .userUnknown: true
+        case .identityUnreachable: false
+        }
+    }
+
     package func park(_ waiter: any Waiter, for user: UserIndex) {
         reserve(user)
         entries[user.number].waiters.append(waiter)
@@ -61,11 +124,27 @@ package final class TokenBoard {
     /// A publication of the session path: it replaces what was known, and all who wait look again, in order.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
         reserve(user)
-        entries[user.number].availability = availability
+        switch availability {
+        case .token(var token):
+            token.era = entries[user.number].era
+            entries[user.number].availability = .token(token)
+        case .none(.loginRequired), .none(.userUnknown):
+            entries[user.number].era &+= 1
+            entries[user.number].availability = availability
+        case .pending, .none: entries[user.number].availability = availability
+        }
         entries[user.number].asked = false
+        if !Self.leavesOpen(availability, entries[user.number].refused) { entries[user.number].refused = nil }
         let waiters = entries[user.number].waiters
         entries[user.number].waiters = []
         for waiter in waiters { waiter.tokenBoardChanged() }
+    }
+
+    /// Whether a publication leaves a refusal unanswered: the same token, whose refresh might be forced at once, was published before the session
+    /// path heard of the refusal. Its answer follows, and is another one (`TokenSource.tokenRefused`).
+    private static func leavesOpen(_ availability: AccessToken.Availability, _ refused: UInt64?) -> Bool {
+        guard case .token(let token) = availability, token.generation == refused else { return false }
+        return token.renewal == .possible(from: .past)
     }
 
     package func activate(_ user: UserIndex?) { active = user }

@@ -104,10 +104,11 @@ package enum AddressText {
 
     /// The path of a unix socket: absolute, at most 107 bytes (`sun_path`).
     package static func socketPath(_ path: String) throws(ConfigurationValue.Problem) -> String {
-        guard path.hasPrefix("/"), path.utf8.count > 1, path.utf8.count <= 107, !path.utf8.contains(0) else {
+        guard path.hasPrefix("/"), path.utf8.count > 1, path.utf8.count <= 107, path == ConfigurationText.line(path)
+        else {
             throw .init(
-                "unix:\(path.prefix(120)) is not the path of a socket",
-                remedy: "write unix: and an absolute path of at most 107 bytes")
+                "\(ConfigurationText.quoted("unix:" + path)) is not the path of a socket",
+                remedy: "write unix: and an absolute path of at most 107 bytes, without control characters")
         }
         return path
     }

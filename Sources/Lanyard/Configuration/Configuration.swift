@@ -14,20 +14,30 @@ package struct Configuration: Equatable, Sendable {
     package var listeners: [ListenerSettings] = []
     /// nil: off.
     package var health: HealthSettings? = HealthSettings()
+    /// nil: off.
+    package var admin: AdminSettings? = AdminSettings()
     /// In the order of the file; names are unique.
     package var identities: [IdentitySettings] = []
     /// In the order of the file; names are unique.
     package var users: [UserSettings] = []
     /// The configured active user, or the first one.
     package var activeUser: String?
+    /// `active_user`, if it was written: what a remembered choice is held against.
+    package var namedActiveUser: String?
+    /// `on_active_logout: next`: after the active user has logged out another one is active, if there is one.
+    package var activatesNextOnLogout = false
     /// In the order of the file, never empty; names are unique.
     package var routes: [Route] = []
+    package var store = StoreSettings.memory
     package var refresh = RefreshSettings()
+    package var login = LoginSettings()
     package var limits = LimitSettings()
     /// Status of the problem `login-required`.
     package var loginRequiredStatus = 503
     package var log = LogSettings()
     package var shutdown = ShutdownSettings()
+    /// Secret files that everybody on this machine could read when they were looked at: a warning has been given.
+    package var openSecretFiles: Set<String> = []
     /// nil: as many as the CPUs that this process may use.
     package var shards: Int?
 
@@ -42,6 +52,9 @@ package struct LoadedConfiguration: Sendable {
     package var faults: [ConfigurationFault]
     /// The effective configuration as YAML, defaults written out; secrets are paths. Empty if there is a fault.
     package var printed: String
+
+    /// Where the addresses came from, for what may be wrong with them when they are bound.
+    package var addresses = AddressPlaces()
 
     package var warnings: [ConfigurationFault] { faults.filter { $0.severity == .warning } }
 

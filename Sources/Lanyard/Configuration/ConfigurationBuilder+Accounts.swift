@@ -12,6 +12,16 @@ extension ConfigurationBuilder {
         let shown = "identities.\(name)"
         guard let kind = onlyKind(section, of: ["app_services", "static", "oauth2"], shown: shown) else { return nil }
         let inner = section.section(kind)
+        // First: a missing file is told even where the rest is wrong, too.
+        let tls = section.section("tls")
+        let caFile = neededFile(tls, "ca_file", shown: "\(shown).tls")
+        let certificateFile = neededFile(tls, "certificate_file", shown: "\(shown).tls")
+        let keyFile = neededFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
+        if tls.has("certificate_file") != tls.has("key_file") {
+            fault(
+                tls.node.place, "\(shown).tls: certificate_file and key_file belong together",
+                remedy: "give both or none")
+        }
         var identity: IdentitySettings
         switch kind {
         case "app_services":
@@ -26,15 +36,7 @@ extension ConfigurationBuilder {
             identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
         default: return nil
         }
-        let tls = section.section("tls")
-        identity.caFile = neededFile(tls, "ca_file", shown: "\(shown).tls")
-        identity.certificateFile = neededFile(tls, "certificate_file", shown: "\(shown).tls")
-        identity.keyFile = neededFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
-        if tls.has("certificate_file") != tls.has("key_file") {
-            fault(
-                tls.node.place, "\(shown).tls: certificate_file and key_file belong together",
-                remedy: "give both or none")
-        }
+        (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
         switch section.text("proxy") {
         case nil, "none": identity.proxy = .none
         case "environment": identity.proxy = .environment
@@ -78,6 +80,7 @@ extension ConfigurationBuilder {
         for entry in top.node["users"]?.entries ?? [] {
             readUser(ConfigurationSection(entry.value), name: entry.key, identities: identities)
         }
+        configuration.namedActiveUser = top.text("active_user")
         configuration.activeUser = top.text("active_user") ?? configuration.users.first?.name
         if let active = top.text("active_user"), !(top.node["users"]?.entries.contains { $0.key == active } ?? false) {
             warn(
@@ -112,8 +115,9 @@ extension ConfigurationBuilder {
         let isService = tree["identities"]?[identity]?["app_services"] != nil
         if isService, !section.has("login") {
             warn(
-                section.node.place, "\(shown) has no login, and this version has no command to log in with",
-                remedy: "add login: its requests get 503 login-required")
+                section.node.place,
+                "\(shown) has no login: its requests get 503 login-required until somebody logs it in",
+                remedy: "add login, or log it in by the admin API")
         }
         configuration.users.append(user)
     }

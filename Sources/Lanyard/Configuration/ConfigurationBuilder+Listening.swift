@@ -1,4 +1,4 @@
-/// `listeners` and `health`.
+/// `listeners`, `health` and `admin`.
 extension ConfigurationBuilder {
     mutating func readListeners(_ top: ConfigurationSection) {
         guard let list = top.node["listeners"] else { return }
@@ -59,9 +59,43 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// No two listeners, and health neither, can bind the same.
+    mutating func readAdmin(_ top: ConfigurationSection) {
+        let section = top.section("admin")
+        guard top.text("admin") != "off", section.text("address") != "off" else {
+            configuration.admin = nil
+            return
+        }
+        var admin = AdminSettings(folder: adminFolder)
+        if section.has("token_file") || section.has("token_credential") {
+            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "nobody may call")
+        }
+        if let text = section.text("address"), let address = try? AddressText.listenAddress(text) {
+            admin.address = address
+            if case .tcp(let host, let port) = address { judgeAdmin(host, port, admin, section) }
+        }
+        configuration.admin = admin
+    }
+
+    /// Over TCP anybody on this machine can connect, and without TLS nobody else is to.
+    private mutating func judgeAdmin(
+        _ host: String, _ port: UInt16, _ admin: AdminSettings, _ section: ConfigurationSection
+    ) {
+        if !section.has("token_file"), !section.has("token_credential") {
+            fault(
+                section.place("address"), "admin.address: anybody on this machine could call \(host):\(port)",
+                remedy: "add admin.token_file, or use unix:/path")
+        }
+        if AddressText.reach(host) != .loopback {
+            fault(
+                section.place("address"),
+                "admin.address: passwords and the token would cross the network in plain on their way to \(host)",
+                remedy: "bind 127.0.0.1:\(port), or use unix:/path")
+        }
+    }
+
+    /// No two listeners, and health and admin neither, can bind the same.
     mutating func compareAddresses(_ top: ConfigurationSection) {
-        var seen: [(address: ListenerSettings.Address, place: ConfigurationPlace)] = []
+        var seen: [Taken] = []
         for element in top.node["listeners"]?.elements ?? [] {
             guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
                 continue
@@ -71,19 +105,29 @@ extension ConfigurationBuilder {
         if let health = configuration.health {
             compare(health.address, top.section("health").place("address"), "health", &seen)
         }
+        if let address = configuration.admin?.address {
+            compare(address, top.section("admin").place("address"), "admin", &seen)
+        }
+    }
+
+    /// An address that something else is to be bound to.
+    private struct Taken {
+        let address: ListenerSettings.Address
+        let place: ConfigurationPlace
+        let shown: String
     }
 
     private mutating func compare(
         _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String,
-        _ seen: inout [(address: ListenerSettings.Address, place: ConfigurationPlace)]
+        _ seen: inout [Taken]
     ) {
         if let other = seen.first(where: { AddressText.clash($0.address, address) }) {
             // A default stands nowhere: the one that was written is to be changed.
             fault(
                 place == .commandLine ? other.place : place,
-                "\(shown): \(address) and \(other.address) of listeners cannot both be bound",
+                "\(shown): \(address) and \(other.address) of \(other.shown) cannot both be bound",
                 remedy: "choose another address or port")
         }
-        seen.append((address, place))
+        seen.append(Taken(address: address, place: place, shown: shown))
     }
 }

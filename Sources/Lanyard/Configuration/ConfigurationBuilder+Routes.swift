@@ -98,7 +98,9 @@ extension ConfigurationBuilder {
         section.fill(&route.upgrades, "upgrades")
         section.fill(&route.paths, "paths")
         section.fill(&route.upgradedMaxAge, "upgraded_max_age")
-        section.fill(&route.closeUpgradedOn, "close_upgraded_on")
+        if let events = section.texts("close_upgraded_on") {
+            route.closeUpgradedOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))
+        }
     }
 
     private mutating func readRequestID(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {

@@ -3,14 +3,17 @@ struct ConfigurationBuilder {
     let tree: ConfigurationNode
     /// `$CREDENTIALS_DIRECTORY`.
     let credentialsFolder: String?
+    /// Where the default admin socket belongs.
+    let adminFolder: String?
     var faults: [ConfigurationFault] = []
     var configuration = Configuration()
 
     /// The configuration, and the faults that only show in the whole.
     static func build(
-        _ tree: ConfigurationNode, credentialsFolder: String?
+        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
     ) -> (configuration: Configuration, faults: [ConfigurationFault]) {
-        var builder = ConfigurationBuilder(tree: tree, credentialsFolder: credentialsFolder)
+        var builder = ConfigurationBuilder(
+            tree: tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
         builder.complete()
         return (builder.configuration, builder.faults)
     }
@@ -20,9 +23,11 @@ struct ConfigurationBuilder {
         let top = ConfigurationSection(tree)
         readListeners(top)
         readHealth(top)
+        readAdmin(top)
         readIdentities(top)
         readUsers(top)
         readRoutes(top)
+        readStore(top)
         readProcess(top)
         compareAddresses(top)
     }
@@ -34,6 +39,10 @@ struct ConfigurationBuilder {
         refresh.fill(&configuration.refresh.waitMax, "wait_max")
         refresh.fill(&configuration.refresh.cooldown, "cooldown")
         refresh.fill(&configuration.refresh.perHourMax, "per_hour_max")
+        let login = top.section("login")
+        login.fill(&configuration.login.offline, "offline")
+        login.fill(&configuration.login.exitOnRefusal, "exit_on_refusal")
+        login.fill(&configuration.login.exitOnUnreachable, "exit_on_unreachable")
         let limits = top.section("limits")
         limits.fill(&configuration.limits.connectionsMax, "connections_max")
         limits.fill(&configuration.limits.connectionsPerPeerMax, "connections_per_peer_max")
@@ -53,6 +62,7 @@ struct ConfigurationBuilder {
         shutdown.fill(&configuration.shutdown.drainMax, "drain_max")
         shutdown.fill(&configuration.shutdown.exitZeroOnSIGTERM, "exit_zero_on_sigterm")
         top.fill(&configuration.loginRequiredStatus, "login_required_status")
+        configuration.activatesNextOnLogout = top.text("on_active_logout") == "next"
         top.fill(&configuration.shards, "shards")
     }
 
@@ -83,7 +93,11 @@ struct ConfigurationBuilder {
     // MARK: - Files
 
     /// The path of a secret, given as `…_file` or as the systemd credential `…_credential`.
-    mutating func secret(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
+    ///
+    /// - Parameter meanwhile: what holds as long as it cannot be read.
+    mutating func secret(
+        _ section: ConfigurationSection, _ key: String, shown: String, meanwhile: String = "its user is refused"
+    ) -> String? {
         let sibling = key.dropLast("_file".utf8.count) + "_credential"
         if section.has(key), section.has(String(sibling)) {
             fault(section.place(String(sibling)), "\(shown): both \(key) and \(sibling)", remedy: "keep one of them")
@@ -96,29 +110,33 @@ struct ConfigurationBuilder {
                     remedy: "add LoadCredential=\(name):/PATH to the unit, or use \(key)")
                 return nil
             }
-            return lookAtSecret("\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)")
+            return lookAtSecret(
+                "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", meanwhile)
         }
         guard section.has(key) else {
             fault(
                 section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
             return nil
         }
-        return section.text(key).map { lookAtSecret($0, section.place(key), "\(shown).\(key)") }
+        return section.text(key).map { lookAtSecret($0, section.place(key), "\(shown).\(key)", meanwhile) }
     }
 
-    private mutating func lookAtSecret(_ path: String, _ place: ConfigurationPlace, _ shown: String) -> String {
+    private mutating func lookAtSecret(
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ meanwhile: String
+    ) -> String {
         switch ConfigurationFile.state(of: path) {
         case .fine: break
         case .worldReadable:
+            guard configuration.openSecretFiles.insert(path).inserted else { break }
             warn(place, "\(shown): everybody on this machine can read \(path)", remedy: "chmod o-rwx it")
         case .missing:
-            warn(place, "\(shown): \(path) does not exist", remedy: "its user is refused until the file appears")
+            warn(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
-            warn(place, "\(shown): \(path) is a folder", remedy: "its user is refused until a file stands there")
+            warn(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until a file stands there")
         case .unreadable(let code):
             warn(
                 place, "\(shown): \(path) cannot be read (\(SystemError.text(of: code)))",
-                remedy: "its user is refused until it can be read")
+                remedy: "\(meanwhile) until it can be read")
         }
         return path
     }
@@ -127,24 +145,30 @@ struct ConfigurationBuilder {
     mutating func neededFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
         -> String?
     {
-        guard let path = section.text(key) else { return nil }
+        section.text(key).flatMap { needed($0, section.place(key), "\(shown).\(key)", isPrivate: isPrivate) }
+    }
+
+    /// The same for a path that was made of what is configured.
+    mutating func needed(
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, isPrivate: Bool
+    ) -> String? {
         switch ConfigurationFile.state(of: path) {
         case .fine: return path
         case .worldReadable:
             if isPrivate {
                 warn(
-                    section.place(key), "\(shown).\(key): everybody on this machine can read \(path)",
+                    place, "\(shown): everybody on this machine can read \(path)",
                     remedy: "chmod o-rwx it")
             }
             return path
         case .missing:
             fault(
-                section.place(key), "\(shown).\(key): \(path) does not exist",
+                place, "\(shown): \(path) does not exist",
                 remedy: "put the file there, or correct the path")
-        case .notAFile: fault(section.place(key), "\(shown).\(key): \(path) is a folder", remedy: "name a file")
+        case .notAFile: fault(place, "\(shown): \(path) is a folder", remedy: "name a file")
         case .unreadable(let code):
             fault(
-                section.place(key), "\(shown).\(key): \(path) cannot be read (\(SystemError.text(of: code)))",
+                place, "\(shown): \(path) cannot be read (\(SystemError.text(of: code)))",
                 remedy: "let this user read it")
         }
         return nil

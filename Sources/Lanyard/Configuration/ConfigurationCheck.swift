@@ -182,10 +182,7 @@ struct ConfigurationCheck {
     }
 
     private mutating func report(_ place: ConfigurationPlace, _ words: String, remedy: String) {
-        if faults.count == Self.faultsMax {
-            faults.append(.init(at: place, "and more faults from here on", remedy: "mend those above first"))
-        } else if faults.count < Self.faultsMax {
-            faults.append(.init(at: place, words, remedy: remedy))
-        }
+        // One more than is told, so that it is known that there are more.
+        if faults.count <= Self.faultsMax { faults.append(.init(at: place, words, remedy: remedy)) }
     }
 }

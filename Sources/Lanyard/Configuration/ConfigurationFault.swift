@@ -27,6 +27,6 @@ package struct ConfigurationFault: Error, Equatable, Sendable, CustomStringConve
         self.remedy = remedy
     }
 
-    /// One line: `lanyard.yaml:12:5: unknown key "upstram"; did you mean "upstream"?`
-    package var description: String { "\(place): \(words); \(remedy)" }
+    /// One line: `lanyard.yaml:12:5: unknown key "upstram"; did you mean "upstream"?` Paths and names in it may hold anything; it does not.
+    package var description: String { ConfigurationText.line("\(place): \(words); \(remedy)") }
 }

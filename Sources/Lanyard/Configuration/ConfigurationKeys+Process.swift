@@ -1,10 +1,15 @@
 extension ConfigurationKeys {
     static let process: [ConfigurationKey] = [
         .init("store", .section, standardInWords: "memory only", "Where sessions outlive a restart."),
-        .init("store.path", .value(.text), "The sealed file."),
-        .init("store.key_file", .value(.file(.secret)), "Key that seals it: 32 bytes or more."),
+        .init(
+            "store.path", .value(.file(.kept)),
+            "The sealed file, in a folder that only Lanyard's user may enter (0700). It needs one of the four keys below."
+        ),
+        .init("store.key_file", .value(.file(.secret)), "Key that seals it: 32 bytes or more, taken as they are."),
         .init("store.passphrase_file", .value(.file(.secret)), "Passphrase in place of a key."),
-        .init("store.memory", .value(.boolean), "true", "Keeps sessions in memory only."),
+        .init(
+            "store.memory", .value(.boolean), standardInWords: "true, with `path` false",
+            "Keeps sessions in memory only: a restart forgets every login, which the log says."),
         .init("refresh", .section, "When access tokens are renewed."),
         .init(
             "refresh.at", .value(.portion), "65-75%", "The part of the lifetime in which the renewal lies, at random."),
@@ -32,7 +37,7 @@ extension ConfigurationKeys {
         .init("limits.connections_max", .value(.integer(1...1_000_000)), "4096", "Client connections at once."),
         .init(
             "limits.connections_per_peer_max", .value(.integer(1...1_000_000)), or: ["none"], "none",
-            "Client connections of one peer address."),
+            "Client connections of one peer address; 503 `overloaded` beyond. Clients of unix sockets have none."),
         .init(
             "limits.requests_per_connection_max", .value(.integer(1...1_000_000_000)), or: ["none"], "none",
             "Requests on one client connection."),
@@ -50,7 +55,10 @@ extension ConfigurationKeys {
         .init(
             "limits.parked_requests_max", .value(.integer(0...1_000_000)), "1024",
             "Requests that wait for a token or an upstream connection; 503 `overloaded` beyond."),
-        .init("limits.buffer_bytes_max", .value(.size((1 << 20)...(1 << 40))), "64MiB", "All buffers together."),
+        .init(
+            "limits.buffer_bytes_max", .value(.size((1 << 20)...(1 << 40))), "64MiB",
+            "Memory of all buffers together. Nearly full, small portions are read and new requests get 503 `overloaded`; full, reading pauses."
+        ),
         .init("upstream_dns", .section, "Names of upstreams."),
         .init("upstream_dns.refresh", .value(.duration(long)), "30s", "How long resolved addresses are used."),
         .init(
@@ -61,7 +69,7 @@ extension ConfigurationKeys {
             "log.level", .value(.choice(["trace", "debug", "info", "notice", "warning", "error", "critical"])), "info",
             "What is logged."),
         .init("log.format", .value(.choice(["json"])), "json", "One JSON object per line."),
-        .init("log.access", .value(.boolean), "true", "One line per request."),
+        .init("log.access", .value(.boolean), "true", "One line per request; none is written in this version."),
         .init("shutdown", .section, "How Lanyard ends."),
         .init(
             "shutdown.drain_min", .value(.duration(momentOrZero)), "0s", "Not ready any more, but everything is served."

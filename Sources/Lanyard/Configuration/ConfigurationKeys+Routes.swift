@@ -35,14 +35,15 @@ extension ConfigurationKeys {
         .init("routes[].set_headers", .fields, "Fixed fields for the upstream, in place of a client's own."),
         .init(
             "routes[].request_id_header", .value(.fieldName), or: ["none"], "none",
-            "Field that carries our request id upstream."),
+            "A client's own id of 1 to 64 letters, digits, `.`, `_` and `-`, else ours, goes upstream in this field."),
         .init(
             "routes[].body_bytes_max", .value(.size(0...(1 << 60))), or: ["none"], "none",
             "Bytes of a request body; 413 beyond."),
         .init(
             "routes[].forwarded", .value(.choice(["drop", "pass", "append", "reject"])), "drop",
             "`Forwarded`, `X-Forwarded-*` and `X-Real-IP` of clients."),
-        .init("routes[].upgrades", .values(.method), "[websocket]", "Protocols that may be upgraded to."),
+        .init(
+            "routes[].upgrades", .values(.upgrade), "[websocket]", "Protocols that may be upgraded to; `[]` is none."),
         .init(
             "routes[].paths", .value(.choice(["lenient", "strict"])), "lenient",
             "`strict` refuses every path that two readers could take differently."),
@@ -72,14 +73,15 @@ extension ConfigurationKeys {
             "A response body without a byte; `0s` is none."),
         .init("routes[].timeouts.write", .value(.duration(moment)), "60s", "A side that takes no byte of ours."),
         .init(
-            "routes[].timeouts.upgraded_idle", .value(.duration(moment)), "1h", "An upgraded connection without a byte."
-        ),
+            "routes[].timeouts.upgraded_idle", .value(.duration(moment)), "1h",
+            "An upgraded connection without a byte; once one side has ended, at most 30 s."),
         .init(
             "routes[].upgraded_max_age", .value(.duration(long)), or: ["none"], "none",
             "Closes upgraded connections after this long."),
         .init(
             "routes[].close_upgraded_on", .values(.choice(["logout", "switch"])), "[]",
-            "Events that close upgraded connections."),
+            "What closes upgraded connections: the end of the user's session, another active user on a route without a user."
+        ),
         .init(
             "routes[].connections_max", .value(.integer(1...1_000_000)), "1024",
             "Connections to this upstream, all shards together; more requests wait up to `timeouts.connect`."),

@@ -1,3 +1,5 @@
+import Glibc
+
 extension Configuration {
     /// Reads file, environment and flags (flag over environment over file over default) and checks everything, so that
     /// all that is wrong is said at once. Reads files, opens no socket, starts no thread.
@@ -8,14 +10,17 @@ extension Configuration {
         return loader.load(arguments: arguments, environment: environment)
     }
 
-    /// The address of `health` alone, whatever else is wrong with the configuration: for the command that asks it.
+    /// The configuration that one text alone makes, without environment and flags. Looks whether the files it names are there.
     ///
-    /// - Returns: nil if health is off, its address is not valid or the file cannot be read.
-    package static func healthAddress(
-        arguments: [String], environment: [String: String]
-    ) -> ListenerSettings.Address? {
+    /// - Parameter path: what faults call the text; relative paths in it start from its folder.
+    package static func load(text: [UInt8], path: String) -> LoadedConfiguration {
+        ConfigurationLoader.load(text, path: path)
+    }
+
+    /// Where `health` listens, whatever else is wrong with the configuration: for the command that asks it.
+    package static func healthPlace(arguments: [String], environment: [String: String]) -> HealthPlace {
         var loader = ConfigurationLoader()
-        return loader.healthAddress(arguments: arguments, environment: environment)
+        return loader.healthPlace(arguments: arguments, environment: environment)
     }
 }
 
@@ -25,46 +30,56 @@ struct ConfigurationLoader {
 
     mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
         guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
-        return finish(tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 })
+        return finish(
+            tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 },
+            adminFolder: AdminSettings.standardFolder(environment: environment, uid: geteuid()))
     }
 
     /// The configuration of one text alone.
     static func load(_ text: [UInt8], path: String) -> LoadedConfiguration {
         var loader = ConfigurationLoader()
         guard let tree = loader.document(text, path: path) else { return loader.failed() }
-        return loader.finish(tree, credentialsFolder: nil)
+        return loader.finish(tree, credentialsFolder: nil, adminFolder: nil)
     }
 
     /// What only shows in the whole: parts that are not built, references, files.
-    private mutating func finish(_ merged: ConfigurationNode, credentialsFolder: String?) -> LoadedConfiguration {
+    private mutating func finish(
+        _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
+    ) -> LoadedConfiguration {
         var tree = merged
         if tree["listeners"] == nil { tree.set(["listeners"], to: Self.standardListeners) }
         tree = withoutUnbuilt(tree, keys: "", shown: "")
-        let (configuration, found) = ConfigurationBuilder.build(tree, credentialsFolder: credentialsFolder)
+        let (configuration, found) = ConfigurationBuilder.build(
+            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
         faults += found
         guard !faults.contains(where: { $0.severity != .warning }) else { return failed() }
         return LoadedConfiguration(
-            configuration: configuration, faults: sorted(faults), printed: ConfigurationPrinter.print(tree))
+            configuration: configuration, faults: told(faults), printed: ConfigurationPrinter.print(tree),
+            addresses: AddressPlaces(of: tree))
     }
 
-    mutating func healthAddress(arguments: [String], environment: [String: String]) -> ListenerSettings.Address? {
+    mutating func healthPlace(arguments: [String], environment: [String: String]) -> HealthPlace {
         let variables = ConfigurationGiven(environment: environment)
-        let names = arguments.contains("--config") || variables.value("--config") != nil
-        let tree = merged(arguments: arguments, environment: environment)
-        guard let tree else {
-            guard !names else { return nil }
-            return variables.value("--health-address").map { try? AddressText.listenAddress($0.text) }
-                ?? HealthSettings().address
+        let isNamed = arguments.contains("--config") || variables.value("--config") != nil
+        var tree = merged(arguments: arguments, environment: environment)
+        if tree == nil, !isNamed {
+            // Without a file this command needs no more than the address.
+            faults = []
+            tree = checked(self.tree(of: variables.values), folder: nil)
         }
-        let section = ConfigurationSection(tree)
-        guard let node = section.node["health"] else { return HealthSettings().address }
-        guard case .mapping = node.content else { return nil }
-        guard let address = section.section("health").node["address"] else { return HealthSettings().address }
-        return address.text.flatMap { try? AddressText.listenAddress($0) }
+        guard let tree else { return .unknown(errors) }
+        guard let node = tree["health"] else { return .address(HealthSettings().address) }
+        guard node.content != .invalid else { return .unknown(errors) }
+        guard case .mapping = node.content else { return .none }
+        guard let address = node["address"] else { return .address(HealthSettings().address) }
+        guard address.content != .invalid else { return .unknown(errors) }
+        return address.text.flatMap { try? AddressText.listenAddress($0) }.map { .address($0) } ?? .none
     }
+
+    private var errors: [ConfigurationFault] { told(faults.filter { $0.severity != .warning }) }
 
     private func failed() -> LoadedConfiguration {
-        LoadedConfiguration(configuration: nil, faults: sorted(faults), printed: "")
+        LoadedConfiguration(configuration: nil, faults: told(faults), printed: "")
     }
 
     // MARK: - Sources
@@ -199,10 +214,23 @@ struct ConfigurationLoader {
                 unbuilt.isFault ? .fault : .warning, at: place, "\(shown)\(value) is not in this version",
                 remedy: unbuilt.isFault
                     ? unbuilt.instead ?? "remove it if Lanyard may run without it"
-                    : "it is ignored: " + (key.standard.map { "\($0) holds" } ?? "remove it")))
+                    : "it is ignored: " + (unbuilt.instead ?? key.standard.map { "\($0) holds" } ?? "remove it")))
     }
 
-    // MARK: - Order
+    // MARK: - What is told
+
+    /// In order; of more than a hundred faults the first hundred that keep Lanyard from starting, if any does.
+    private func told(_ faults: [ConfigurationFault]) -> [ConfigurationFault] {
+        let all = sorted(faults)
+        guard all.count > ConfigurationCheck.faultsMax else { return all }
+        let grave = all.filter { $0.severity != .warning }
+        let kept = grave.isEmpty ? all : grave
+        guard kept.count > ConfigurationCheck.faultsMax else { return kept }
+        let next = kept[ConfigurationCheck.faultsMax]
+        let rest = ConfigurationFault(
+            next.severity, at: next.place, "and more faults from here on", remedy: "mend those above first")
+        return kept.prefix(ConfigurationCheck.faultsMax) + [rest]
+    }
 
     /// By source, and within a file by line.
     private func sorted(_ faults: [ConfigurationFault]) -> [ConfigurationFault] {

@@ -57,11 +57,21 @@ package enum ConfigurationText {
 
     /// A text as a message shows it: quoted, short, without control characters.
     package static func quoted(_ text: String) -> String {
-        var shown = ""
-        for scalar in text.unicodeScalars.prefix(60) {
-            shown.unicodeScalars.append(scalar.value < 32 || scalar.value == 127 || scalar == "\"" ? "?" : scalar)
-        }
+        let plain = line(String(text.unicodeScalars.prefix(60))).unicodeScalars.map { $0 == "\"" ? "?" : $0 }
+        let shown = String(String.UnicodeScalarView(plain))
         return "\"\(shown)\(text.unicodeScalars.count > 60 ? "…" : "")\""
+    }
+
+    /// A text as one line that no terminal obeys: a `?` for each control character and each separator of lines.
+    package static func line(_ text: String) -> String {
+        var shown = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator: shown.append("?")
+            default: shown.append(scalar)
+            }
+        }
+        return String(shown)
     }
 
     private static func words(_ value: Int64, _ units: [(suffix: String, factor: Int64)]) -> String {

@@ -28,6 +28,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case baseURL
     case pathPrefix
     case method
+    /// What a connection may be upgraded to.
+    case upgrade
     case fieldName
     case fieldValue
     case injectFormat
@@ -39,6 +41,8 @@ package enum ConfigurationValue: Equatable, Sendable {
         case needed
         /// A secret that may come later: its user is `refused` until then.
         case secret
+        /// Lanyard's own: it makes it.
+        case kept
     }
 
     /// Why a text is not such a value, and what to write.
@@ -90,6 +94,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         // Requests are compared decoded, so an escape in a prefix would never be met.
         case .pathPrefix: FieldText.isPathPrefix(text) && !text.utf8.contains(UInt8(ascii: "%"))
         case .method: FieldText.isToken(text)
+        case .upgrade: FieldText.isUpgrade(text)
         case .fieldName: FieldText.isToken(text) && !FieldText.isReserved(text)
         case .fieldValue: FieldText.isValue(text)
         case .injectFormat: FieldText.cut(format: text) != nil
@@ -121,7 +126,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .name: "a name of 1 to 64 letters, digits, dots, dashes and underscores"
         case .text: "a text of one line"
         case .file(.secret): "the path of a secret's file"
-        case .file(.needed): "the path of a file"
+        case .file(.needed), .file(.kept): "the path of a file"
         case .credential: "the name of a systemd credential"
         case .listenAddress: "host:port, [v6]:port, unix:/path or systemd:NAME"
         case .authority: "host:port"
@@ -132,6 +137,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .baseURL: "an http:// or https:// URL without a path"
         case .pathPrefix: "a path that begins with /, without query, escapes and dot segments"
         case .method: "a method"
+        case .upgrade: "a protocol that carries no further HTTP requests"
         case .fieldName: "the name of a field that may be set"
         case .fieldValue: "a field value"
         case .injectFormat: "a field value with {token} in it once"
@@ -155,6 +161,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
         case .method: "write such as GET"
+        case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user"
         case .name, .credential: "choose another name"
         case .hostName: "write such as orders.internal"
         case .fieldValue: "remove control characters, and blanks at the ends"

@@ -17,6 +17,14 @@ package enum FieldText {
             }
     }
 
+    /// A protocol name, perhaps with a version (RFC 9110 §7.8), that is no channel for further HTTP requests: they would skip every
+    /// check with the identity still attached (http-requirements 15.2).
+    package static func isUpgrade(_ text: String) -> Bool {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        return parts.allSatisfy(isToken)
+            && !["h2", "h2c", "h3", "http", "https", "tls"].contains(parts[0].lowercased())
+    }
+
     /// A field value: no control characters, no blank at either end.
     package static func isValue(_ text: String) -> Bool {
         text.utf8.allSatisfy { $0 >= 32 && $0 != 127 } && text.utf8.first != 32 && text.utf8.last != 32

@@ -15,7 +15,7 @@ package struct NotInThisVersion: Equatable, Sendable {
     package let values: Values
     /// It protects somebody, or nothing could stand in its place: Lanyard does not start without it. Else a warning.
     package let isFault: Bool
-    /// What to write instead.
+    /// What to write instead of a fault; what holds instead of a warning's value, if that is not its key's default.
     package let instead: String?
 
     private static let address = "use host:port, [v6]:port or unix:/path"
@@ -31,8 +31,6 @@ package struct NotInThisVersion: Equatable, Sendable {
         .init("listeners[].peers", .any, isFault: true),
         .init("routes[].upstream", .beginning("https://"), isFault: true, instead: "use http:// or unix:/path"),
         .init("routes[].tls", .any, isFault: true),
-        .init("store.path", .any, isFault: true),
-        .init("store.memory", .only(["false"]), isFault: true),
         .init("sandbox", .only(["require"]), isFault: true),
         // Without these a user could never log in.
         .init("identities.*.oauth2", .any, isFault: true, instead: "use app_services or static"),
@@ -49,24 +47,9 @@ package struct NotInThisVersion: Equatable, Sendable {
         .init("users.*.login.token_exchange", .any, isFault: true, instead: login),
         // What is merely missed.
         .init("health.address", .beginning("systemd:"), isFault: true, instead: address),
-        .init("admin", .any, isFault: false),
-        .init("routes[].reauthenticate_on", .otherThan(["401"]), isFault: false),
-        .init("routes[].replay_body_max", .otherThan(["64KiB", "0B"]), isFault: false),
-        .init("routes[].upgrades", .otherThan(["websocket"]), isFault: false),
-        .init("routes[].timeouts.upgraded_idle", .otherThan(["1h"]), isFault: false),
-        .init("routes[].upgraded_max_age", .otherThan(["none"]), isFault: false),
-        .init("routes[].close_upgraded_on", .any, isFault: false),
-        .init("identities.*.app_services.rotation", .otherThan(["none"]), isFault: false),
-        .init("limits.connections_per_peer_max", .otherThan(["none"]), isFault: false),
-        .init("limits.buffer_bytes_max", .otherThan(["64MiB"]), isFault: false),
-        .init("store.key_file", .any, isFault: false),
-        .init("store.key_credential", .any, isFault: false),
-        .init("store.passphrase_file", .any, isFault: false),
-        .init("store.passphrase_credential", .any, isFault: false),
-        .init("login.offline", .otherThan(["cached"]), isFault: false),
-        .init("login.exit_on_refusal", .otherThan(["false"]), isFault: false),
-        .init("login.exit_on_unreachable", .otherThan(["false"]), isFault: false),
-        .init("on_active_logout", .otherThan(["none"]), isFault: false),
+        .init("admin.address", .beginning("systemd:"), isFault: true, instead: address),
+        .init("admin.expose_tokens", .otherThan(["false"]), isFault: false),
+        .init("log.access", .otherThan(["true"]), isFault: false, instead: "no line is written for a request"),
         .init("shutdown.logout", .otherThan(["false"]), isFault: false),
         .init("user", .otherThan(["none"]), isFault: false),
     ]

@@ -25,7 +25,7 @@ extension ClientConnection {
             if target.asksServer(head.kind) { return .answerOptions }
             if head.traits.contains(.maxForwards), head.kind == .options {
                 switch maxForwards(bytes, buffer.table) {
-                case nil: return .refuse(.malformed("a Max-Forwards that is not a number"))
+                case nil: return .refuse(.malformed("a Max-Forwards that is not one number", closes: false))
                 case 0: return .answerOptions
                 default: break
                 }
@@ -49,13 +49,20 @@ extension ClientConnection {
             } : shard.context.routes.decide(method: bytes[run: head.method], host: host, path: path)
         switch verdict {
         case .route(let route):
+            // What is refused from here on counts as the route's.
+            self.route = route
             if let problem = judgePolicy(route, bytes, table) { return .refuse(problem) }
             return .forward(route, target)
         case .none: return .refuse(.noRoute)
         case .methodNotAllowed(let allow): return .refuse(.methodNotAllowed(String(decoding: allow, as: UTF8.self)))
-        case .denied: return .refuse(.denied)
+        case .denied(let route):
+            self.route = route
+            return .refuse(.denied)
         case .ambiguous: return .refuse(.ambiguousPath)
-        case .malformed: return .refuse(.malformed("a percent escape in its path is not one, or is %00"))
+        case .malformed:
+            return .refuse(
+                .malformed(
+                    "a percent escape in its path is not one, or is %00", closes: false))
         }
     }
 
@@ -115,10 +122,12 @@ extension ClientConnection {
     }
 
     private func maxForwards(_ bytes: Bytes, _ table: FieldTable) -> Int? {
+        var number: Int?
         for index in 0..<table.count where table[index].name == .maxForwards {
-            return table.value(index, in: bytes).decimal
+            guard number == nil, let decimal = table.value(index, in: bytes).decimal else { return nil }
+            number = decimal
         }
-        return nil
+        return number
     }
 
     private func hasForbiddenLookAlike(_ bytes: Bytes, _ table: FieldTable) -> Bool {

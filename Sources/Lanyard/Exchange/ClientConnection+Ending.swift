@@ -1,3 +1,5 @@
+// Which of the two modules owns SHUT_WR depends on what was compiled first.
+import CLanyard.Linux
 import Glibc
 import Logging
 
@@ -24,18 +26,25 @@ extension ClientConnection {
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         let id = currentRequestID
-        shard.log.debug(
-            "answered by Lanyard itself",
-            metadata: [
-                "event": "request.refused", "reason": "\(problem.name)", "status": "\(problem.status)",
-                "request_id": "\(id)", "route": "\(route?.settings.name ?? "")",
-            ])
+        logRefusal(problem, id)
         shard.out.clear()
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, toHead: framed && head.kind == .head, closes: closes,
             clientMinorVersion: framed ? head.minorVersion : 1)
         writer.write(into: &shard.out)
         answered(closes: closes)
+    }
+
+    private func logRefusal(_ problem: Problem, _ id: String) {
+        guard shard.log.logLevel <= .debug, let leftOut = shard.refusals.take(at: shard.loop.now) else { return }
+        var metadata: Logger.Metadata = [
+            "event": "request.refused", "reason": "\(problem.name)", "status": "\(problem.status)",
+            "request_id": "\(id)", "route": "\(route?.settings.name ?? "")",
+        ]
+        let own = clientRequestID
+        if !own.isEmpty { metadata["client_request_id"] = "\(own)" }
+        if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
+        shard.log.debug("answered by Lanyard itself", metadata: metadata)
     }
 
     /// `OPTIONS *` (http-requirements 1.8).
@@ -56,6 +65,7 @@ extension ClientConnection {
 
     /// Sends the out buffer, which holds a whole answer; then the next request, or the end.
     private func answered(closes: Bool) {
+        replayBody.forget()
         clearInbound()
         clearOutbound()
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -90,7 +100,7 @@ extension ClientConnection {
     }
 
     /// Parts with the upstream connection, or with the wait for one.
-    private func dropUpstream(keeps: Bool) {
+    func dropUpstream(keeps: Bool) {
         if let acquisition, let route {
             shard.pools[route.index].cancel(acquisition)
             self.acquisition = nil
@@ -99,10 +109,12 @@ extension ClientConnection {
             shard.tokens.unpark(self, for: user)
             unpark()
         }
+        held = nil
         partialTable = nil
         partialHead.release()
         responseBody = nil
         owesContinue = false
+        headWaiting = 0
         guard let upstream, let route else { return }
         self.upstream = nil
         let pool = shard.pools[route.index]
@@ -120,6 +132,7 @@ extension ClientConnection {
     /// The client has gone, or takes nothing: nothing more is owed to anybody.
     func abandon() {
         guard phase != .closed else { return }
+        if phase == .tunnel { return endTunnel(.aborted) }
         if phase == .exchange {
             // Without a status there is no class to count it under.
             if sentStatus != 0 { shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream) }
@@ -132,10 +145,11 @@ extension ClientConnection {
         close()
     }
 
-    /// At the cap of connections, and nobody waits longer than we: 503 and the end.
+    /// No place is left for it: 503 and the end.
     func turnAway() {
         shard.counters.rejected(.limit)
         refuse(.overloaded("Too many client connections.", closes: true))
+        if case .none = place { close() }
     }
 
     // MARK: The connection's end
@@ -143,7 +157,7 @@ extension ClientConnection {
     private func closeAfterFlush() {
         phase = .flushing
         clearInbound()
-        if outbound.isEmpty { beginLinger() } else { setOutbound(writeTimeout) }
+        if outbound.isEmpty { beginLinger() } else { expectTaking() }
     }
 
     /// Shuts down writing and reads what still comes, so that closing does not reset what the client has not read yet

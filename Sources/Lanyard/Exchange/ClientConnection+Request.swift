@@ -45,8 +45,12 @@ extension ClientConnection {
 
     /// Part of a head is here: the whole is due in `header_timeout` from its first byte; a drain has cut the time from the accept short.
     private func awaitRest() {
-        guard phase == .waiting, reader.hasAny else { return }
+        guard reader.hasAny else { return }
+        let isFirst = phase == .waiting
         phase = .head
+        // A head that comes in parts would hold memory that there is not.
+        if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
+        guard isFirst else { return }
         if requests > 0 || shard.isDraining { setInbound(shard.context.limits.headerTimeout) }
     }
 
@@ -56,15 +60,17 @@ extension ClientConnection {
         clearInbound()
         exchange = Exchange(head)
         body = RequestBody(head.framing)
-        requestID = ""
         sentStatus = 0
         isDelimitedByClose = false
         if let most = shard.context.limits.requestsPerConnectionMax, requests >= most { exchange.closeClient() }
         if shard.isDraining { exchange.closeClient() }
+        if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         switch admit() {
         case .forward(let route, let target):
-            self.route = route
             self.target = target
+            upgrade = upgradeAsked(on: route)
+            replayBody.begin(head.framing, most: route.settings.replayBodyMax)
+            hindrance = nil
             seekToken()
         case .answerOptions: answerOptions()
         case .refuse(let problem): refuse(problem)
@@ -74,6 +80,7 @@ extension ClientConnection {
     /// A body is under way and the upstream takes it.
     var wantsBody: Bool {
         guard !body.isEnded, let upstream else { return false }
+        if let held { return held.answer.body == .awaited }
         return upstream.outbound.isEmpty && !upstream.isBroken && exchange.request == .sending
     }
 
@@ -83,15 +90,16 @@ extension ClientConnection {
             forwardBuffered()
             return 0
         }
-        switch Socket.receive(raw, into: shard.scratch) {
+        guard let room = shard.room(for: self) else { return 0 }
+        switch Socket.receive(raw, into: room) {
         case .bytes(let count):
-            if count < shard.scratch.count { canRead = hasEnded }
-            forwardBody(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]), from: nil)
+            if count < room.count { canRead = hasEnded }
+            forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), from: nil)
             return count
         case .wouldBlock: canRead = false
         case .end:
             canRead = false
-            perform(exchange.requestFault(.malformed("its body ends early")))
+            perform(exchange.requestCut(.malformed("its body ends early")))
         case .failed: abandon()
         }
         return 0
@@ -107,7 +115,10 @@ extension ClientConnection {
     private func forwardBody(_ input: UnsafeMutableRawBufferPointer, from source: RequestBuffer?) {
         owesContinue = false
         do throws(HeadFault) {
+            let place = source?.used
             let (used, data) = try body.take(input)
+            if held != nil, !replayBody.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
+            replayBody.add(data, at: place, in: buffer)
             if let source {
                 source.used += used
             } else if used < input.count {
@@ -116,7 +127,7 @@ extension ClientConnection {
             if let most = route?.settings.bodyBytesMax, body.total > most {
                 return perform(exchange.requestFault(.contentTooLarge))
             }
-            sendBody(data)
+            if held == nil { sendBody(data) } else if body.isEnded { heldBodyArrived() }
         } catch {
             perform(exchange.requestFault(.malformed(error)))
         }
@@ -136,13 +147,26 @@ extension ClientConnection {
     }
 
     /// The client sent nothing for too long, or the upstream takes nothing.
+    ///
+    /// Once the answer has begun neither ends it: the upload goes on while the response lasts, if it goes on (http-requirements 9.6), and a
+    /// response that moves is not cut (8.2). Its own deadline stays.
     func uploadDue() {
-        if owesContinue {
+        if held != nil {
+            relayHeld(.bodyLate)
+            return
+        }
+        guard exchange.response == .awaited else { return }
+        if isPaused, let route { return setInbound(timeouts(route).requestIdle) }
+        if owesContinue, headWaiting == 0 {
             owesContinue = false
             deliver("HTTP/1.1 100 Continue\r\n\r\n")
             if phase == .exchange, let route { setInbound(timeouts(route).requestIdle) }
         } else if let upstream, !upstream.outbound.isEmpty {
-            perform(exchange.timedOut(.upstreamWriteTimeout))
+            let waiting = Socket.unsentBytes(upstream.raw)
+            guard waiting < heldForUpstream, let route else { return perform(exchange.timedOut(.upstreamWriteTimeout)) }
+            // It took none of ours, but some of the kernel's (http-requirements 8.2).
+            heldForUpstream = waiting
+            setInbound(timeouts(route).write)
         } else if !body.isEnded {
             perform(exchange.requestFault(.requestTimeout))
         }

@@ -3,12 +3,14 @@ extension ClientConnection {
     /// Reads what the upstream sends while the client takes it, up to a turn's share.
     func pumpResponse() {
         var share = 256 << 10
-        while phase == .exchange, let upstream, upstream.canRead, outbound.isEmpty {
-            switch Socket.receive(upstream.raw, into: shard.scratch) {
+        while phase == .exchange, held == nil, let upstream, upstream.canRead, outbound.isEmpty {
+            guard let room = shard.room(for: self, upTo: appetite) else { return }
+            switch Socket.receive(upstream.raw, into: room) {
             case .bytes(let count):
-                if count < shard.scratch.count { upstream.canRead = upstream.hasEnded || upstream.isBroken }
-                receive(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
+                if count < room.count { upstream.canRead = upstream.hasEnded || upstream.isBroken }
+                receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
                 share -= count
+                noteAppetite(afterReading: count)
             case .wouldBlock:
                 upstream.canRead = false
                 if upstream.isBroken { return end(upstream, clean: false) }
@@ -20,16 +22,33 @@ extension ClientConnection {
         }
     }
 
+    /// With a chunk's framing it fits into 8 KiB.
+    private static let leastAppetite = 8000
+
+    /// What a client does not take has to wait here. For one that stalls the next read is small, and grows again with what it takes: so a
+    /// crowd of slow readers holds less as time goes by, and not more.
+    private func noteAppetite(afterReading count: Int) {
+        if !outbound.isEmpty {
+            appetite = Self.leastAppetite
+        } else if count >= appetite {
+            appetite = min(appetite * 2, Shard.scratchBytes)
+        }
+    }
+
     private func end(_ upstream: UpstreamConnection, clean: Bool) {
         upstream.canRead = false
         if clean, responseBody?.framing == .untilClose, exchange.response == .relaying { return finishUntilClose() }
-        perform(exchange.upstreamEnded(clean: clean, sawBytes: responseReader.hasAny))
+        perform(
+            exchange.upstreamEnded(
+                clean: clean, sawBytes: responseReader.hasAny, holdsRequest: body.isEnded && replayBody.isWhole))
     }
 
     private func receive(_ input: UnsafeMutableRawBufferPointer) {
         if responseBody != nil { return relayBody(input) }
         guard let table = partialTable else {
             guard let start = readHeads(input, shard.responseTable), start < input.count else { return }
+            // A head that comes in parts would hold memory that there is not.
+            if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
             // The reader goes on with the same table when more has come; the shard gets another.
             partialHead.append(UnsafeRawBufferPointer(rebasing: input[start...]))
             partialTable = shard.responseTable
@@ -38,12 +57,13 @@ extension ClientConnection {
         }
         partialHead.append(UnsafeRawBufferPointer(input))
         // Held here, since the end of this exchange may be the beginning of another on this connection.
-        var held = ByteQueue()
+        var held = ByteQueue(budget: shard.context.buffers)
         swap(&held, &partialHead)
         partialTable = nil
         guard let start = readHeads(held.mutableBytes, table) else { return }
         held.consume(start)
         guard !held.isEmpty else { return }
+        if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
         swap(&held, &partialHead)
         partialTable = table
     }
@@ -64,6 +84,7 @@ extension ClientConnection {
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
+                    if holdsBack(response, view, table) { return nil }
                     relayFinal(response, view, table, after)
                     return nil
                 }
@@ -76,7 +97,7 @@ extension ClientConnection {
         return nil
     }
 
-    private func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
+    func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
         ResponseHeadWriter(
             shard: shard, bytes: view, head: response, table: table, clientMinorVersion: head.minorVersion,
             toHead: head.kind == .head)
@@ -85,11 +106,11 @@ extension ClientConnection {
     /// Every 1xx but 101 goes to HTTP/1.1 clients (http-requirements 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         responseReader = ResponseReader()
-        let step = exchange.interim(bytes: response.length)
+        let step = exchange.interim(bytes: response.length, continues: response.status == 100)
         guard step == .wait else { return perform(step) }
         if response.status == 100, owesContinue {
             owesContinue = false
-            if let route { setInbound(timeouts(route).requestIdle) }
+            if let route, headWaiting == 0 { setInbound(timeouts(route).requestIdle) }
         }
         guard head.minorVersion > 0 else { return }
         shard.out.clear()
@@ -97,11 +118,12 @@ extension ClientConnection {
         push(UnsafeRawBufferPointer(start: nil, count: 0), "")
     }
 
-    private func relayFinal(
+    /// The final head and what came behind it go to the client.
+    func relayFinal(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer
     ) {
         guard response.status != 101 else {
-            return perform(exchange.upstreamFault(.malformed("a 101 that nobody asked for")))
+            return switchProtocols(response, view, table, UnsafeRawBufferPointer(after))
         }
         upstream?.keepAliveSeconds = response.keepAliveSeconds
         let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
@@ -116,12 +138,18 @@ extension ClientConnection {
             // No byte of this response has gone to the client yet, so that it can be told.
             return perform(exchange.upstreamFault(error))
         }
+        if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
         if shard.isDraining { exchange.closeClient() }
+        replayBody.forget()
         exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
         sentStatus = response.status
         owesContinue = false
         shard.out.clear()
-        writer(response, view, table).writeFinal(into: &shard.out, delivery: delivery, closes: exchange.closesClient)
+        var writer = writer(response, view, table)
+        writer.keepsTrailer = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
+        writer.writeFinal(into: &shard.out, delivery: delivery, closes: exchange.closesClient, hindrance: hindrance)
+        if writer.keepsTrailer { keepNominations(response, view, table) }
+        keepTrailers(of: body, in: UnsafeRawBufferPointer(after))
         deliver(data, of: body, leftover: used < after.count)
     }
 
@@ -130,7 +158,9 @@ extension ClientConnection {
         guard var body = responseBody else { return }
         do throws(HeadFault) {
             let (used, data) = try body.take(input)
+            if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
             shard.out.clear()
+            keepTrailers(of: body, in: UnsafeRawBufferPointer(input))
             deliver(data, of: body, leftover: used < input.count)
         } catch {
             // What came before the fault may be sent; the end is made visible by the abort.
@@ -141,6 +171,7 @@ extension ClientConnection {
     /// Sends body bytes behind what the out buffer holds already.
     private func deliver(_ data: UnsafeRawBufferPointer, of body: ResponseBody, leftover: Bool) {
         responseBody = body
+        if body.isEnded, !partialHead.isEmpty { return deliverLast(data, leftover: leftover) }
         var tail: StaticString = ""
         if body.delivery == .chunked {
             if data.count > 0 { shard.out.write(chunkOf: data.count) }
@@ -148,7 +179,16 @@ extension ClientConnection {
         }
         push(data, tail)
         guard phase == .exchange else { return }
-        if body.isEnded { perform(exchange.responseEnded(leftover: leftover)) } else { noteRelayed() }
+        if body.isEnded { return perform(exchange.responseEnded(leftover: leftover)) }
+        noteRelayed()
+        releaseHead()
+    }
+
+    /// While a long answer is relayed nobody needs the request's head any more.
+    private func releaseHead() {
+        guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
+        shard.giveBack(buffer)
+        self.buffer = nil
     }
 
     /// The upstream's orderly end completes a body that lasts until then.
@@ -158,7 +198,7 @@ extension ClientConnection {
             push(UnsafeRawBufferPointer(start: nil, count: 0), "0\r\n\r\n")
             guard phase == .exchange else { return }
         }
-        perform(exchange.upstreamEnded(clean: true, sawBytes: true))
+        perform(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
     }
 
     /// Hands the shard's out buffer, `data` and `tail` to the client.
@@ -178,7 +218,7 @@ extension ClientConnection {
         guard Outlet.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
         if !outbound.isEmpty {
             // It takes something: the time without a byte begins anew.
-            return setOutbound(writeTimeout)
+            return expectTaking()
         }
         switch phase {
         case .flushing: beginLinger()
@@ -188,14 +228,14 @@ extension ClientConnection {
         case .waiting, .head:
             clearOutbound()
             parse()
-        case .lingering, .closed: break
+        case .tunnel, .lingering, .closed: break
         }
     }
 
     /// Moves the deadline on after bytes went, or did not go, to the client.
     private func noteRelayed() {
         guard exchange.response == .relaying, let route else { return }
-        if !outbound.isEmpty { return setOutbound(writeTimeout) }
+        if !outbound.isEmpty { return expectTaking() }
         if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
     }
 

@@ -36,6 +36,7 @@ extension ClientConnection {
 
     package func tokenBoardChanged() {
         guard isParked, let user else { return }
+        if held != nil { return heldTokenChanged() }
         switch shard.tokens.decide(user, at: shard.loop.now) {
         case .park: shard.tokens.park(self, for: user)
         case .use(let token):
@@ -60,7 +61,8 @@ extension ClientConnection {
         let name = shard.context.userName(user)
         switch refusal {
         case .loginRequired: return .loginRequired(user: name, status: shard.context.loginRequiredStatus)
-        case .credentialRefused: return .credentialRefused(user: name)
+        case .credentialRefused(let words): return .credentialRefused(user: name, because: words)
+        case .userUnknown: return .userUnknown(user: name, status: shard.context.loginRequiredStatus)
         case .identityUnreachable(let nextAttempt):
             let wait = nextAttempt == .never ? 60 : (nextAttempt - shard.loop.now).inSeconds.rounded(.up)
             return .identityUnreachable(user: name, retryAfter: Int(wait))
@@ -71,14 +73,16 @@ extension ClientConnection {
 
     private var pool: UpstreamPool? { route.map { shard.pools[$0.index] } }
 
-    private func seekUpstream() {
+    func seekUpstream() {
         guard let pool, let user else { return }
-        if let connection = pool.takeIdle(for: user) { attach(connection) } else { seekFreshUpstream() }
+        if !exchange.needsFreshConnection, let connection = pool.takeIdle(for: user) { return attach(connection) }
+        seekFreshUpstream()
     }
 
-    func seekFreshUpstream() {
+    /// - Parameter old: ends, and gives the fresh one its place.
+    func seekFreshUpstream(inPlaceOf old: UpstreamConnection? = nil) {
         guard let pool, let user else { return }
-        let request = pool.connect(for: user) { [unowned self] result in
+        let request = pool.connect(for: user, inPlaceOf: old) { [unowned self] result in
             acquisition = nil
             switch result {
             case .success(let connection): attach(connection)
@@ -89,7 +93,7 @@ extension ClientConnection {
         if let request { acquisition = request }
     }
 
-    private func attach(_ connection: UpstreamConnection) {
+    func attach(_ connection: UpstreamConnection) {
         guard let token, shard.loop.now < token.usableUntil else {
             // It ended while the connection was being made: never send an expired one.
             pool?.giveBack(connection)
@@ -104,20 +108,50 @@ extension ClientConnection {
 
     // MARK: Sending
 
+    /// So long an upstream may take to answer a head that asks for `100 Continue` before we do (http-requirements 11.2).
+    private static let continueWait = Duration.seconds(1)
+
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
         guard let buffer, let route else { return }
+        // A head must never go without the bytes of its body that were taken from the client already.
+        guard body.total == 0 || replayBody.isWhole else { return refuse(.internalError) }
         let writer = RequestHeadWriter(
-            shard: shard, route: route, bytes: buffer.bytes, head: head, table: buffer.table, target: target)
+            shard: shard, route: route, bytes: buffer.bytes, head: head, table: buffer.table, target: target,
+            upgrade: upgrade, peer: route.settings.forwarded == .append ? peer : nil)
         shard.out.clear()
-        let id = route.settings.requestIDHeader == nil ? "" : currentRequestID
-        writer.write(into: &shard.out, token: token, authority: shard.context.authorities[route.index], requestID: id)
-        exchange.sentHead(reused: connection.isReused, hasBody: !body.isEnded)
-        push(UnsafeRawBufferPointer(start: nil, count: 0), "")
+        sentToken = writer.write(
+            into: &shard.out, token: token, authority: shard.context.authorities[route.index],
+            requestID: currentRequestID)
+        // Sent before, its body goes with the head in one piece.
+        let isRepeated = replayBody.count > 0 || body.isEnded && body.framing == .chunked
+        exchange.sentHead(reused: connection.isReused, hasBody: !body.isEnded || isRepeated)
+        if isRepeated {
+            pushKept(from: 0, ends: body.isEnded, withHead: true)
+        } else {
+            push(UnsafeRawBufferPointer(start: nil, count: 0), "", withHead: true)
+        }
         guard upstream === connection, !body.isEnded else { return }
         owesContinue = head.expectation == .continue100
-        setInbound(owesContinue ? .seconds(1) : timeouts(route).requestIdle)
+        // Behind a head that waits no body waits: until then the request can still be given up. Nor can it be answered by a 100.
+        guard headWaiting == 0 else { return }
+        if owesContinue { setInbound(Self.continueWait) }
         forwardBuffered()
         pump()
+    }
+
+    /// Some of the head waits, and it cannot or must not be sent on: its token has ended, or the connection is broken.
+    private func giveUpHead(_ upstream: UpstreamConnection) {
+        let isUntouched = upstream.outbound.count == headWaiting
+        headWaiting = 0
+        if isUntouched, exchange.canGoElsewhere { return perform(exchange.goElsewhere()) }
+        perform(exchange.timedOut(.upstreamWriteTimeout))
+    }
+
+    /// How the client itself calls its request, for the log; empty if the route has no use for that, or the head is gone.
+    var clientRequestID: String {
+        guard phase == .exchange, let route, let buffer, buffer.count >= head.length else { return "" }
+        let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
+        return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
     /// The request's id, made when first asked for.
@@ -137,29 +171,59 @@ extension ClientConnection {
         push(data, tail)
     }
 
+    /// Sends what is kept of the body from `offset` on behind what the out buffer holds already; `ends`: with the body's end.
+    func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) {
+        guard let buffer else { return }
+        let (first, second) = replayBody.bytes(from: offset, in: buffer)
+        let count = first.count + second.count
+        var tail: StaticString = ""
+        if body.framing == .chunked {
+            if count > 0 { shard.out.write(chunkOf: count) }
+            tail = count > 0 ? (ends ? "\r\n0\r\n\r\n" : "\r\n") : (ends ? "0\r\n\r\n" : "")
+        }
+        shard.out.write(first)
+        push(UnsafeRawBufferPointer(second), tail, withHead: withHead)
+    }
+
     /// Hands the shard's out buffer, `data` and `tail` to the upstream.
-    private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
+    private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString, withHead: Bool = false) {
         guard let upstream else { return }
         let code = Outlet.send(
             upstream.raw, shard.out.bytes, data, tail, queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        if code != 0 { return upstreamBroken() }
+        if code != 0 {
+            if withHead, exchange.canGoElsewhere { return perform(exchange.goElsewhere()) }
+            return upstreamBroken()
+        }
+        if withHead {
+            headWaiting = upstream.outbound.isEmpty ? 0 : shard.out.count + data.count + tail.utf8CodeUnitCount
+        }
         noteSent()
     }
 
     func flushUpstream() {
         guard let upstream else { return }
+        // The token may have ended while its head waited: never send an expired one.
+        if headWaiting > 0, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
         if Outlet.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite) != 0 {
+            if headWaiting == upstream.outbound.count, exchange.canGoElsewhere { return giveUpHead(upstream) }
             return upstreamBroken()
         }
+        let headIsGone = headWaiting > 0 && upstream.outbound.isEmpty
+        if headIsGone { headWaiting = 0 }
         noteSent()
+        if headIsGone, owesContinue { setInbound(Self.continueWait) }
+        if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }
 
     /// Moves the deadlines on after bytes went, or did not go, upstream.
-    private func noteSent() {
-        guard let upstream, let route, phase == .exchange else { return }
+    func noteSent() {
+        guard let upstream, let route, phase == .exchange, held == nil else { return }
         let timeouts = timeouts(route)
-        if !upstream.outbound.isEmpty { return setInbound(timeouts.write) }
+        if !upstream.outbound.isEmpty {
+            heldForUpstream = Socket.unsentBytes(upstream.raw)
+            return setInbound(timeouts.write)
+        }
         if !body.isEnded { return setInbound(timeouts.requestIdle) }
         clearInbound()
         if exchange.request == .sending { exchange.requestEnded() }

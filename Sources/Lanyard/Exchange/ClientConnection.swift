@@ -4,7 +4,7 @@ import Glibc
 ///
 /// It reads, writes and keeps deadlines; what follows from what it sees is decided by the readers and by `Exchange`. Belongs to the shard's
 /// queue. The parts: this file has its state and its events; `+Request` reads heads, `+Admission` judges them, `+Upstream` sends them on,
-/// `+Response` brings the answer back, `+Ending` closes.
+/// `+Response` brings the answer back, `+Upgrade` makes a tunnel of it where it may, `+Ending` closes.
 package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter, @unchecked Sendable {
     /// Where the connection stands between two requests.
     enum Phase {
@@ -14,6 +14,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         case head
         /// A request is being answered.
         case exchange
+        /// After a 101: raw bytes both ways until the end.
+        case tunnel
         /// The last answer waits for the client to take it; then the end.
         case flushing
         /// Writing is over; what still comes is read and thrown away (http-requirements 9.8).
@@ -21,21 +23,40 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         case closed
     }
 
+    /// What a connection counts against.
+    enum Place {
+        /// `connections_max`, and `connections_per_peer_max` of a peer.
+        case slot(String?)
+        /// It is turned away, and one of those that may linger.
+        case farewell
+        /// It is turned away at once.
+        case none
+    }
+
     let shard: Shard
     let rules: ListenerRules
-    /// Counts against `connections_max`.
-    let holdsSlot: Bool
+    let place: Place
     private var socket: OwnedDescriptor?
     /// The descriptor, lent while the connection is open.
     let raw: CInt
     private var watch: EventLoop.Watch?
 
+    /// Who the client is, asked for once by routes that tell their upstream.
+    lazy var peer = ForwardedPeer(raw)
     var phase = Phase.waiting
     var canRead = false
     var canWrite = true
+    /// Its reading, of either side, waits for memory.
+    var isPaused = false
     /// The client has ended its direction, or all: reading goes on until that end is met.
     var hasEnded = false
-    var outbound = ByteQueue()
+    /// What the kernel held for the client, or for the upstream, when the time began in which that side must take something: a side that
+    /// takes little at a time has the kernel's buffer to empty before it can take a byte of ours.
+    private var heldForClient = 0
+    var heldForUpstream = 0
+    var outbound: ByteQueue
+    /// How much of a response one read may bring: little for a client that stalls.
+    var appetite = Shard.scratchBytes
     /// Heads, request bodies, idling; also the lingering close.
     let inboundDeadline = Deadline()
     /// Token, response, the client's taking of it.
@@ -59,30 +80,46 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     var user: UserIndex?
     var token: AccessToken?
     var isParked = false
+    /// The length of what was sent upstream with the head, while some of it waits; else 0.
+    var headWaiting = 0
     /// Our own `100 Continue` is due if the upstream says nothing (http-requirements 11.2).
     var owesContinue = false
+    /// The protocol that the request may be upgraded to, as its route spells it.
+    var upgrade: [UInt8]?
+    var tunnel: TunnelRelay?
 
     // The answer.
     var upstream: UpstreamConnection?
     var acquisition: UpstreamPool.Request?
     var responseReader = ResponseReader()
-    /// A response head that is not whole yet, and its field table.
-    var partialHead = ByteQueue()
+    /// A response head that is not whole yet, and its field table; behind a body, its trailer section.
+    var partialHead: ByteQueue
     var partialTable: FieldTable?
     var responseBody: ResponseBody?
     var sentStatus = 0
+    // A replay (http-requirements §17).
+    var replayBody: ReplayBody
+    /// What decides about a replay; nothing is read from the upstream meanwhile.
+    var held: HeldAnswer?
+    /// The route's token went with the request; false where the client's own authorization passed.
+    var sentToken = false
+    /// Why the answer that is relayed was not replayed.
+    var hindrance: RefusedAnswer.Hindrance?
     /// The client learns the body's end from the connection's: a truncation must be a reset.
     var isDelimitedByClose = false
 
     init(
-        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, holdsSlot: Bool
+        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, place: Place
     ) throws(Fault) {
         raw = socket.raw
         self.socket = consume socket
         self.shard = shard
         self.rules = rules
-        self.holdsSlot = holdsSlot
+        self.place = place
+        outbound = ByteQueue(budget: shard.context.buffers)
+        partialHead = ByteQueue(budget: shard.context.buffers)
         exchange = Exchange(RequestHead())
+        replayBody = ReplayBody(budget: shard.context.buffers)
         super.init()
         inboundDeadline.owner = self
         outboundDeadline.owner = self
@@ -111,12 +148,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         if hasEnded || readiness.contains(.read) { canRead = true }
         if readiness.contains(.write) {
             canWrite = true
-            if !outbound.isEmpty { flush() }
+            if !outbound.isEmpty, phase != .tunnel { flush() }
         }
+        if let tunnel { return tunnel.run() }
         pump()
     }
 
     package override func resume() {
+        if let tunnel { return tunnel.run() }
         pump()
         pumpResponse()
     }
@@ -127,6 +166,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     package func upstreamReady(_ connection: UpstreamConnection) {
         guard connection === upstream else { return }
+        if let tunnel { return tunnel.run() }
         if connection.canWrite, !connection.outbound.isEmpty { flushUpstream() }
         pumpResponse()
     }
@@ -142,8 +182,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
             case .exchange:
                 guard wantsBody else { return }
                 share -= readBody()
+                if isPaused { return }
             case .lingering: share -= discardInput()
-            case .flushing, .closed: return
+            case .flushing, .tunnel, .closed: return
             }
             if share <= 0 { return shard.loop.later(self) }
         }
@@ -167,6 +208,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
             close()
         case .head: refuse(.requestTimeout)
         case .exchange: uploadDue()
+        case .tunnel: tunnel?.due()
         case .lingering: close()
         case .flushing, .closed: break
         }
@@ -174,16 +216,36 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     private func outboundDue() {
         switch phase {
+        case .exchange where held != nil: heldOverdue()
         case .exchange where isParked: tokenOverdue()
-        case .exchange where !outbound.isEmpty: abandon()
-        case .exchange:
-            perform(exchange.timedOut(.upstreamResponseTimeout))
-        case .flushing: abandon()
+        case .exchange where !outbound.isEmpty: clientTakesNothing()
+        case .exchange where isPaused: awaitUpstreamAnew()
+        case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
+        case .flushing: clientTakesNothing()
         case .waiting, .head:
             // An answered request whose bytes the client does not take, and which may pipeline more.
-            if !outbound.isEmpty { abandon() }
-        case .lingering, .closed: break
+            if !outbound.isEmpty { clientTakesNothing() }
+        case .tunnel, .lingering, .closed: break
         }
+    }
+
+    /// What the upstream has sent may wait unread for want of memory: its time begins anew.
+    private func awaitUpstreamAnew() {
+        guard let route else { return }
+        let timeouts = timeouts(route)
+        if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }
+        if let idle = timeouts.responseIdle { setOutbound(idle) }
+    }
+
+    /// The client must take something within the write time-out.
+    func expectTaking() {
+        heldForClient = Socket.unsentBytes(raw)
+        setOutbound(writeTimeout)
+    }
+
+    /// It took no byte of ours in that time; perhaps some of the kernel's (http-requirements 8.2).
+    private func clientTakesNothing() {
+        if Socket.unsentBytes(raw) < heldForClient { expectTaking() } else { abandon() }
     }
 
     // MARK: Between requests
@@ -193,9 +255,11 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         phase = .waiting
         waitingSince = shard.loop.now
         reader = RequestReader()
+        requestID = ""
         route = nil
         token = nil
         user = nil
+        upgrade = nil
         clearOutbound()
         setInbound(shard.context.limits.idleTimeout)
         if let buffer {
@@ -206,7 +270,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
                 self.buffer = nil
             }
         }
-        if !outbound.isEmpty { setOutbound(.seconds(60)) }
+        if !outbound.isEmpty { expectTaking() }
         if shard.isDraining { drain() }
     }
 

@@ -1,4 +1,4 @@
-/// What all shards' exchanges have in common: made once at the start, never changed.
+/// What all shards' exchanges have in common: made once at the start; of it only the register of users' names grows.
 package final class ExchangeContext: Sendable {
     package let routes: RouteTable
     /// By `Route.index`.
@@ -12,19 +12,26 @@ package final class ExchangeContext: Sendable {
     /// A request waits at most this long for a token.
     let tokenWaitMax: Duration
     let loginRequiredStatus: Int
-    /// By `UserIndex`.
-    let userNames: [String]
+    private let names: UserNames
     /// `lanyard-` and eight hex digits: our member of `Via`.
     let viaName: [UInt8]
+    /// By `Route.index`.
+    package let breakers: [RouteBreaker]
     /// Client connections of the process.
     package let connections: SharedLimit
+    /// The same by peer address; nil without a limit.
+    let peers: PeerTable?
+    /// Clients without a place that are told so in peace. A flood must not hold more descriptors by being turned away than by being served;
+    /// beyond these an answer is written and the connection closed at once.
+    let farewells = SharedLimit(64)
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
+    /// Memory of all buffers: `limits.buffer_bytes_max`.
+    package let buffers: BufferBudget
 
     package init(
         routes: [Route], targets: [UpstreamTarget], limits: LimitSettings, tokenWaitMax: Duration,
-        loginRequiredStatus: Int,
-        userNames: [String], instance: UInt32
+        loginRequiredStatus: Int, names: UserNames, instance: UInt32
     ) {
         self.routes = RouteTable(routes)
         routeList = routes
@@ -34,12 +41,16 @@ package final class ExchangeContext: Sendable {
         headLimits = HeadLimits(limits)
         self.tokenWaitMax = tokenWaitMax
         self.loginRequiredStatus = loginRequiredStatus
-        self.userNames = userNames
+        self.names = names
         let digits = String(instance, radix: 16)
         viaName = Array("lanyard-\(String(repeating: "0", count: 8 - digits.count))\(digits)".utf8)
+        breakers = routes.map { _ in RouteBreaker() }
         connections = SharedLimit(limits.connectionsMax)
+        peers = limits.connectionsPerPeerMax.map(PeerTable.init)
         parked = SharedLimit(limits.parkedRequestsMax)
+        buffers = BufferBudget(limits.bufferBytesMax)
     }
 
-    func userName(_ user: UserIndex) -> String { userNames[user.number] }
+    /// For a problem: off the steady path.
+    func userName(_ user: UserIndex) -> String { names[user] }
 }

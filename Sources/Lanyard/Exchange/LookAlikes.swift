@@ -13,12 +13,16 @@ enum LookAlikes {
         return read.refusesLookAlikes
     }
 
-    /// Resembles a field that the route injects or sets, `Lanyard-*`, or a forwarding field that is being dropped.
+    /// Resembles a field that the route injects or sets, `Lanyard-*`, or a forwarding field that the route does not let through.
     static func isDropped(_ name: Bytes, _ route: Route) -> Bool {
         if route.injectName.withUnsafeBufferPointer({ resembles(name, $0) }) { return true }
         let read = FieldName.of(canonical: name)
         if read == .lanyard { return true }
-        if read.isForwarding && route.settings.forwarded == .drop { return true }
+        switch route.settings.forwarded {
+        case .drop, .reject: if read.isForwarding { return true }
+        case .append: if read == .xRealIP { return true }
+        case .pass: break
+        }
         if let own = route.requestIDName, own.withUnsafeBufferPointer({ resembles(name, $0) }) { return true }
         return route.fixedFields.contains { $0.name.withUnsafeBufferPointer { resembles(name, $0) } }
     }

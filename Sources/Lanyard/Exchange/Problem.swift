@@ -42,8 +42,11 @@ package struct Problem: Equatable, Sendable {
         }
     }
 
-    package static func malformed(_ words: String) -> Problem {
-        refusal("malformed-request", 400, "Malformed request", "The request cannot be read: \(words).", .malformed)
+    /// - Parameter closes: false where the message itself is framed soundly.
+    package static func malformed(_ words: String, closes: Bool = true) -> Problem {
+        refusal(
+            "malformed-request", 400, "Malformed request", "The request cannot be read: \(words).", .malformed,
+            closes: closes)
     }
 
     package static let ambiguousPath = refusal(
@@ -105,14 +108,23 @@ package struct Problem: Equatable, Sendable {
     package static func loginRequired(user: String, status: Int) -> Problem {
         var problem = unavailable(
             "login-required", "Login required",
-            "The session of this user has ended and cannot be renewed by itself: a person must log in.")
+            "This user has no session, and Lanyard cannot begin one by itself: a person must log in.")
         problem.user = user
         return problem.with(status: status)
     }
 
-    package static func credentialRefused(user: String) -> Problem {
+    /// A route's user whom nothing configures: a person must act, too, but no session has ended.
+    package static func userUnknown(user: String, status: Int) -> Problem {
+        var problem = loginRequired(user: user, status: status)
+        problem.detail =
+            "The route names this user, and no user of that name is configured: add it to users, or correct the route."
+        return problem
+    }
+
+    /// - Parameter words: what is wrong with the credential or its identity, and what to do; no secret.
+    package static func credentialRefused(user: String, because words: String) -> Problem {
         var problem = unavailable(
-            "credential-refused", "Credential refused", "The identity service refused the configured credential.")
+            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(words).")
         problem.user = user
         return problem
     }
@@ -132,6 +144,8 @@ package struct Problem: Equatable, Sendable {
             retryAfter: retryAfter,
             error: "connection_limit_reached", closes: closes)
     }
+
+    package static let buffersFull = overloaded("The memory of all buffers is in use.")
 
     package static let shuttingDown = Problem(
         name: "shutting-down", status: 503, title: "Shutting down", detail: "Lanyard is stopping.", retryable: true,

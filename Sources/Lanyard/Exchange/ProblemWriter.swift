@@ -26,12 +26,23 @@ struct ProblemWriter {
         if !toHead { out.write(body) }
     }
 
-    /// All values are our own fixed texts, aliases (`[A-Za-z0-9._-]`) and system error texts: no character needs an escape.
+    /// All values but `detail` are our own fixed texts and aliases (`[A-Za-z0-9._-]`): no character needs an escape.
     private var json: String {
         var text = "{\"type\": \"urn:lanyard:problem:\(problem.name)\", \"status\": \(problem.status), "
-        text += "\"title\": \"\(problem.title)\", \"detail\": \"\(problem.detail)\", "
+        text += "\"title\": \"\(problem.title)\", \"detail\": \(Self.string(problem.detail)), "
         text += "\"instance\": \"\(requestID)\", \"retryable\": \(problem.retryable)"
         if let user = problem.user { text += ", \"user\": \"\(user)\"" }
         return text + "}\n"
+    }
+
+    /// With its quotes. Only what names a file or an app can hold anything that JSON escapes.
+    private static func string(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy {
+            0x20..<0x7f ~= $0 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
+        }
+        if isPlain { return "\"\(text)\"" }
+        var json = JSONWriter(capacity: text.utf8.count + 32)
+        json.string(text)
+        return json.text
     }
 }

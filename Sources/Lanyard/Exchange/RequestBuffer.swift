@@ -13,13 +13,19 @@ final class RequestBuffer {
     /// Of these, the first so many belong to the present request.
     var used = 0
     let table: FieldTable
+    private let budget: BufferBudget
 
-    init(fieldsMax: Int) {
+    init(fieldsMax: Int, budget: BufferBudget) {
         base = .allocate(byteCount: Self.firstCapacity, alignment: 16)
         table = FieldTable(capacity: fieldsMax)
+        self.budget = budget
+        budget.add(Self.firstCapacity)
     }
 
-    deinit { base.deallocate() }
+    deinit {
+        base.deallocate()
+        budget.giveBack(capacity)
+    }
 
     /// All bytes, from the head's first one on.
     var bytes: Bytes { Bytes(start: UnsafePointer(base.assumingMemoryBound(to: UInt8.self)), count: count) }
@@ -42,6 +48,15 @@ final class RequestBuffer {
         count += bytes.count
     }
 
+    /// Writes used bytes at `place`, in place of all that stood from there on. False if there is no room for them.
+    func put(_ bytes: UnsafeRawBufferPointer, at place: Int) -> Bool {
+        guard let source = bytes.baseAddress, bytes.count <= capacity - place else { return false }
+        (base + place).copyMemory(from: source, byteCount: bytes.count)
+        count = place + bytes.count
+        used = count
+        return true
+    }
+
     /// Moves what belongs to no request yet to the front.
     func startOver() {
         let left = count - used
@@ -54,6 +69,7 @@ final class RequestBuffer {
         let block = UnsafeMutableRawPointer.allocate(byteCount: larger, alignment: 16)
         block.copyMemory(from: base, byteCount: count)
         base.deallocate()
+        budget.add(larger - capacity)
         (base, capacity) = (block, larger)
     }
 }

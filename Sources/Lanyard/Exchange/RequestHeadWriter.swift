@@ -7,19 +7,34 @@ struct RequestHeadWriter {
     let head: RequestHead
     let table: FieldTable
     let target: RequestTarget
+    /// The protocol to ask for.
+    let upgrade: [UInt8]?
+    /// Told by `forwarded: append`, else nil.
+    let peer: ForwardedPeer?
 
-    /// - Parameter token: the bearer; nil only where `client_authorization: pass` leaves the client's own.
-    func write(into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: String) {
+    /// - Parameters:
+    ///   - token: the bearer.
+    ///   - requestID: ours, for a route that sends one and a client without.
+    /// - Returns: whether it was written: `client_authorization: pass` leaves a client's own field in its place.
+    func write(
+        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> String
+    ) -> Bool {
         writeStart(&out, authority)
         var clientSentOwn = false
         for index in 0..<table.count { writeField(index, &out, &clientSentOwn) }
         writeFraming(&out)
+        if upgrade != nil || head.wantsTrailers { writeConnection(&out) }
         if !head.traits.contains(.via) { writeVia(&out, after: nil) }
+        if let peer { out.write(peer.lines) }
         for field in route.fixedFields { out.write(field.line) }
         if let name = route.settings.requestIDHeader {
             out.write(name)
             out.write(": " as StaticString)
-            out.write(requestID)
+            if let id = RequestIDField.safe(on: route, head, table, in: bytes) {
+                out.write(id)
+            } else {
+                out.write(requestID())
+            }
             out.write("\r\n" as StaticString)
         }
         if !clientSentOwn {
@@ -28,6 +43,7 @@ struct RequestHeadWriter {
             out.write(route.injectTail)
         }
         out.write("\r\n" as StaticString)
+        return !clientSentOwn
     }
 
     private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8]) {
@@ -64,9 +80,10 @@ struct RequestHeadWriter {
         case .expect where head.expectation != .continue100: return
         case _ where line.name.isForwarding && route.settings.forwarded == .drop:
             return shard.counters.dropped(.forwarded)
+        case .xRealIP where peer != nil: return shard.counters.dropped(.forwarded)
         case .via:
             return writeVia(&out, after: index)
-        case .maxForwards where head.kind == .options:
+        case .maxForwards where head.kind == .options && !isNominated(name):
             out.write("Max-Forwards: " as StaticString)
             out.write(decimal: max((table.value(index, in: bytes).decimal ?? 1) - 1, 0))
             return out.write("\r\n" as StaticString)
@@ -74,7 +91,7 @@ struct RequestHeadWriter {
         }
         let isInjected = route.injectName.withUnsafeBufferPointer { $0.equalsIgnoringCase(name) }
         if isInjected, route.settings.clientAuthorization != .pass { return shard.counters.dropped(.injected) }
-        if head.connection.nominatesFields, ConnectionOptions.nominate(name, table, in: bytes) { return }
+        if isNominated(name) { return }
         if isInjected { clientSentOwn = true }
         if line.isOdd || route.hasOddNames, LookAlikes.isDropped(name, route) {
             // A second copy of what the client may pass on itself is no look-alike.
@@ -89,6 +106,11 @@ struct RequestHeadWriter {
         out.write("\r\n" as StaticString)
     }
 
+    /// A `Connection` line names it: it belongs to this hop.
+    private func isNominated(_ name: Bytes) -> Bool {
+        head.connection.nominatesFields && ConnectionOptions.nominate(name, table, in: bytes)
+    }
+
     private func writeFraming(_ out: inout HeadWriter) {
         switch head.framing {
         case .length(let length):
@@ -98,6 +120,17 @@ struct RequestHeadWriter {
         case .chunked: out.write("Transfer-Encoding: chunked\r\n" as StaticString)
         case .none, .untilClose: break
         }
+    }
+
+    /// The options of this hop that the client asked for and that hold for ours, too (http-requirements 6.5, 15.3).
+    private func writeConnection(_ out: inout HeadWriter) {
+        if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
+        guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }
+        out.write("Upgrade: " as StaticString)
+        out.write(upgrade)
+        out.write("\r\nConnection: Upgrade" as StaticString)
+        if head.wantsTrailers { out.write(", TE" as StaticString) }
+        out.write("\r\n" as StaticString)
     }
 
     /// Our member stands behind the members that came: after the last `Via` line, or alone (RFC 9110 §7.6.3).

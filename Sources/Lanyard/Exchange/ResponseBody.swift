@@ -16,6 +16,9 @@ struct ResponseBody {
         isEnded = framing == .none || framing == .length(0)
     }
 
+    /// Where the last `take` met bytes of the trailer section.
+    var trailerBytes: Range<Int> { framing == .chunked ? chunks.trailerBytes : 0..<0 }
+
     /// As `RequestBody.take`; a body that lasts until the end takes everything.
     mutating func take(
         _ bytes: UnsafeMutableRawBufferPointer

@@ -7,32 +7,59 @@ struct ResponseHeadWriter {
     /// HTTP/1.0 or 1.1.
     let clientMinorVersion: Int
     let toHead: Bool
+    /// Trailers follow, if the upstream sends any: `Trailer` may announce them.
+    var keepsTrailer = false
 
     /// A 1xx: fields as they came, less framing and what does not travel.
     func writeInterim(into out: inout HeadWriter) {
         writeStart(&out)
-        writeFields(&out, keepsLength: false)
+        _ = writeFields(&out, keepsLength: false)
+        out.write("\r\n" as StaticString)
+    }
+
+    /// A 101: as any interim response, with the protocol that was granted.
+    func writeSwitching(into out: inout HeadWriter, to granted: [UInt8]) {
+        writeStart(&out)
+        out.write("Upgrade: " as StaticString)
+        out.write(granted)
+        out.write("\r\nConnection: Upgrade\r\n" as StaticString)
+        _ = writeFields(&out, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
     /// - Parameters:
     ///   - delivery: chunked towards the client.
     ///   - closes: say `Connection: close`.
-    func writeFinal(into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool) {
+    ///   - hindrance: why an answer that refuses the token was not replaced by a replay.
+    func writeFinal(
+        into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool, hindrance: RefusedAnswer.Hindrance?
+    ) {
         writeStart(&out)
         // HEAD and 304 describe a body that does not come; a 204 has none to describe (RFC 9110 §8.6).
         let isDescribed = toHead || head.status == 304
-        writeFields(&out, keepsLength: isDescribed && head.status != 204)
+        let isDated = writeFields(&out, keepsLength: isDescribed && head.status != 204)
         if case .length(let length) = head.framing {
             out.write("Content-Length: " as StaticString)
             out.write(decimal: length)
             out.write("\r\n" as StaticString)
         }
         if delivery == .chunked { out.write("Transfer-Encoding: chunked\r\n" as StaticString) }
-        if !head.hasDate {
+        if !isDated {
             out.write("Date: " as StaticString)
             shard.writeDate(&out)
             out.write("\r\n" as StaticString)
+        }
+        if let hindrance {
+            // Behind the upstream's own (RFC 9209 §2, http-requirements 17.5).
+            out.write("Proxy-Status: lanyard; received-status=" as StaticString)
+            out.write(decimal: head.status)
+            out.write("; details=\"replay-not-possible: " as StaticString)
+            out.write(hindrance.words)
+            out.write("\"\r\n" as StaticString)
+        }
+        if head.status == 426, hasUpgrade {
+            // Whoever sends `Upgrade` says so in `Connection` (RFC 9110 §7.8).
+            out.write("Connection: Upgrade\r\n" as StaticString)
         }
         if closes {
             out.write("Connection: close\r\n" as StaticString)
@@ -42,6 +69,8 @@ struct ResponseHeadWriter {
         out.write("\r\n" as StaticString)
     }
 
+    private var hasUpgrade: Bool { (0..<table.count).contains { table[$0].name == .upgrade } }
+
     private func writeStart(_ out: inout HeadWriter) {
         out.write("HTTP/1.1 " as StaticString)
         out.write(decimal: head.status)
@@ -50,18 +79,21 @@ struct ResponseHeadWriter {
         out.write("\r\n" as StaticString)
     }
 
-    private func writeFields(_ out: inout HeadWriter, keepsLength: Bool) {
+    /// - Returns: a `Date` is among them: the upstream's own may be missing, or nominated away by its `Connection`.
+    private func writeFields(_ out: inout HeadWriter, keepsLength: Bool) -> Bool {
+        var isDated = false
         for index in 0..<table.count {
             let line = table[index]
             switch line.name {
             case .contentLength where !keepsLength: continue
+            case .trailer where keepsTrailer: break
             case .trailer, .lanyard: continue
             case .upgrade where head.status == 426: break
             case _ where line.name.isHopByHop: continue
             default: break
             }
             let name = table.name(index, in: bytes)
-            if head.connection.nominatesFields, line.name != .contentLength,
+            if head.connection.nominatesFields, line.name != .contentLength, line.name != .upgrade,
                 ConnectionOptions.nominate(name, table, in: bytes)
             {
                 continue
@@ -70,6 +102,8 @@ struct ResponseHeadWriter {
             out.write(": " as StaticString)
             out.write(table.value(index, in: bytes))
             out.write("\r\n" as StaticString)
+            if line.name == .date { isDated = true }
         }
+        return isDated
     }
 }

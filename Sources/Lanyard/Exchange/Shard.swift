@@ -17,14 +17,18 @@ package final class Shard: @unchecked Sendable {
     package let pools: [UpstreamPool]
     package let counters: ShardCounters
     let log: Logger
+    var refusals = RefusalSample()
     /// One read of any socket; used up before the next.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
     /// The table of the response head that is being read.
     var responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
 
+    private let paused: PausedReaders
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
+    /// Of these, the upgraded ones.
+    var tunnels: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients of this shard; other shards read it to hand connections on.
     package let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
@@ -41,8 +45,11 @@ package final class Shard: @unchecked Sendable {
         self.context = context
         self.log = log
         tokens = TokenBoard(source: source)
-        pools = context.targets.map { UpstreamPool(target: $0, loop: loop, parked: context.parked) }
+        pools = context.targets.map {
+            UpstreamPool(target: $0, loop: loop, parked: context.parked, buffers: context.buffers)
+        }
         counters = ShardCounters(routeNames: context.routeList.map(\.settings.name))
+        paused = PausedReaders(loop: loop, budget: context.buffers)
         scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
         requestNumber = .random(in: .min ... .max)
     }
@@ -52,18 +59,48 @@ package final class Shard: @unchecked Sendable {
     // MARK: Clients
 
     /// Takes over a client's socket. On the shard's queue. At the cap the client that waits longest makes room (20.5).
-    package func adopt(_ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool) {
-        let hasSlot = context.connections.take() || (closeLongestWaiting() && context.connections.take())
+    ///
+    /// - Parameter others: who is asked, one after the other, if nobody waits here.
+    package func adopt(
+        _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
+    ) {
+        guard let place = self.place(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty || isDraining) else {
+            return others[others.startIndex].hand(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
+        }
         do {
-            let client = try ClientConnection(taking: socket, shard: self, rules: rules, holdsSlot: hasSlot)
+            let client = try ClientConnection(taking: socket, shard: self, rules: rules, place: place)
             if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if hasSlot { client.begin() } else { client.turnAway() }
+            if case .slot = place { client.begin() } else { client.turnAway() }
         } catch {
-            if hasSlot { context.connections.giveBack() }
+            giveBack(place)
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
+        }
+    }
+
+    /// nil: nobody waits here, and this shard is not the last to be asked.
+    private func place(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.Place? {
+        var peer: String?
+        if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
+            guard peers.take(address.host) else { return farewell }
+            peer = address.host
+        }
+        if context.connections.take() || (closeLongestWaiting() && context.connections.take()) { return .slot(peer) }
+        if let peer { context.peers?.giveBack(peer) }
+        return isLast ? farewell : nil
+    }
+
+    private var farewell: ClientConnection.Place { context.farewells.take() ? .farewell : .none }
+
+    private func giveBack(_ place: ClientConnection.Place) {
+        switch place {
+        case .slot(let peer):
+            context.connections.giveBack()
+            if let peer { context.peers?.giveBack(peer) }
+        case .farewell: context.farewells.giveBack()
+        case .none: break
         }
     }
 
@@ -71,11 +108,13 @@ package final class Shard: @unchecked Sendable {
     package var expectedLoad: Int { load.value + promised.load(ordering: .relaxed) }
 
     /// Hands a client's socket over from another shard's queue.
-    package func hand(_ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool) {
+    package func hand(
+        _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
+    ) {
         promised.add(1, ordering: .relaxed)
         let raw = socket.release()
         loop.post { [self] in
-            adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP)
+            adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP, others: others)
             promised.subtract(1, ordering: .relaxed)
         }
     }
@@ -83,7 +122,7 @@ package final class Shard: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
-        if client.holdsSlot { context.connections.giveBack() }
+        giveBack(client.place)
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 
@@ -118,14 +157,48 @@ package final class Shard: @unchecked Sendable {
     // MARK: What exchanges share
 
     func takeBuffer() -> RequestBuffer {
-        spareBuffers.popLast() ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax)
+        spareBuffers.popLast()
+            ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax, budget: context.buffers)
     }
 
     func giveBack(_ buffer: RequestBuffer) {
-        guard spareBuffers.count < Self.spareBuffersMost, buffer.capacity == RequestBuffer.firstCapacity else { return }
+        guard spareBuffers.count < Self.spareBuffersMost, buffer.capacity == RequestBuffer.firstCapacity,
+            !context.buffers.isTight
+        else { return }
         buffer.used = buffer.count
         buffer.startOver()
         spareBuffers.append(buffer)
+    }
+
+    /// Where one read may put its bytes, which perhaps have to wait; nil: there is no memory for any, and the client pauses.
+    @inline(__always)
+    func room(
+        for client: ClientConnection, upTo most: Int = Shard.scratchBytes
+    ) -> UnsafeMutableRawBufferPointer? {
+        let portion = context.buffers.portion(upTo: most)
+        if portion == Self.scratchBytes { return scratch }
+        guard portion == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<portion]) }
+        if !client.isPaused {
+            client.isPaused = true
+            paused.add(client)
+        }
+        return nil
+    }
+
+    /// Memory is tight: lets go of what can be done without (http-requirements §8: replay copies go first).
+    func relieve() {
+        spareBuffers.removeAll()
+        for client in clients.values { client.forgetReplay() }
+    }
+
+    /// Memory is crowded: gives up heads and trailer sections that are not whole, the largest first, until there is some to spare. Whoever
+    /// sends endless parts of them would else keep all others from being served until a deadline.
+    func giveUpPartialHeads() {
+        let hoarders = clients.values.filter { $0.partialBytes > 0 }.sorted { $0.partialBytes > $1.partialBytes }
+        for client in hoarders {
+            guard context.buffers.isTight else { return }
+            client.giveUpPartialHead()
+        }
     }
 
     /// The `Date` of this second.

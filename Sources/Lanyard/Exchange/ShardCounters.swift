@@ -9,11 +9,17 @@ package final class ShardCounters: Sendable {
     private let requests: [Counter]
     private let rejections = RejectionReason.allCases.map { _ in Counter() }
     private let droppedFields = DroppedField.allCases.map { _ in Counter() }
+    private let unauthorized: [Counter]
+    private let replayed = Counter()
+    private let hindered = RefusedAnswer.Hindrance.allCases.map { _ in Counter() }
     package let internalErrors = Counter()
+    /// Tunnels that are open.
+    let upgraded = Counter()
     private let routeNames: [String]
 
     package init(routeNames: [String]) {
         self.routeNames = routeNames + ["none"]
+        unauthorized = routeNames.map { _ in Counter() }
         requests = (0..<((routeNames.count + 1) * Self.classes * 2)).map { _ in Counter() }
     }
 
@@ -26,6 +32,29 @@ package final class ShardCounters: Sendable {
     func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
 
     func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
+
+    /// An answer that means "token refused".
+    func unauthorized(route: Int) { unauthorized[route].add() }
+
+    func replay() { replayed.add() }
+
+    func noReplay(_ hindrance: RefusedAnswer.Hindrance) {
+        hindered[RefusedAnswer.Hindrance.allCases.firstIndex(of: hindrance)!].add()
+    }
+
+    private var replaySamples: [MetricSample] {
+        let results = [("replayed", replayed)] + zip(RefusedAnswer.Hindrance.allCases.map(\.rawValue), hindered)
+        return zip(routeNames, unauthorized).map { route, counter in
+            MetricSample(
+                "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", route)],
+                value: Double(counter.value))
+        }
+            + results.map { result, counter in
+                MetricSample(
+                    "lanyard_replays", suffix: "_total", labels: [.init("result", result)],
+                    value: Double(counter.value))
+            }
+    }
 
     /// The shard's counters, to be added up over all shards.
     package var samples: [MetricSample] {
@@ -54,8 +83,10 @@ package final class ShardCounters: Sendable {
                     "lanyard_dropped_fields", suffix: "_total", labels: [.init("kind", kind.rawValue)],
                     value: Double(counter.value)))
         }
+        samples += replaySamples
         samples.append(
             MetricSample("lanyard_internal_errors", suffix: "_total", value: Double(internalErrors.value)))
+        samples.append(MetricSample("lanyard_upgraded_connections", value: Double(upgraded.value)))
         return samples
     }
 }

@@ -72,7 +72,10 @@ package final class Dial: Watcher, @unchecked Sendable {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
         let raw = socket(address.family, kind, 0)
         guard raw >= 0 else { return .failed(.local(errno)) }
-        if address.family != AF_UNIX { Socket.setNoDelay(raw) }
+        if address.family != AF_UNIX {
+            Socket.setNoDelay(raw)
+            Socket.limitUnsent(raw)
+        }
         if address.withPointer({ connect(raw, $0, $1) }) == 0 { return .connected(raw) }
         let code = errno
         guard code == EINPROGRESS else {

@@ -4,86 +4,123 @@ import Glibc
 
 /// Resolves names by `getaddrinfo` on threads of its own: never on a shard, one lookup per name at a time.
 ///
-/// The call cannot be ended. Who asks bounds its own waiting; a thread that has not come back after 5 s counts as lost, and
-/// another takes its place, eight alive at most.
+/// The call cannot be ended, so who asks bounds its own waiting. Each name that waits has a thread of its own, up to eight: a silent name
+/// server for some names holds up no other. Two threads stay when there is nothing to do.
 package final class Resolver: Sendable {
     package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamFailure>) -> Void
+    typealias LookUp = @Sendable (String) -> Result<[SocketAddress], UpstreamFailure>
+    /// Starts a thread that runs the resolver; 0 or the reason why there is none.
+    typealias Start = @Sendable (Resolver) -> CInt
 
-    /// A lookup is answered by then or counts as lost.
+    /// A lookup is answered by then, or nobody waits for it any more.
     package static let patience = Duration.seconds(5)
     private static let threadsAtRest = 2
     private static let threadsMax = 8
 
     private struct State {
+        /// Who waits for a name, from its question to its answer.
         var waiting: [String: [Reply]] = [:]
+        /// Names that no thread has taken yet.
         var order: [String] = []
-        /// Names under way, and since when.
-        var running: [String: Instant] = [:]
         var threads = 0
+        /// Threads that wait, those included that are being woken: each name in `order` speaks for one.
         var idle = 0
     }
 
+    private enum Turn { case lookUp(String), wait, end }
+
     private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
+    private let lookUp: LookUp
+    private let start: Start
 
-    package init() {}
+    package convenience init() { self.init { Self.ask($0) } }
 
-    /// Looks `host` up; `reply` comes on a thread of the resolver, perhaps never: bound your waiting by `patience`.
-    package func resolve(_ host: String, reply: @escaping Reply) {
-        let spawn = state.withLock { state in
-            if state.waiting[host, default: []].isEmpty, state.running[host] == nil { state.order.append(host) }
-            state.waiting[host, default: []].append(reply)
-            let now = Instant.now
-            let lost = state.running.values.count { $0 + Self.patience < now }
-            let wanted = state.idle == 0 && state.threads - lost < Self.threadsAtRest && state.threads < Self.threadsMax
-            if wanted { state.threads += 1 }
-            return wanted
-        }
-        if spawn { startThread() }
-        work.signal()
+    /// - Parameter lookUp: blocks until a name's addresses are known.
+    init(lookUp: @escaping LookUp, start: @escaping Start = { Resolver.startThread($0) }) {
+        self.lookUp = lookUp
+        self.start = start
     }
 
-    private func startThread() {
+    /// Looks `host` up; `reply` comes on a thread of the resolver, perhaps late: bound your waiting by `patience`. If no thread can be had at
+    /// all, it comes before this returns.
+    package func resolve(_ host: String, reply: @escaping Reply) {
+        let spawn = state.withLock { state in
+            let isNew = state.waiting[host] == nil
+            state.waiting[host, default: []].append(reply)
+            guard isNew else { return false }
+            state.order.append(host)
+            guard state.order.count > state.idle, state.threads < Self.threadsMax else { return false }
+            state.threads += 1
+            return true
+        }
+        guard spawn else {
+            work.signal()
+            return
+        }
+        let code = start(self)
+        if code != 0 { missThread(code) }
+    }
+
+    private static func startThread(_ resolver: Resolver) -> CInt {
         var thread = pthread_t()
-        let context = Unmanaged.passRetained(self)
-        let failed = pthread_create(
+        let context = Unmanaged.passRetained(resolver)
+        let code = pthread_create(
             &thread, nil,
             { raw in
                 Unmanaged<Resolver>.fromOpaque(raw!).takeRetainedValue().run()
                 return nil
             }, context.toOpaque())
-        if failed == 0 {
-            pthread_detach(thread)
-        } else {
-            context.release()
-            state.withLock { $0.threads -= 1 }
+        if code == 0 { pthread_detach(thread) } else { context.release() }
+        return code
+    }
+
+    /// There is no thread for a name: the next one that is free takes it. If there is none at all, nobody would ever answer.
+    private func missThread(_ code: CInt) {
+        let replies = state.withLock { state -> [Reply] in
+            state.threads -= 1
+            guard state.threads == 0 else { return [] }
+            let names = state.order
+            state.order = []
+            return names.flatMap { state.waiting.removeValue(forKey: $0) ?? [] }
+        }
+        for reply in replies { reply(.failure(.local(code))) }
+    }
+
+    /// One thread's life.
+    func run() {
+        lanyard_limit_resolver()
+        while true {
+            switch nextTurn() {
+            case .lookUp(let host): answer(host)
+            case .wait:
+                work.wait()
+                state.withLock { $0.idle -= 1 }
+            case .end: return
+            }
         }
     }
 
-    private func run() {
-        lanyard_limit_resolver()
-        while true {
-            state.withLock { $0.idle += 1 }
-            work.wait()
-            let host = state.withLock { state -> String? in
-                state.idle -= 1
-                guard let first = state.order.first else { return nil }
-                state.order.removeFirst()
-                state.running[first] = .now
-                return first
+    private func nextTurn() -> Turn {
+        state.withLock { state in
+            if !state.order.isEmpty { return .lookUp(state.order.removeFirst()) }
+            guard state.idle < Self.threadsAtRest else {
+                state.threads -= 1
+                return .end
             }
-            guard let host else { continue }
-            let answer = Self.lookUp(host)
-            let replies = state.withLock { state in
-                state.running[host] = nil
-                return state.waiting.removeValue(forKey: host) ?? []
-            }
-            for reply in replies { reply(answer) }
+            state.idle += 1
+            return .wait
         }
+    }
+
+    private func answer(_ host: String) {
+        let answer = lookUp(host)
+        let replies = state.withLock { $0.waiting.removeValue(forKey: host) ?? [] }
+        for reply in replies { reply(answer) }
     }
 
     /// Blocks for as long as the name servers take.
-    private static func lookUp(_ host: String) -> Result<[SocketAddress], UpstreamFailure> {
+    private static func ask(_ host: String) -> Result<[SocketAddress], UpstreamFailure> {
         var hints = addrinfo()
         hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_ADDRCONFIG

@@ -19,7 +19,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The exchange at work; nil while the connection is idle.
     package var owner: (any UpstreamOwner)?
     /// Bytes that the upstream has not taken yet.
-    package var outbound = ByteQueue()
+    package var outbound: ByteQueue
     package var canRead = false
     package var canWrite = true
     /// An end or an error was told: reading goes on until it is met.
@@ -29,8 +29,13 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-requirements 16.5).
     package fileprivate(set) var isReused = false
     private var isOpen = true
+    /// Its end is to be a reset: an orderly one would say that all bytes have come.
+    package var resetsOnClose = false
     /// Seconds that the upstream said it keeps an idle connection, or -1.
     package var keepAliveSeconds = -1
+
+    /// The target's `epoch` in which the connection's address was known to be one of the name's.
+    var epoch = 0
 
     /// Whose requests it carries: a connection never serves two users (http-requirements 16.1, threat T18).
     let user: UserIndex
@@ -39,6 +44,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         taking socket: consuming OwnedDescriptor, for user: UserIndex, loop: EventLoop, pool: UpstreamPool
     ) throws(Fault) {
         self.user = user
+        outbound = ByteQueue(budget: pool.buffers)
         self.socket = socket
         self.loop = loop
         self.pool = pool
@@ -73,10 +79,13 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.set(deadline, at: instant)
     }
 
+    /// Carries another request of the same exchange; nothing may be left of the one before.
+    package func startOver() { isReused = true }
+
     func wake() { loop.set(deadline, at: .never) }
 
     /// Nothing to read and not ended.
-    var isQuiet: Bool { !canRead && Socket.isQuiet(socket.raw) }
+    package var isQuiet: Bool { !canRead && Socket.isQuiet(socket.raw) }
 
     /// Ends it: the descriptor closes when the last reference goes, at the latest with the present batch.
     func close() {
@@ -87,6 +96,6 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.drop(deadline)
         if let watch { loop.unwatch(watch) }
         watch = nil
-        shutdown(socket.raw, CInt(SHUT_RDWR))
+        if resetsOnClose { Socket.setResetOnClose(socket.raw) } else { shutdown(socket.raw, CInt(SHUT_RDWR)) }
     }
 }

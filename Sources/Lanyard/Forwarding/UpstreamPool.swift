@@ -14,7 +14,6 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         fileprivate var answer: Answer?
         fileprivate var end = Instant.never
         fileprivate var isParked = false
-        fileprivate var waitsForName = false
 
         fileprivate init(_ user: UserIndex, _ answer: @escaping Answer) {
             self.user = user
@@ -28,19 +27,25 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     let loop: EventLoop
     package let target: UpstreamTarget
     private let parked: SharedLimit
+    let buffers: BufferBudget
     private var idle: [UpstreamConnection] = []
     private var waiters: [Request] = []
     private var naming: [Request] = []
     private lazy var deadline = Deadline(of: self)
+    /// When the name is to be looked up again, as long as connections are open.
+    private lazy var nameDeadline = Deadline(of: self)
     /// Connections of this shard, used or idle.
     package let open = Counter()
     package let resting = Counter()
 
-    /// - Parameter parked: the process's bound of waiting requests.
-    package init(target: UpstreamTarget, loop: EventLoop, parked: SharedLimit) {
+    /// - Parameters:
+    ///   - parked: the process's bound of waiting requests.
+    ///   - buffers: the process's bound of memory.
+    package init(target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget) {
         self.target = target
         self.loop = loop
         self.parked = parked
+        self.buffers = buffers
         super.init()
         target.add(self)
     }
@@ -51,16 +56,28 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             let connection = idle.remove(at: place)
             resting.add(-1)
             connection.wake()
-            if connection.isQuiet { return connection }
+            if connection.isQuiet, isStillNamed(connection) { return connection }
             end(connection)
         }
         return nil
     }
 
     /// A fresh connection, when there is one; `answer` may come before this returns. nil means it has.
-    package func connect(for user: UserIndex, answer: @escaping Answer) -> Request? {
+    ///
+    /// - Parameter old: a connection in use, which ends: its slot goes to the fresh one, whoever else waits.
+    package func connect(
+        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, answer: @escaping Answer
+    ) -> Request? {
         let request = Request(user, answer)
-        if waiters.isEmpty, target.connections.take() || shedOne() { dial(request) } else { wait(request) }
+        if let old {
+            old.close()
+            open.add(-1)
+            dial(request)
+        } else if waiters.isEmpty, target.connections.take() || shedOne() {
+            dial(request)
+        } else {
+            wait(request)
+        }
         return request.answer == nil ? nil : request
     }
 
@@ -81,6 +98,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended soundly: the connection waits for the next one.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
+        guard isStillNamed(connection) else { return discard(connection, wasIdle: false) }
         if let first = waiters.first, first.user == connection.user, connection.isQuiet {
             waiters.removeFirst()
             unpark(first)
@@ -108,6 +126,23 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Closes all idle connections, for a drain.
     package func closeIdle() {
         while let connection = idle.popLast() { discard(connection, wasIdle: true) }
+    }
+
+    /// The name has other addresses now: closes idle connections to those that it had.
+    func closeMoved() {
+        for connection in idle where !isStillNamed(connection) { discard(connection) }
+    }
+
+    /// A connection to an address that the name no longer has carries no further request (design §2).
+    private func isStillNamed(_ connection: UpstreamConnection) -> Bool {
+        let epoch = target.epoch.load(ordering: .relaxed)
+        if connection.epoch == epoch { return true }
+        let raw = connection.raw
+        guard let peer = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }), target.has(peer) else {
+            return false
+        }
+        connection.epoch = epoch
+        return true
     }
 
     private func discard(_ connection: UpstreamConnection, wasIdle: Bool) {
@@ -171,12 +206,15 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
+        guard deadline !== nameDeadline else { return keepNameFresh() }
         while let first = waiters.first, first.end <= loop.now {
             waiters.removeFirst()
             unpark(first)
             reply(first, .failure(.connectionLimit))
         }
         while let first = naming.first, first.end <= loop.now {
+            let old = target.oldAddresses(at: loop.now)
+            guard old.isEmpty else { return named(.success(old)) }
             naming.removeFirst()
             fail(first, .nameTimedOut)
         }
@@ -191,18 +229,22 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// A slot is taken; from here on each way out either keeps it for a connection or gives it back.
     private func dial(_ request: Request) {
-        let known = target.addresses(at: loop.now) { [self] answer in
-            loop.post { [self] in
-                // The request may have ended meanwhile.
-                guard naming.contains(where: { $0.waitsForName }) else { return }
-                named(answer)
-            }
+        let whereabouts = target.whereabouts(at: loop.now) { [self] answer in
+            // Whoever waited may have gone meanwhile.
+            loop.post { [self] in named(answer) }
         }
-        if let known { return dial(request, known) }
-        request.waitsForName = true
-        request.end = loop.now + Resolver.patience
-        naming.append(request)
-        armDeadline()
+        switch whereabouts {
+        case .known(let addresses): dial(request, addresses)
+        case .asked(let most):
+            request.end = loop.now + most
+            naming.append(request)
+            armDeadline()
+        }
+    }
+
+    private func keepNameFresh() {
+        guard open.value > 0 else { return }
+        loop.set(nameDeadline, at: target.keepFresh(at: loop.now))
     }
 
     /// The name is resolved: all who wait for it go on.
@@ -234,6 +276,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         do {
             let connection = try UpstreamConnection(taking: socket, for: request.user, loop: loop, pool: self)
             open.add()
+            if target.hasName, nameDeadline.instant == .never { keepNameFresh() }
             reply(request, .success(connection))
         } catch {
             fail(request, .local(ENOMEM))

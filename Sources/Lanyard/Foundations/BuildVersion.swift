@@ -2,6 +2,4 @@
 package enum BuildVersion {
     /// Semantic version.
     package static let number = "0.1.0"
-    /// The source it was built from, once a release build says so.
-    package static let commit = "unknown"
 }

@@ -11,10 +11,12 @@ package struct ByteQueue: ~Copyable {
     private var capacity = 0
     private var start = 0
     private var end = 0
+    private let budget: BufferBudget?
 
-    package init() {}
+    /// - Parameter budget: where its memory is counted.
+    package init(budget: BufferBudget? = nil) { self.budget = budget }
 
-    deinit { Self.free(base, capacity) }
+    deinit { Self.free(base, capacity, budget) }
 
     package var count: Int { end - start }
     package var isEmpty: Bool { end == start }
@@ -48,28 +50,30 @@ package struct ByteQueue: ~Copyable {
 
     /// Forgets everything.
     package mutating func release() {
-        Self.free(base, capacity)
+        Self.free(base, capacity, budget)
         (base, capacity, start, end) = (nil, 0, 0, 0)
     }
 
     private mutating func reserve(_ amount: Int) {
         if capacity - end >= amount { return }
         let needed = count + amount
-        if let base, capacity >= needed, start >= capacity / 2 {
+        if let base, capacity >= needed {
             memmove(base, base + start, count)
         } else {
             var larger = max(capacity, Self.firstCapacity)
             while larger < needed { larger *= 2 }
             let block = UnsafeMutableRawPointer.allocate(byteCount: larger, alignment: 16)
+            budget?.add(larger)
             if let base { memcpy(block, base + start, count) }
-            Self.free(base, capacity)
+            Self.free(base, capacity, budget)
             (base, capacity) = (block, larger)
         }
         (start, end) = (0, count)
     }
 
-    private static func free(_ block: UnsafeMutableRawPointer?, _ capacity: Int) {
+    private static func free(_ block: UnsafeMutableRawPointer?, _ capacity: Int, _ budget: BufferBudget?) {
         guard let block else { return }
+        budget?.giveBack(capacity)
         lanyard_wipe(block, capacity)
         block.deallocate()
     }

@@ -5,7 +5,7 @@ import Glibc
 ///
 /// It looks every two seconds, since a look sees every way in which a file can change, the swaps of symbolic links in any folder above it
 /// included, which inotify shows only to who watches each of those folders. Only a changed content counts: a rewrite of the same
-/// bytes, or a link that now leads to a copy, is not told. All state belongs to the loop's queue.
+/// bytes, or a link that now leads to a copy, is not told; nor is a look that fails for want of descriptors or memory. All state belongs to the loop's queue.
 package final class FileWatch: Watcher, @unchecked Sendable {
     package typealias Outcome = Result<SecretFile.Content, SecretFile.Problem>
 
@@ -77,10 +77,20 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         seen = stamp.flatMap { WallTime.now.nanoseconds - $0.changed < Self.tick ? nil : $0 }
         let outcome: Outcome
         do { outcome = .success(try SecretFile.read(path)) } catch { outcome = .failure(error) }
+        if told != nil, Self.isShortage(outcome) {
+            seen = nil
+            return
+        }
         let news = Self.told(outcome)
         guard news != told else { return }
         told = news
         tell(outcome)
+    }
+
+    /// This process or machine lacks something, which says nothing of the file: what was told holds until a later look can read it.
+    private static func isShortage(_ outcome: Outcome) -> Bool {
+        guard case .failure(.system(let code)) = outcome else { return false }
+        return [EMFILE, ENFILE, ENOMEM].contains(code)
     }
 
     private static func told(_ outcome: Outcome) -> Told {

@@ -28,6 +28,11 @@ package enum Machine {
         return max((quota + period - 1) / period, 1)
     }
 
+    /// Which boot this is; empty if nobody knows.
+    package static var bootID: String {
+        String((read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
+    }
+
     private static func read(_ path: String) -> String? {
         let raw = open(path, O_RDONLY | O_CLOEXEC)
         guard raw >= 0 else { return nil }
@@ -45,6 +50,17 @@ package enum Machine {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0
         return lanyard_set_not_dumpable() == 0 && isLimited
+    }
+
+    /// Threads of this process; nil where /proc is not mounted.
+    package static var threadCount: Int? {
+        guard let tasks = opendir("/proc/self/task") else { return nil }
+        defer { closedir(tasks) }
+        var count = 0
+        while let entry = readdir(tasks) {
+            if entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) { count += 1 }
+        }
+        return count
     }
 
     /// Raises the soft limit of descriptors to the hard one, and says how many there are (http-requirements 20.4).

@@ -36,14 +36,18 @@ package enum SecretFile {
 
     /// What a reading brought.
     package struct Content: Sendable {
-        /// Without one final newline.
         package let secret: Secret
         /// Every user of the machine may read the file: worth a warning.
         package let isWorldReadable: Bool
     }
 
-    /// Reads the whole file. Blocks as long as the disk does.
-    package static func read(_ path: String) throws(Problem) -> Content {
+    /// The secret of a text file: all of it but one final newline. Blocks as long as the disk does.
+    package static func read(_ path: String) throws(Problem) -> Content { try read(path, isText: true) }
+
+    /// The whole file, bit for bit. Blocks as long as the disk does.
+    package static func readWhole(_ path: String) throws(Problem) -> Content { try read(path, isText: false) }
+
+    private static func read(_ path: String, isText: Bool) throws(Problem) -> Content {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw .system(errno) }
@@ -53,7 +57,8 @@ package enum SecretFile {
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= bytesMax else { throw .tooLarge }
         let read = try Secret(capacity: bytesMax + 1) { room throws(Problem) in
-            withoutFinalNewline(room, try fill(room, from: descriptor.raw))
+            let count = try fill(room, from: descriptor.raw)
+            return isText ? withoutFinalNewline(room, count) : count
         }
         guard read.count > 0 else { throw .empty }
         // The room for the largest secret is given back: this one is kept for as long as a session lives.

@@ -77,10 +77,27 @@ package enum Socket {
         setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<CInt>.size))
     }
 
+    /// The kernel takes no more than this beyond what the other side's window lets it send at once.
+    private static let unsentMost: CInt = 128 << 10
+
+    /// Bounds what the kernel holds for a side that reads slowly: by itself it takes up to 4 MiB over loopback, so that a thousand slow
+    /// readers would hold gigabytes outside `buffer_bytes_max`. What is on its way counts apart, so that no throughput is lost. A listener's
+    /// connections inherit it.
+    package static func limitUnsent(_ descriptor: CInt) {
+        var most = unsentMost
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &most, socklen_t(MemoryLayout<CInt>.size))
+    }
+
     /// Closing will reset the connection: its end cannot be taken for an orderly one.
     package static func setResetOnClose(_ descriptor: CInt) {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    /// Bytes that the kernel holds for the other side, which has not taken them yet (unix(7), tcp(7): SIOCOUTQ).
+    package static func unsentBytes(_ descriptor: CInt) -> Int {
+        var count: CInt = 0
+        return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
     }
 
     /// The pending error of a socket, such as the outcome of a connect; 0 is none.

@@ -20,16 +20,17 @@ package final class AppServicesIdentity: IdentityService {
     private let appID: String
     private let baseURL: String
     private let device: AppServicesDevice
+    package let mark: IdentityMark?
     private let loop: EventLoop
     private let http: CurlMulti
     private let limits: CurlLimits
+    private let warning: SecretFileWarning
     private let logger: Logger
 
     /// What location said; nil until it has, and again when that has turned out wrong.
     private nonisolated(unsafe) var origin: ServiceOrigin?
     /// Calls that wait for location, which is then under way.
     private nonisolated(unsafe) var waiting: [Ask] = []
-    private nonisolated(unsafe) var warned: Set<String> = []
 
     /// Does nothing yet.
     ///
@@ -39,13 +40,16 @@ package final class AppServicesIdentity: IdentityService {
     ///   - limits: time limits; shorter ones are for tests.
     package init(
         _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String, on loop: EventLoop,
-        limits: CurlLimits = CurlLimits(), logger: Logger = Logger(label: "lanyard.identity")
+        limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
+        logger: Logger = Logger(label: "lanyard.identity")
     ) {
         self.limits = limits
+        self.warning = warning
         self.logger = logger
         name = settings.name
         appID = app.appID
         baseURL = app.baseURL
+        mark = IdentityMark(of: ["app_services", app.appID, ServiceOrigin(app.baseURL)?.text ?? app.baseURL])
         device = AppServicesDevice(appID: app.appID, version: version)
         self.loop = loop
         http = CurlMulti(
@@ -69,12 +73,15 @@ package final class AppServicesIdentity: IdentityService {
     // MARK: The three calls
 
     /// The credential is read first: what is missing there shows although the service is down.
-    package func login(_ login: UserSettings.Login, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void) {
+    package func login(
+        _ credential: Credential, guarded: LoginGuard?,
+        reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
+    ) {
         loop.post { [self] in
-            switch AppServicesLogin.prepare(login, device: device) {
+            switch AppServicesLogin.prepare(credential, guarded: guarded, at: mark, device: device) {
             case .failure(let fault): reply(.failure(fault))
             case .success(let prepared):
-                if let path = prepared.worldReadable { warn(ofWorldReadable: path) }
+                if let path = prepared.worldReadable { warning.found(path, identity: name, logger) }
                 self.login(prepared, reply)
             }
         }
@@ -86,8 +93,14 @@ package final class AppServicesIdentity: IdentityService {
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
         begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
             let request = CurlRequest(
-                method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, deadline: deadline)
-            send(.login, request) { reply($0.flatMap { AppServicesGrant.make(.login, $0) }) }
+                method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, isLogin: true,
+                deadline: deadline)
+            send(.login, request) { outcome in
+                reply(
+                    outcome.flatMap { AppServicesGrant.make(.login, $0) }.mapError { fault in
+                        prepared.owning(fault)
+                    })
+            }
         }
     }
 
@@ -133,23 +146,18 @@ package final class AppServicesIdentity: IdentityService {
     ) {
         http.send(request) { [self] outcome in
             if leadsAstray(outcome, request.url) { origin = nil }
-            reply(Self.judged(call, outcome))
+            reply(judged(call, outcome))
         }
     }
 
-    private static func judged(
+    private func judged(
         _ call: AppServicesVerdict.Call, _ outcome: Result<CurlAnswer, CurlFailure>
     ) -> Result<CurlAnswer, IdentityFault> {
         switch outcome {
         case .failure(let failure): .failure(AppServicesVerdict.fault(call, failure))
         case .success(let answer):
-            AppServicesVerdict.fault(call, answer, now: .now).map { .failure($0) } ?? .success(answer)
+            AppServicesVerdict.fault(call, answer, appID: appID, now: .now).map { .failure($0) } ?? .success(answer)
         }
-    }
-
-    private func warn(ofWorldReadable path: String) {
-        guard warned.insert(path).inserted else { return }
-        SecretFileWarning.log(logger, identity: name, path: path)
     }
 
     // MARK: Location
@@ -177,7 +185,7 @@ package final class AppServicesIdentity: IdentityService {
                 next.url = url
                 return askLocation(next, base, hops: hops + 1)
             }
-            located(Self.judged(.location, outcome).flatMap { Self.origin(in: $0, base) })
+            located(judged(.location, outcome).flatMap { Self.origin(in: $0, base) })
         }
     }
 

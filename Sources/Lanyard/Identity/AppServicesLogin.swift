@@ -1,36 +1,68 @@
-/// A login request's provider and body (protocol §2.1), its secret read from its file at this moment.
+/// A login request's provider and body (protocol §2.1), its secret read from its file at this moment where it is a configured one.
 struct AppServicesLogin: Sendable {
     /// The path segment of the provider.
     let provider: String
     let body: Secret
     /// A secret file that every user of the machine may read: worth a warning.
     let worldReadable: String?
+    /// What remembers a refusal of this credential; nil without a guard, and for one that holds no secret: nothing can be locked out by it.
+    let mark: CredentialMark?
 
-    /// Reads the secret; the failure is `credentialUnavailable`, with the path and the remedy.
+    /// Where a configured secret is: key and path, for people; nil: it has none, or a person gave it.
+    let place: String?
+
+    /// Reads the secret; the failure is `credentialUnavailable` with the path and the remedy, or `credentialRefused` by the guard.
     static func prepare(
-        _ login: UserSettings.Login, device: AppServicesDevice
+        _ credential: Credential, guarded: LoginGuard?, at identity: IdentityMark?, device: AppServicesDevice
     ) -> Result<AppServicesLogin, IdentityFault> {
-        Result { () throws(IdentityFault) in try AppServicesLogin(login, device) }
+        Result { () throws(IdentityFault) in
+            let login = try AppServicesLogin(credential, guarded, identity, device)
+            guard let mark = login.mark, let refused = guarded?.refused, mark.isSame(as: refused) else { return login }
+            let what = login.place.map { "the credential in \($0)" } ?? "the credential"
+            let code = refused.code.map { " (\($0))" } ?? ""
+            throw IdentityFault(
+                .credentialRefused, code: refused.code,
+                words: what
+                    + " was refused before\(code); it is not tried again until it, its account, or app_id or base_url of the identity changes: correct what is wrong, or mend the account over there and log the user in by hand",
+                credential: refused)
+        }
     }
 
-    private init(_ login: UserSettings.Login, _ device: AppServicesDevice) throws(IdentityFault) {
+    /// A fault of this login's call: what to remember of the credential, and where it comes from.
+    func owning(_ fault: IdentityFault) -> IdentityFault {
+        var fault = fault
+        fault.credential = mark
+        fault.credential?.code = fault.code
+        switch fault.verdict {
+        case .credentialRefused, .credentialDoubted: fault.words += place.map { " (\($0))" } ?? ""
+        default: break
+        }
+        return fault
+    }
+
+    private init(
+        _ credential: Credential, _ guarded: LoginGuard?, _ identity: IdentityMark?, _ device: AppServicesDevice
+    ) throws(IdentityFault) {
+        let source = try Self.read(credential)
+        worldReadable = source.worldReadable
+        mark = guarded.flatMap { Self.mark(source.credential, identity, key: $0.key) }
+        place = source.path.flatMap { path in Self.key(of: source.credential).map { "\($0) \(path)" } }
         var body = SecretBuffer(capacity: 1024)
-        switch login {
+        switch source.credential {
         case .anonymous:
             provider = "anon-user"
-            worldReadable = nil
             body.append("{")
-        case .emailPassword(let email, let file):
+        case .emailPassword(let email, let password):
             provider = "local-userpass"
             body.append("{\"username\":")
             JSONText.write(email, into: &body)
             body.append(",\"password\":")
-            worldReadable = try Self.write(file, into: &body)
+            try Self.write(password, from: source.path, into: &body)
             body.append(",")
-        case .apiKey(let file):
+        case .apiKey(let key):
             provider = "api-key"
             body.append("{\"key\":")
-            worldReadable = try Self.write(file, into: &body)
+            try Self.write(key, from: source.path, into: &body)
             body.append(",")
         }
         body.append("\"provider\":\"\(provider)\",\"options\":{\"device\":")
@@ -39,16 +71,67 @@ struct AppServicesLogin: Sendable {
         self.body = body.seal()
     }
 
-    /// Writes the secret as a JSON string; gives the path back if the file is readable by all.
-    private static func write(_ path: String, into body: inout SecretBuffer) throws(IdentityFault) -> String? {
+    // MARK: Where the secret comes from
+
+    private struct Source {
+        var credential: GivenCredential
+        /// The secret's file; nil: none, or a person gave it.
+        var path: String?
+        var worldReadable: String?
+    }
+
+    private static func read(_ credential: Credential) throws(IdentityFault) -> Source {
+        switch credential {
+        case .given(let given): return Source(credential: given)
+        case .configured(.anonymous): return Source(credential: .anonymous)
+        case .configured(.emailPassword(let email, let file)):
+            return try read(file) { .emailPassword(email: email, password: $0) }
+        case .configured(.apiKey(let file)): return try read(file) { .apiKey($0) }
+        }
+    }
+
+    private static func read(_ path: String, as make: (Secret) -> GivenCredential) throws(IdentityFault) -> Source {
         do throws(SecretFile.Problem) {
             let content = try SecretFile.read(path)
-            guard content.secret.withBytes({ JSONText.write($0, into: &body) }) else {
-                throw .unfit("is not UTF-8 text")
-            }
-            return content.isWorldReadable ? path : nil
+            return Source(
+                credential: make(content.secret), path: path, worldReadable: content.isWorldReadable ? path : nil)
         } catch {
             throw IdentityFault(.credentialUnavailable, words: error.words(path: path))
         }
+    }
+
+    /// Writes the secret as a JSON string.
+    private static func write(
+        _ secret: Secret, from path: String?, into body: inout SecretBuffer
+    ) throws(IdentityFault) {
+        guard secret.withBytes({ JSONText.write($0, into: &body) }) else {
+            let words = path.map { SecretFile.Problem.unfit("is not UTF-8 text").words(path: $0) }
+            throw IdentityFault(.credentialUnavailable, words: words ?? "the credential given is not UTF-8 text")
+        }
+    }
+
+    private static func key(of credential: GivenCredential) -> String? {
+        switch credential {
+        case .anonymous: nil
+        case .emailPassword: "email_password.password_file"
+        case .apiKey: "api_key.key_file"
+        }
+    }
+
+    /// Over kind, account, secret, and who was asked: another of these is another credential.
+    private static func mark(_ credential: GivenCredential, _ identity: IdentityMark?, key: Secret) -> CredentialMark? {
+        let (account, secret): (String, Secret)
+        switch credential {
+        case .anonymous: return nil
+        case .emailPassword(let email, let password): (account, secret) = (email, password)
+        case .apiKey(let key): (account, secret) = ("", key)
+        }
+        var buffer = SecretBuffer()
+        // The length keeps account and secret apart.
+        buffer.append("\(credential.provider) \(account.utf8.count) \(account)")
+        secret.withBytes { buffer.append($0) }
+        // Last, and of one length.
+        for byte in identity?.bytes ?? [] { buffer.append(byte) }
+        return CredentialMark(bytes: buffer.withBytes { KeyedHash.sha256($0, key: key) })
     }
 }

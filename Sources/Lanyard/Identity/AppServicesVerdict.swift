@@ -13,14 +13,18 @@ enum AppServicesVerdict {
     ]
 
     /// The fault that an answer stands for; nil for a success.
-    static func fault(_ call: Call, _ answer: CurlAnswer, now: WallTime) -> IdentityFault? {
+    ///
+    /// - Parameter appID: the app that was asked for.
+    static func fault(_ call: Call, _ answer: CurlAnswer, appID: String, now: WallTime) -> IdentityFault? {
         guard !(200..<300 ~= answer.status) else { return nil }
         let said = answer.isJSON ? answer.body.withBytes { try? TokenReader.read($0) } : nil
         let verdict = verdict(call, answer.status, said, retryAfter: answer.retryAfter(now: now))
         let code = said?.errorCode
         let words =
             "the identity service answered \(answer.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
-        return IdentityFault(verdict, status: answer.status, code: code, words: words + remedy(verdict, answer.status))
+        return IdentityFault(
+            verdict, status: answer.status, code: code,
+            words: words + remedy(verdict, answer.status, code, appID: appID))
     }
 
     /// The fault that a missing answer stands for.
@@ -36,7 +40,7 @@ enum AppServicesVerdict {
         case .tooLarge: words = "the identity service's answer to the \(call.rawValue) is too large (\(failure.words))"
         default: words = "no answer of the identity service to the \(call.rawValue) (\(failure.words))"
         }
-        return IdentityFault(verdict, status: failure.status, words: words)
+        return IdentityFault(verdict, status: failure.status, words: words, isAlarming: failure.kind == .tls)
     }
 
     /// A success that cannot be used.
@@ -53,8 +57,7 @@ enum AppServicesVerdict {
         switch (status, call) {
         case (401, .refresh), (401, .logout): return .sessionDead
         case (403, .refresh) where hasError, (403, .logout) where hasError: return .sessionDead
-        // Without the service's own words it may be a gateway in between that refuses.
-        case (401, .login) where hasError: return .credentialRefused
+        case (401, .login): return hasError ? .credentialRefused : .credentialDoubted
         case (400..<500, .login) where refusals.contains(said?.errorCode ?? ""): return .credentialRefused
         case (404, _) where said?.saysNoSuchApp ?? false: return .unknownApp
         case (410, _): return .gone
@@ -62,10 +65,22 @@ enum AppServicesVerdict {
         }
     }
 
-    private static func remedy(_ verdict: IdentityFault.Verdict, _ status: Int) -> String {
+    /// What the answers allow is told apart: a disabled user, a credential that is wrong or whose account is gone (one answer for both),
+    /// a session that was ended (protocol §3.2).
+    private static func remedy(
+        _ verdict: IdentityFault.Verdict, _ status: Int, _ code: String?, appID: String
+    ) -> String {
         switch verdict {
-        case .credentialRefused: "; check the credential and the account"
-        case .unknownApp: ": it knows no such app; check app_id and base_url"
+        case .credentialRefused where code == "UserDisabled":
+            ": the user is disabled over there; enable it, then log it in by hand"
+        case .credentialRefused where code == "AuthProviderNotFound":
+            ": it does not offer this kind of login; enable it over there, or use another"
+        case .sessionDead: ": the session was revoked or has ended, or its user was disabled or deleted"
+        case .credentialRefused:
+            ": the credential is wrong, or its account was deleted; check the credential and the account"
+        case .credentialDoubted:
+            " without saying why; check the credential, and what stands between Lanyard and the service"
+        case .unknownApp: ": it knows no app \(appID); check app_id and base_url"
         case .gone: ": it has ended; check base_url"
         case .transient where 300..<400 ~= status: ", a redirect that is not followed; check base_url"
         default: ""

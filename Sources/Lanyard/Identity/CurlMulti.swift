@@ -5,8 +5,23 @@ import CLanyard.Curl
 /// Each identity has one of its own, so that a name server or a service that never answers holds up nobody else's calls: what waits here
 /// waits behind calls of the same identity alone. All state belongs to the loop's queue.
 package final class CurlMulti: Watcher, @unchecked Sendable {
-    /// Exchanges at once; more wait in order.
+    /// Exchanges that no place was free for, in order.
+    private struct Queue {
+        var calls: [CurlTransfer] = []
+        var logins: [CurlTransfer] = []
+    }
+
+    /// A place that a thread in `getaddrinfo` holds.
+    private struct LostPlace {
+        let isLogin: Bool
+        let comesBack: Instant
+    }
+
+    /// Exchanges at once; more wait in order, logins behind all others.
     static let inFlightMax = 8
+    /// Logins at once. The other places are kept for refreshes, logouts and location: people may log in as slowly as the service
+    /// answers, and no session that lives misses its refresh for that.
+    static let loginsMax = 5
     /// How long an exchange that died in name resolution keeps its place: libcurl has left its thread behind in `getaddrinfo`,
     /// which ends by itself (10 s with one silent name server). So a silent name server holds a bounded number of threads.
     static let lostThreadTime = Duration.seconds(10)
@@ -19,9 +34,9 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private var multi: UnsafeMutableRawPointer?
     private var sockets: [CInt: CurlSocket] = [:]
     private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
-    private var waiting: [CurlTransfer] = []
-    /// When the places of lost threads come back, in order.
-    private var lost: [Instant] = []
+    private var waiting = Queue()
+    /// In the order in which they come back.
+    private var lost: [LostPlace] = []
     private var isStopped = false
 
     /// libcurl's own timer.
@@ -47,7 +62,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             nonisolated(unsafe) let reply = reply
             return loop.post { reply(.failure(CurlFailure(kind: kind, requestSent: false, words: words))) }
         }
-        waiting.append(transfer)
+        if request.isLogin { waiting.logins.append(transfer) } else { waiting.calls.append(transfer) }
         // Deferred, since a transfer that cannot start fails at once.
         loop.set(housekeeping, at: .past)
     }
@@ -58,13 +73,13 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         isStopped = true
         loop.drop(timer)
         loop.drop(housekeeping)
-        let ended = Array(running.values) + waiting
+        let ended = Array(running.values) + waiting.calls + waiting.logins
         if let multi {
             for transfer in running.values { curl_multi_remove_handle(multi, transfer.easy) }
             curl_multi_cleanup(multi)
         }
         multi = nil
-        (running, waiting, lost) = ([:], [], [])
+        (running, waiting, lost) = ([:], Queue(), [])
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
         for transfer in ended {
@@ -85,22 +100,35 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Starts what may start, fails what has waited too long, and sets the time of the next look.
     private func advance() {
-        lost.removeAll { $0 <= loop.now }
-        while let first = waiting.first {
+        lost.removeAll { $0.comesBack <= loop.now }
+        advance(\.calls) { true }
+        advance(\.logins) { [self] in
+            let logins = running.values.count { $0.request.isLogin } + lost.count { $0.isLogin }
+            return logins < Self.loginsMax
+        }
+        let latest = [waiting.calls.first, waiting.logins.first].compactMap { first in
+            first.map { $0.request.deadline + (.zero - limits.totalLeftMin) }
+        }.min()
+        if !isStopped { loop.set(housekeeping, at: min(lost.first?.comesBack ?? .never, latest ?? .never)) }
+    }
+
+    /// - Parameter mayStart: asked while there is a free place.
+    private func advance(_ queue: WritableKeyPath<Queue, [CurlTransfer]>, mayStart: () -> Bool) {
+        while let first = waiting[keyPath: queue].first {
             let timeLeft = first.request.deadline - loop.now
             if timeLeft <= limits.totalLeftMin {
-                waiting.removeFirst()
-                let words = "no place came free: \(Self.inFlightMax) calls of this identity were under way"
+                waiting[keyPath: queue].removeFirst()
+                let count = first.request.isLogin ? Self.loginsMax : Self.inFlightMax
+                let words =
+                    "no place came free: \(count) \(first.request.isLogin ? "logins" : "calls") of this identity were under way"
                 first.finish(.failure(CurlFailure(kind: .timedOut, requestSent: false, words: words)))
-            } else if running.count + lost.count < Self.inFlightMax {
-                waiting.removeFirst()
+            } else if running.count + lost.count < Self.inFlightMax, mayStart() {
+                waiting[keyPath: queue].removeFirst()
                 start(first, timeLeft)
             } else {
                 break
             }
         }
-        let latest = waiting.first.map { $0.request.deadline + (.zero - limits.totalLeftMin) } ?? .never
-        if !isStopped { loop.set(housekeeping, at: min(lost.first ?? .never, latest)) }
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
@@ -142,7 +170,10 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             let code = message.pointee.data.result
             curl_multi_remove_handle(multi, easy)
             guard let transfer = running.removeValue(forKey: easy) else { continue }
-            if transfer.diedResolving(code) { lost.append(loop.now + Self.lostThreadTime) }
+            if transfer.diedResolving(code) {
+                lost.append(
+                    LostPlace(isLogin: transfer.request.isLogin, comesBack: loop.now + Self.lostThreadTime))
+            }
             ended.append((transfer, code))
         }
         guard !ended.isEmpty else { return }

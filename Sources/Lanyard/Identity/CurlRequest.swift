@@ -11,6 +11,8 @@ struct CurlRequest: Sendable {
     var bearer: Secret?
     /// The body of a POST; nil is an empty one.
     var body: Secret?
+    /// A login: it waits behind every call of a session that lives, and never takes the last places (`CurlMulti`).
+    var isLogin = false
     /// The answer must be complete by then, whatever was waited for before.
     var deadline: Instant
 }

@@ -2,12 +2,12 @@
 ///
 /// The signature is the service's secret: nobody here can verify it, and nothing here relies on it. Servers differ in all
 /// other claims, so none is asked for.
-struct JWTClaims: Equatable, Sendable {
-    var expiry: Int64?
-    var issuedAt: Int64?
+package struct JWTClaims: Equatable, Sendable {
+    package var expiry: Int64?
+    package var issuedAt: Int64?
 
     /// nil if the token is not three parts whose second decodes to a JSON object.
-    init?(of token: Secret) {
+    package init?(of token: Secret) {
         let payload = token.withBytes { Self.payload($0) }
         guard let payload, let claims = payload.withBytes({ Self.read($0) }) else { return nil }
         self = claims

@@ -5,15 +5,18 @@ package final class StaticIdentity: TokenFeed {
     private let name: String
     private let path: String
     private let loop: EventLoop
+    private let warning: SecretFileWarning
     private let logger = Logger(label: "lanyard.identity")
     /// Belongs to the loop's queue.
     private nonisolated(unsafe) var watch: FileWatch?
     private nonisolated(unsafe) var last: Result<Secret, IdentityFault>?
-    private nonisolated(unsafe) var hasWarned = false
 
     /// Does nothing yet.
-    package init(name: String, tokenFile: String, on loop: EventLoop) {
+    package init(
+        name: String, tokenFile: String, on loop: EventLoop, warning: SecretFileWarning = SecretFileWarning()
+    ) {
         self.name = name
+        self.warning = warning
         path = tokenFile
         self.loop = loop
     }
@@ -46,7 +49,7 @@ package final class StaticIdentity: TokenFeed {
         switch read {
         case .failure(let problem): return .failure(fault(problem))
         case .success(let content):
-            if content.isWorldReadable { warn() }
+            if content.isWorldReadable { warning.found(path, identity: name, logger) }
             guard BearerToken.isValid(content.secret) else {
                 return .failure(
                     fault(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))
@@ -60,11 +63,5 @@ package final class StaticIdentity: TokenFeed {
 
     private func fault(_ problem: SecretFile.Problem) -> IdentityFault {
         IdentityFault(.credentialUnavailable, words: problem.words(path: path))
-    }
-
-    private func warn() {
-        guard !hasWarned else { return }
-        hasWarned = true
-        SecretFileWarning.log(logger, identity: name, path: path)
     }
 }

@@ -1,19 +1,19 @@
 /// What an App Services answer holds that matters to us, whatever its status (protocol §2.4, §3.1, §7.1).
-struct TokenAnswer: Sendable {
+package struct TokenAnswer: Sendable {
     /// b64token characters only (RFC 6750 §2.1).
-    var accessToken: Secret?
+    package var accessToken: Secret?
     /// b64token characters only.
-    var refreshToken: Secret?
-    var userID: String?
-    var deviceID: String?
+    package var refreshToken: Secret?
+    package var userID: String?
+    package var deviceID: String?
     /// Seconds, as some servers send them.
-    var expiresIn: Int64?
+    package var expiresIn: Int64?
     /// The service's origin, in the answer to a location request.
-    var hostname: String?
+    package var hostname: String?
     /// There is an `error` that is text, or an `error_code`. The text itself is not kept: it may quote what was sent.
-    var hasError = false
+    package var hasError = false
     /// The `error` says that no such app exists: the one text that must be told apart, since it comes without a code.
-    var saysNoSuchApp = false
+    package var saysNoSuchApp = false
     /// Scrubbed: `[A-Za-z0-9_]{1,64}`.
-    var errorCode: String?
+    package var errorCode: String?
 }

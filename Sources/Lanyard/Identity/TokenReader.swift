@@ -1,6 +1,6 @@
 /// Reads App Services' JSON answers on their bytes: no secret becomes a `String`. Unknown members are passed over.
-enum TokenReader {
-    enum Problem: Error, Equatable {
+package enum TokenReader {
+    package enum Problem: Error, Equatable {
         /// Not JSON as `JSONReader` takes it.
         case json(JSONFault)
         case notAnObject
@@ -13,7 +13,7 @@ enum TokenReader {
     private static let idBytesMax = 128
     private static let hostnameBytesMax = 300
 
-    static func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) -> TokenAnswer {
+    package static func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) -> TokenAnswer {
         do {
             var reader = JSONReader(bytes)
             var answer = TokenAnswer()

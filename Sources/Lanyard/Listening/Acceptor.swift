@@ -7,9 +7,11 @@ import Logging
 /// It accepts one connection per turn, and hands it on where another shard holds clearly fewer: the kernel's spread over nested epolls
 /// is lopsided. Belongs to the shard's queue.
 package final class Acceptor: Watcher, @unchecked Sendable {
-    /// Out of descriptors: nothing is accepted for so long (http-requirements 20.4).
+    /// Out of descriptors, or another lasting fault: nothing is accepted for so long (http-requirements 20.4).
     private static let pause = Duration.milliseconds(100)
     private static let complaintInterval = Duration.seconds(10)
+    /// More failures in a row than connections can be queued are no client's doing.
+    private static let failuresMax = ListeningSocket.backlog
 
     private let shard: Shard
     private let rules: ListenerRules
@@ -17,15 +19,20 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private let isTCP: Bool
     /// All shards, this one included.
     private let shards: [Shard]
+    /// All but this one.
+    private let others: ArraySlice<Shard>
     private var socket: ListeningSocket?
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private var complainedAt = Instant.past
+    /// Since the last connection, or the last look that found none.
+    private var failures: CInt = 0
 
     package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], rules: ListenerRules, log: Logger) {
         self.socket = socket
         self.shard = shard
         self.shards = shards
+        others = shards.filter { $0 !== shard }[...]
         self.rules = rules
         self.log = log
         isTCP = socket.port != nil
@@ -57,18 +64,31 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// Takes one connection from the queue. False if there is none to take.
     private func acceptOne() -> Bool {
         guard let socket else { return false }
-        let raw = lanyard_accept(socket.raw, nil, nil)
+        let raw = DescriptorShortage.shared.accept { lanyard_accept(socket.raw, nil, nil) }
         if raw >= 0 {
+            failures = 0
             place(OwnedDescriptor(taking: raw))
             return true
         }
-        switch errno {
-        case EAGAIN: return false
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-            rest(errno)
+        let code = errno
+        switch code {
+        case EAGAIN:
+            failures = 0
             return false
-        // The client gave up while it was queued, or the network had an error for it: the next one, please.
-        default: return true
+        // The client gave up while it was queued, or the network had an error for it (accept(2)): the next one, please.
+        case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+            ENETUNREACH, ETIMEDOUT:
+            guard failures >= Self.failuresMax else {
+                failures += 1
+                return true
+            }
+            rest(code)
+            return false
+        // No descriptor or memory; or the listener itself is unwell, which no next one would change.
+        default:
+            if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) { DescriptorShortage.shared.found() }
+            rest(code)
+            return false
         }
     }
 
@@ -76,19 +96,20 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         let least = shards.min { $0.expectedLoad < $1.expectedLoad } ?? shard
         let own = shard.expectedLoad
         guard least !== shard, own > least.expectedLoad + 1 + own / 8 else {
-            return shard.adopt(descriptor, rules: rules, isTCP: isTCP)
+            return shard.adopt(descriptor, rules: rules, isTCP: isTCP, others: others)
         }
-        least.hand(descriptor, rules: rules, isTCP: isTCP)
+        least.hand(descriptor, rules: rules, isTCP: isTCP, others: shards[...])
     }
 
-    /// Without descriptors a level-triggered listener would spin: it is left alone for a moment.
+    /// A level-triggered listener that cannot be served would spin: it is left alone for a moment.
     private func rest(_ code: CInt) {
         unwatch()
         shard.loop.set(deadline, at: shard.loop.now + Self.pause)
         guard complainedAt + Self.complaintInterval < shard.loop.now else { return }
         complainedAt = shard.loop.now
+        let remedy = code == EMFILE || code == ENFILE ? ": raise the limit of descriptors (ulimit -n)" : ""
         log.error(
-            "accepting pauses: raise the limit of descriptors (ulimit -n)",
+            "accepting pauses\(remedy)",
             metadata: ["event": "listener.paused", "reason": "\(SystemError.text(of: code))"])
     }
 

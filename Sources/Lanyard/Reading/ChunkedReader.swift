@@ -1,6 +1,6 @@
 /// Reads a chunked body, resumable at every byte (http-requirements §6, RFC 9112 §7.1).
 ///
-/// Extensions are parsed by their grammar and left out; trailers are checked and left out.
+/// Extensions are parsed by their grammar and left out; trailers are checked, and it says where they lie.
 package struct ChunkedReader {
     /// What the next bytes are.
     package enum Piece: Equatable {
@@ -28,6 +28,8 @@ package struct ChunkedReader {
     private var lineBytes = 0
     private var extensionBytes = 0
     private var trailers = FieldSectionReader()
+    /// Where the last `gather` met bytes of the trailer section, its empty line included.
+    package private(set) var trailerBytes = 0..<0
 
     package init() {}
 
@@ -45,6 +47,8 @@ package struct ChunkedReader {
                 if left == 0 { state = .dataReturn }
                 return .data(piece)
             case .trailers:
+                let start = position
+                defer { trailerBytes = start..<position }
                 guard try trailers.read(bytes, from: &position, into: nil, limits: .trailers) else { return .needsMore }
                 state = .done
                 return .end
@@ -137,6 +141,7 @@ extension ChunkedReader {
     ) throws(HeadFault) -> Int {
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         var count = 0
+        trailerBytes = 0..<0
         while case .data(let piece) = try next(view, from: &position) {
             let target = bytes.baseAddress! + count
             target.copyMemory(from: bytes.baseAddress! + piece.lowerBound, byteCount: piece.count)

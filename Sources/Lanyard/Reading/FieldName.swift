@@ -4,7 +4,7 @@ package enum FieldName: UInt8, Sendable {
     case connection, contentLength, transferEncoding, host, keepAlive, proxyConnection, te, trailer, upgrade
     case proxyAuthenticate, proxyAuthorization, http2Settings
     case expect, via, forwarded, xForwarded, xRealIP, origin, secFetchSite, maxForwards, lanyard
-    case date, proxyStatus
+    case date, proxyStatus, wwwAuthenticate
 
     /// Looks a name up, without regard to case.
     package static func of(_ name: Bytes) -> FieldName {
@@ -28,7 +28,9 @@ package enum FieldName: UInt8, Sendable {
                 ? .contentLength
                 : name.equals(lowered: "http2-settings")
                     ? .http2Settings : name.equals(lowered: "sec-fetch-site") ? .secFetchSite : ofPrefix(name)
-        case 16: name.equals(lowered: "proxy-connection") ? .proxyConnection : ofPrefix(name)
+        case 16:
+            name.equals(lowered: "www-authenticate")
+                ? .wwwAuthenticate : name.equals(lowered: "proxy-connection") ? .proxyConnection : ofPrefix(name)
         case 17: name.equals(lowered: "transfer-encoding") ? .transferEncoding : ofPrefix(name)
         case 18: name.equals(lowered: "proxy-authenticate") ? .proxyAuthenticate : ofPrefix(name)
         case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofPrefix(name)

@@ -140,13 +140,12 @@ package struct FieldSectionReader {
         return table._withUnsafeGuaranteedRef { $0.append(line) }
     }
 
-    /// Limits bite while bytes arrive, not when the line ends.
+    /// Limits bite while bytes arrive, not when the line ends. Of two limits, the one met first is named, however many bytes came at once.
     private func checkLength(_ limits: HeadLimits) throws(HeadFault) {
-        guard lineBytes <= limits.fieldLineBytesMax else {
-            throw HeadFault(.fieldsTooLarge, "a field line is too long")
-        }
-        guard sectionBytes + lineBytes <= limits.sectionBytesMax else {
-            throw HeadFault(.fieldsTooLarge, "the field section is too long")
-        }
+        let left = limits.sectionBytesMax - sectionBytes
+        guard lineBytes > min(left, limits.fieldLineBytesMax) else { return }
+        throw left < limits.fieldLineBytesMax
+            ? HeadFault(.fieldsTooLarge, "the field section is too long")
+            : HeadFault(.fieldsTooLarge, "a field line is too long")
     }
 }

@@ -1,5 +1,5 @@
 /// One field line of a head: where its name and value lie in the head's buffer.
-package struct FieldLine: Sendable {
+package struct FieldLine: Equatable, Sendable {
     package var nameStart: Int32
     package var nameLength: Int32
     package var valueStart: Int32

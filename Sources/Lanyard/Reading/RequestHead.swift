@@ -1,7 +1,7 @@
 /// A request's head as one meaning: what the start line and the fields that frame and route the message say.
 ///
 /// Offsets count from the first byte of the head's buffer; the field lines are in the `FieldTable` that the reader filled.
-package struct RequestHead: Sendable {
+package struct RequestHead: Equatable, Sendable {
     package var method: Range<Int> = 0..<0
     package var kind = Method.other
     package var target: Range<Int> = 0..<0
@@ -19,9 +19,9 @@ package struct RequestHead: Sendable {
 
     package init() {}
 
-    /// Methods whose treatment differs.
+    /// Methods whose treatment differs; `preface` is HTTP/2's `PRI`.
     package enum Method: Sendable {
-        case get, head, post, put, delete, options, patch, connect, trace, other
+        case get, head, post, put, delete, options, patch, connect, trace, preface, other
 
         /// Repeating it does no harm (RFC 9110 §9.2.2).
         package var isIdempotent: Bool {
@@ -37,7 +37,7 @@ package struct RequestHead: Sendable {
                     && name.elementsEqual(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
             }
             return switch name.count {
-            case 3: spells("GET") ? .get : spells("PUT") ? .put : .other
+            case 3: spells("GET") ? .get : spells("PUT") ? .put : spells("PRI") ? .preface : .other
             case 4: spells("POST") ? .post : spells("HEAD") ? .head : .other
             case 5: spells("PATCH") ? .patch : spells("TRACE") ? .trace : .other
             case 6: spells("DELETE") ? .delete : .other
@@ -61,7 +61,12 @@ package struct RequestHead: Sendable {
         package static let odd = Traits(rawValue: 16)
         package static let forwarding = Traits(rawValue: 32)
         package static let upgrade = Traits(rawValue: 64)
+        /// `TE: trailers`.
+        package static let trailers = Traits(rawValue: 128)
     }
+
+    /// Takes a response's trailers (RFC 9110 §6.5.1): `TE` must be nominated, or it is some earlier hop's.
+    package var wantsTrailers: Bool { traits.contains(.trailers) && connection.te && minorVersion >= 1 }
 
     /// Persists by its own word (RFC 9112 §9.3).
     package var wantsKeepAlive: Bool {

@@ -86,12 +86,19 @@ package struct RequestReader {
         }
         head.method = lineStart..<position
         head.kind = .of(bytes[run: head.method])
+        // The first word of HTTP/2's preface, which no client may send to a server of HTTP/1 (RFC 9113 §3.4).
+        guard head.kind != .preface else {
+            throw HeadFault(.versionNotSupported, "HTTP/2 and gRPC are not spoken here")
+        }
         position += 1
         mark = position
         state = .target
     }
 
     private mutating func readTarget(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadFault) {
+        if position == mark, !canBeginTarget(bytes[position]) {
+            throw .malformed("a target that is neither a path nor a URL")
+        }
         // The line's end, " HTTP/1.1", counts too.
         let most = lineStart + limits.startLineBytesMax - 9
         while position < bytes.count, ByteClass.isTarget(bytes[position]) {
@@ -105,6 +112,13 @@ package struct RequestReader {
         head.target = mark..<position
         position += 1
         state = .version
+    }
+
+    /// A path, a URL or `*`; CONNECT names an authority instead, and is refused for what it is. Space and bytes of no target are judged by
+    /// the line's form.
+    private func canBeginTarget(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "/") || ByteClass.isLetter(byte) || byte == UInt8(ascii: "*") || head.kind == .connect
+            || !ByteClass.isTarget(byte)
     }
 
     private mutating func readVersion(_ byte: UInt8) throws(HeadFault) {
@@ -166,6 +180,8 @@ package struct RequestReader {
         case .maxForwards: head.traits.insert(.maxForwards)
         case .via: head.traits.insert(.via)
         case .upgrade: head.traits.insert(.upgrade)
+        case .te:
+            for member in FieldList(value) where member.equals(lowered: "trailers") { head.traits.insert(.trailers) }
         case .forwarded, .xForwarded, .xRealIP: head.traits.insert(.forwarding)
         default: break
         }

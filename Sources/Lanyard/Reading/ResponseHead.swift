@@ -1,11 +1,10 @@
 /// A response's head as one meaning. Offsets count from the first byte of the head's buffer.
-package struct ResponseHead: Sendable {
+package struct ResponseHead: Equatable, Sendable {
     package var status = 0
     package var reason: Range<Int> = 0..<0
     package var minorVersion = 1
     package var framing = BodyFraming.none
     package var connection = ConnectionOptions()
-    package var hasDate = false
     /// A 204 that announces a body: its connection is not used again (http-requirements 13.4).
     package var announcesForbiddenBody = false
     /// Seconds of `Keep-Alive: timeout=`, or -1.

@@ -90,18 +90,19 @@ package struct ResponseReader {
         var lengths = 0
         var codings = 0
         var length: Int?
+        // A 1xx has no body that framing fields could be about: they are dropped unread (http-requirements 11.5).
+        let isFramed = head.status >= 200
         for index in 0..<table.count {
             let value = table.value(index, in: bytes)
             switch table[index].name {
             case .connection: try head.connection.add(value)
-            case .contentLength:
+            case .contentLength where isFramed:
                 lengths += 1
                 length = value.decimal
                 guard length != nil else { throw .malformed("a Content-Length that is not a plain number") }
-            case .transferEncoding:
+            case .transferEncoding where isFramed:
                 codings += 1
                 try TransferCoding.check(value)
-            case .date: head.hasDate = true
             case .keepAlive: readKeepAlive(value)
             default: break
             }

@@ -26,12 +26,19 @@ package final class Route: Sendable {
     package let injectName: [UInt8]
     /// The field that carries our request id.
     package let requestIDName: [UInt8]?
+    /// Protocols that may be upgraded to.
+    package let upgrades: [[UInt8]]
+    /// `close_upgraded_on`.
+    package let closesOnLogout: Bool
+    package let closesOnSwitch: Bool
     /// Some name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look like it.
     package let hasOddNames: Bool
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
     /// The upstream's path as configured, for a request that names just the prefix.
     package let basePathAlone: [UInt8]
+    /// The lowest status of `reauthenticate_on`: most answers are below it.
+    private let reauthenticatesFrom: Int
     /// The pinned user; nil follows the active one.
     package let user: UserIndex?
 
@@ -50,11 +57,20 @@ package final class Route: Sendable {
         injectTail = Array("\(settings.injectSuffix)\r\n".utf8)
         injectName = Array(settings.injectHeader.utf8)
         requestIDName = settings.requestIDHeader.map { Array($0.utf8) }
+        upgrades = settings.upgrades.map { Array($0.utf8) }
+        closesOnLogout = settings.closeUpgradedOn.contains(.logout)
+        closesOnSwitch = settings.closeUpgradedOn.contains(.switch)
         let names = [injectName, requestIDName ?? []] + fixedFields.map(\.name)
         hasOddNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []
+        reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
+    }
+
+    /// This status of the upstream means "token refused".
+    package func reauthenticates(on status: Int) -> Bool {
+        status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
     }
 
     func answers(host: Bytes?) -> Bool {

@@ -6,6 +6,8 @@ package struct RouteSettings: Equatable, Sendable {
     package enum ForwardedPolicy: String, Sendable, CaseIterable { case drop, pass, append, reject }
     /// Which `Host` the upstream sees.
     package enum HostPolicy: Equatable, Sendable { case upstream, client, value(String) }
+    /// What closes a user's upgraded connections: the end of the session, or another active user on a route that pins none.
+    package enum TunnelCloser: String, Sendable, CaseIterable { case logout, `switch` }
     /// `strict` refuses every path that two readers could take differently.
     package enum PathMode: String, Sendable, CaseIterable { case lenient, strict }
 
@@ -56,11 +58,12 @@ package struct RouteSettings: Equatable, Sendable {
     /// nil is no limit.
     package var bodyBytesMax: Int64?
     package var forwarded = ForwardedPolicy.drop
+    /// `name` or `name/version`, compared without case; never one that carries further HTTP requests.
     package var upgrades = ["websocket"]
     package var paths = PathMode.lenient
+    /// nil is no limit.
     package var upgradedMaxAge: Duration?
-    /// Of `logout`, `switch`.
-    package var closeUpgradedOn: [String] = []
+    package var closeUpgradedOn: [TunnelCloser] = []
 
     package init(name: String) { self.name = name }
 }

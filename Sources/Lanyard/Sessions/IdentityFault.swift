@@ -10,12 +10,17 @@ package struct IdentityFault: Error, Equatable, Sendable {
         case sessionDead
         /// The credential itself was refused.
         case credentialRefused
+        /// A login was answered 401 without the service's own words: it may be the credential, or a gateway in between. Asked again; the second
+        /// time, at least 30 s after the first, it is a refusal (refresh-policy rule 10).
+        case credentialDoubted
         /// 410: the service has gone; asked again every 5 minutes.
         case gone
         /// 404 "cannot find app".
         case unknownApp
         /// The credential's file cannot be read; the remedy is in `words`.
         case credentialUnavailable
+        /// The login ended in an account that another user of this device is logged in to (design §5). Not a service's verdict.
+        case accountInUse
     }
 
     package var verdict: Verdict
@@ -25,12 +30,21 @@ package struct IdentityFault: Error, Equatable, Sendable {
     package var code: String?
     /// Plain words for the log and `last_error`; no secret, no byte of an answer beyond `code`.
     package var words: String
+    /// Of a login that was guarded: what to remember, should the credential be refused by it.
+    package var credential: CredentialMark?
+    /// Worth an alert although it is tried again: somebody may stand between us and the service.
+    package var isAlarming: Bool
 
-    package init(_ verdict: Verdict, status: Int? = nil, code: String? = nil, words: String) {
+    package init(
+        _ verdict: Verdict, status: Int? = nil, code: String? = nil, words: String, credential: CredentialMark? = nil,
+        isAlarming: Bool = false
+    ) {
         self.verdict = verdict
         self.status = status
         self.code = code
         self.words = words
+        self.credential = credential
+        self.isAlarming = isAlarming
     }
 }
 
@@ -42,9 +56,11 @@ extension IdentityFault.Verdict {
         case .unknownOutcome: "unknown_outcome"
         case .sessionDead: "session_dead"
         case .credentialRefused: "credential_refused"
+        case .credentialDoubted: "credential_doubted"
         case .gone: "gone"
         case .unknownApp: "unknown_app"
         case .credentialUnavailable: "credential_unavailable"
+        case .accountInUse: "account_in_use"
         }
     }
 }

@@ -2,10 +2,21 @@
 ///
 /// Calls return at once. Each has a deadline of its own (connect 5 s, total 30 s), detached from any client.
 package protocol IdentityService: AnyObject, Sendable {
-    /// Logs in with the user's configured credential, read afresh.
-    func login(_ login: UserSettings.Login, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void)
+    /// Which service and application this is, whatever its name; nil: nobody can tell.
+    var mark: IdentityMark? { get }
+    /// Logs in. A configured credential is read afresh.
+    ///
+    /// - Parameter guarded: keeps a refused credential from being sent again, and has each fault name the one that was sent; nil: it is
+    ///   sent whatever came of it before, and no fault names it.
+    func login(
+        _ credential: Credential, guarded: LoginGuard?,
+        reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void)
     /// Asks for a new access token.
     func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void)
     /// Tells the service that the session is over.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityFault>) -> Void)
+}
+
+extension IdentityService {
+    package var mark: IdentityMark? { nil }
 }

@@ -30,8 +30,14 @@ package enum Session {
         case due
         case granted(Grant, SessionCall)
         case failed(IdentityFault, SessionCall)
-        /// A session that was made elsewhere.
-        case adopted(Grant)
+        /// A person's login brought this: it replaces whatever there is, and nothing that is under way matters any more.
+        case loggedIn(Grant, SessionCall)
+        /// The refresh token of this call must not be sent again, and nobody knows what became of it (refresh-policy rule 9).
+        case abandoned(IdentityFault, SessionCall)
+        /// What the store holds: at the start, or because another process has renewed it.
+        case restored(SessionTokens, Restoration)
+        /// The store says that nobody is logged in, and that a person wants it so: `reason` tells where it was said.
+        case ended(reason: String)
         /// A token that somebody else renews, or why it cannot be read: `TokenFeed`.
         case fed(Result<Secret, IdentityFault>)
         /// A shard has no usable token.
@@ -39,12 +45,33 @@ package enum Session {
         /// An upstream refused the token of this generation.
         case tokenRefused(UInt64)
         case logoutRequested
+        /// A person wants a new token now: neither cooldown nor budget binds.
+        case refreshRequested
         case credentialChanged
         /// The wall clock jumped against the boot clock, or the machine slept.
         case clockJumped
     }
 
-    /// What the shell does, in this order. A store will stand between a grant's answer and its `publish`.
+    /// How a stored session comes back.
+    package struct Restoration: Equatable, Sendable {
+        /// Serve it at once; else only once a refresh has succeeded (`login.offline: never`).
+        package var isTrusted: Bool
+        /// Renew it at once: the outcome of its last refresh is unknown.
+        package var isUrgent: Bool
+        /// The part of the lifetime over which the renewals of a restarted fleet are spread (refresh-policy rule 15).
+        package var spread: Double
+        /// Another process renewed it; else the start.
+        package var isAdopted: Bool
+
+        package init(isTrusted: Bool, isUrgent: Bool, spread: Double, isAdopted: Bool) {
+            self.isTrusted = isTrusted
+            self.isUrgent = isUrgent
+            self.spread = spread
+            self.isAdopted = isAdopted
+        }
+    }
+
+    /// What is to be done, in this order. `SessionDesk` puts each call into an errand, and stores what a call brought before it tells of it.
     package enum Step: Sendable {
         case login(SessionCall)
         case refresh(Secret, SessionCall)
@@ -67,7 +94,11 @@ package enum Session {
         case .due: proceed(&turn)
         case .granted(let grant, let call): accept(grant, of: call, &turn)
         case .failed(let fault, let call): fail(fault, of: call, &turn)
-        case .adopted(let grant): adopt(grant, &turn)
+        case .loggedIn(let grant, let call): replace(by: grant, of: call, &turn)
+        case .abandoned(let fault, let call): abandon(fault, of: call, &turn)
+        case .restored(let tokens, let how): restore(tokens, how, &turn)
+        case .ended(let reason): end(reason, &turn)
+        case .refreshRequested: proceed(&turn).renewNow(&turn)
         case .fed(let outcome): feed(outcome, &turn)
         case .tokenNeeded: proceed(&turn).want(&turn)
         case .tokenRefused(let generation): proceed(&turn).renew(after: generation, &turn)
@@ -114,7 +145,16 @@ package enum Session {
     private consuming func logOut(_ turn: inout SessionTurn) -> Session {
         turn.add(.publish(.none(.loginRequired)))
         if let refresh = tokens?.refresh { turn.add(.revoke(refresh)) }
+        turn.ledger.lastFault = nil
         turn.note(.loggedOut, reason: SessionReason.loggedOut.rawValue)
+        return .loggedOut(.loggedOut)
+    }
+
+    /// Whoever logged the user out has told the service, too.
+    private consuming func end(_ reason: String, _ turn: inout SessionTurn) -> Session {
+        turn.add(.publish(.none(.loginRequired)))
+        turn.ledger.lastFault = nil
+        turn.note(.loggedOut, reason: reason)
         return .loggedOut(.loggedOut)
     }
 }

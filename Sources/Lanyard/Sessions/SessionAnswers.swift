@@ -2,7 +2,7 @@
 extension Session {
     /// A token came. If its call is no longer the present one the session has moved on: a late answer never revives it.
     consuming func accept(_ grant: Grant, of call: SessionCall, _ turn: inout SessionTurn) -> Session {
-        guard self.call == call else {
+        guard self.call?.number == call.number else {
             // A login that nobody waits for has left a session over there.
             if call.kind == .login, let refresh = grant.refreshToken { turn.add(.revoke(refresh)) }
             turn.note(.late, reason: call.kind.rawValue)
@@ -13,9 +13,24 @@ extension Session {
         let tokens = turn.ledger.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall,
             keeping: (old?.refresh, old?.refreshExpiry))
-        let known = trouble ?? SessionTrouble(calling: call)
-        guard tokens.isUsable(at: turn.now) else { return Self.miss(tokens, call, known, &turn) }
-        let next = Self.hold(tokens, &turn)
+        return Self.begin(tokens, grant, of: call, trouble ?? SessionTrouble(calling: call), &turn)
+    }
+
+    /// A person's login: what was there, and whatever is under way for it, is over.
+    consuming func replace(by grant: Grant, of call: SessionCall, _ turn: inout SessionTurn) -> Session {
+        turn.ledger.learnSkew(from: grant.serverDate, call: call, at: turn.moment)
+        let tokens = turn.ledger.accept(
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, keeping: (nil, nil))
+        return Self.begin(tokens, grant, of: call, SessionTrouble(calling: call), &turn)
+    }
+
+    /// Goes on with what a call brought.
+    private static func begin(
+        _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, _ known: SessionTrouble,
+        _ turn: inout SessionTurn
+    ) -> Session {
+        guard tokens.isUsable(at: turn.now) else { return miss(tokens, call, known, &turn) }
+        let next = hold(tokens, &turn)
         let nextAt = next.due(turn.ledger)
         let event: SessionNote.Event = call.kind == .login ? .loginSucceeded : .refreshSucceeded
         turn.note(event, reason: call.cause.rawValue, nextAt: nextAt)
@@ -44,16 +59,19 @@ extension Session {
     }
 
     consuming func fail(_ fault: IdentityFault, of call: SessionCall, _ turn: inout SessionTurn) -> Session {
-        guard self.call == call else {
+        guard self.call?.number == call.number else {
             turn.note(.late, reason: call.kind.rawValue, fault: fault)
             return self
         }
+        let isConfirmed = trouble?.confirmsDoubt(at: turn.now) ?? false
         switch (fault.verdict, call.kind) {
-        case (.transient, _), (.unknownOutcome, _), (.gone, _):
+        case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
+            (.unknownOutcome, _), (.gone, _):
             return Self.bear(fault, of: call, holding: tokens, trouble ?? SessionTrouble(calling: call), &turn)
         case (.sessionDead, .refresh), (.credentialRefused, .refresh), (.credentialUnavailable, .refresh):
-            return die(fault, &turn)
-        case (.unknownApp, _), (_, .login):
+            turn.note(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, fault: fault)
+            return die(fault, .sessionDead, &turn)
+        case (.unknownApp, _), (.accountInUse, _), (_, .login):
             // The file changed after this call had begun.
             guard !(call.kind == .login && turn.ledger.hasUntriedCredential) else {
                 turn.ledger.lastFault = fault
@@ -78,27 +96,36 @@ extension Session {
             }
         turn.publish(next)
         turn.note(
-            call.kind == .login ? .loginFailed : .refreshFailed, .warning, reason: trouble.reason.rawValue,
+            call.kind == .login ? .loginFailed : .refreshFailed, fault.isAlarming ? .error : .warning,
+            reason: trouble.reason.rawValue,
             nextAt: trouble.nextAttempt, fault: fault)
         return next
     }
 
+    /// The outcome of the last refresh is unknown, and asking again might do harm, or did not help (rule 9).
+    consuming func abandon(_ fault: IdentityFault, of call: SessionCall, _ turn: inout SessionTurn) -> Session {
+        guard self.call?.number == call.number else { return self }
+        turn.note(.outcomeUnknown, .warning, reason: SessionCall.Cause.outcomeUnknown.rawValue, fault: fault)
+        return die(fault, .outcomeUnknown, &turn)
+    }
+
     /// The refresh token is dead (rule 12): log in again by the credential, while the access token serves on; without one it is over.
-    private consuming func die(_ fault: IdentityFault, _ turn: inout SessionTurn) -> Session {
+    private consuming func die(
+        _ fault: IdentityFault, _ cause: SessionCall.Cause, _ turn: inout SessionTurn
+    ) -> Session {
         turn.ledger.lastFault = fault
-        turn.note(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, fault: fault)
         switch consume self {
         case .refreshing(var tokens, _):
             tokens.refresh = nil
-            guard let call = turn.renewal(of: tokens, .sessionDead) else { return Self.end(fault, &turn) }
+            guard let call = turn.renewal(of: tokens, cause) else { return Self.end(fault, &turn) }
             return .refreshing(tokens, call)
         case .stale(var tokens, let trouble):
             tokens.refresh = nil
-            guard let call = turn.renewal(of: tokens, .sessionDead) else { return Self.end(fault, &turn) }
+            guard let call = turn.renewal(of: tokens, cause) else { return Self.end(fault, &turn) }
             return .stale(tokens, trouble.calling(call))
         case .unreachable(var tokens, let trouble):
             tokens.refresh = nil
-            guard let call = turn.renewal(of: tokens, .sessionDead) else { return Self.end(fault, &turn) }
+            guard let call = turn.renewal(of: tokens, cause) else { return Self.end(fault, &turn) }
             return .unreachable(tokens, trouble.calling(call))
         case let same: return same
         }
@@ -107,18 +134,30 @@ extension Session {
     /// Definitely refused: no further call until the credential changes or a person logs in.
     private static func refuse(_ fault: IdentityFault, _ turn: inout SessionTurn) -> Session {
         turn.ledger.lastFault = fault
-        turn.add(.publish(.none(.credentialRefused)))
-        turn.note(.refused, .error, reason: SessionReason.credentialRefused.rawValue, fault: fault)
-        return .refused(fault)
+        let next = Session.refused(fault)
+        turn.publish(next)
+        turn.note(.refused, .error, reason: next.reason.rawValue, fault: fault)
+        return next
     }
 
-    /// A session that was made elsewhere: its tokens' life counts from now. Whatever was under way comes too late.
-    consuming func adopt(_ grant: Grant, _ turn: inout SessionTurn) -> Session {
-        let tokens = turn.ledger.accept(
-            grant, startedAt: turn.now, startedAtWall: turn.moment.wall, keeping: (nil, nil))
-        if let accountID = grant.userID { _ = turn.ledger.learnAccount(accountID) }
-        let next = Self.hold(tokens, &turn)
-        turn.note(.adopted, reason: "handed_over", nextAt: next.due(turn.ledger))
+    /// What the store holds. An access token that must not be used yet, or no more, waits for one refresh; nobody else's word is needed.
+    consuming func restore(_ tokens: SessionTokens, _ how: Restoration, _ turn: inout SessionTurn) -> Session {
+        let event: SessionNote.Event = how.isAdopted ? .adopted : .restored
+        guard how.isTrusted, tokens.isUsable(at: turn.now) else {
+            let withheld = tokens.withheld(at: turn.now)
+            guard let call = turn.renewal(of: withheld, .start) else { return Self.end(turn.ledger.lastFault, &turn) }
+            let next = Session.refreshing(withheld, call)
+            turn.publish(next)
+            turn.note(event, reason: how.isTrusted ? "expired" : "offline_never", nextAt: turn.now)
+            return next
+        }
+        turn.ledger.hasEverBeenReady = true
+        let scheduled = tokens.refreshAt(turn.ledger.settings, turn.moment, spread: how.spread)
+        // What the service has asked for meanwhile holds for whatever token is at hand.
+        let allowed = min(trouble?.notBefore ?? .past, tokens.mandatoryFrom)
+        let next = Session.valid(tokens, refreshAt: max(how.isUrgent ? turn.now : scheduled, allowed))
+        turn.publish(next)
+        turn.note(event, reason: how.isUrgent ? "outcome_unknown" : "token_valid", nextAt: next.due(turn.ledger))
         return next
     }
 

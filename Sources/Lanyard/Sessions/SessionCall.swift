@@ -14,6 +14,10 @@ package struct SessionCall: Equatable, Sendable {
         case start
         /// The refresh token is dead: a new login with the credential.
         case sessionDead = "session_dead"
+        /// The same refresh token must not be sent once more: a new login with the credential (refresh-policy rule 9).
+        case outcomeUnknown = "outcome_unknown"
+        /// A person asked for it.
+        case asked
         /// The credential's file changed.
         case credentialChanged = "credential_changed"
     }
@@ -23,6 +27,6 @@ package struct SessionCall: Equatable, Sendable {
     package let kind: Kind
     package let cause: Cause
     /// The clocks before the request was sent: a token's life counts from here (refresh-policy rule 1).
-    package let startedAt: Instant
-    package let startedAtWall: WallTime
+    package var startedAt: Instant
+    package var startedAtWall: WallTime
 }

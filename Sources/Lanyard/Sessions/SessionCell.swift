@@ -1,166 +1,241 @@
 import Logging
 
-/// The thin shell around one session: performs its steps, keeps its deadline. Belongs to the home's queue.
+/// The thin shell around one user's desk: performs its acts, brings the answers back, keeps its deadline. Belongs to the home's queue.
 ///
-/// Home and cell hold each other until `SessionHome.stop`: answers come from other queues whenever they like.
-final class SessionCell: @unchecked Sendable {
-    let member: SessionMember
-    private let home: SessionHome
-    private let logger: Logger
-    private var session = Session.loggedOut(.loggingIn)
-    private var ledger: SessionLedger
+/// Home and cell hold each other until the cell is stopped: answers come from other queues whenever they like.
+package final class SessionCell: @unchecked Sendable {
+    package typealias Reply = @Sendable (SessionReply) -> Void
+
+    package let member: SessionMember
+    let index: UserIndex
+    let home: SessionHome
+    let logger: Logger
+    private(set) var desk: SessionDesk
+    private var inbox: [SessionDesk.Event] = []
+    private var isTaking = false
+    private(set) var isStopped = false
+    /// Who waits for what, by ticket.
+    private var replies: [UInt64: Reply] = [:]
+    private var tickets: UInt64 = 0
+    /// How often the store was told something.
+    private(set) var changes: UInt64 = 0
     private lazy var alarm = SessionAlarm(on: home.loop) { [self] in take(.due) }
 
-    init(_ member: SessionMember, user: UserIndex, settings: RefreshSettings, home: SessionHome, logger: Logger) {
+    init(_ member: SessionMember, index: UserIndex, home: SessionHome) {
         self.member = member
+        self.index = index
         self.home = home
-        var logger = logger
+        var logger = home.logger
         logger[metadataKey: "user"] = .string(member.settings.name)
         self.logger = logger
-        let hasCredential = if case .service = member.source { member.settings.login != nil } else { false }
-        ledger = SessionLedger(user: user, settings: settings, hasCredential: hasCredential)
+        desk = SessionDesk(home.setup(of: member, index))
     }
 
-    /// Begins: a login, unless a session was handed over before, or the reading of a token.
-    func start() {
+    /// The user's name.
+    package var name: String { member.settings.name }
+
+    /// Begins: with what the store holds, else by a login, or with the reading of a token.
+    func start(_ stored: StoredUser?) {
         switch member.source {
         case .feed(let feed):
-            home.publisher.publish(.pending, for: ledger.user)
-            feed.start { [weak self] outcome in self?.send(.fed(outcome)) }
+            home.publisher.publish(.pending, for: index)
+            feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // First the watch: what it has seen is no older than what the login reads.
             if let login = member.settings.login {
-                member.credential?.start(login) { [weak self] in self?.send(.credentialChanged) }
+                member.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
             }
-            take(.loginRequested)
+            take(.begin(stored))
         }
     }
 
-    /// No deadline, no reading any more; answers to calls under way are dropped by the home.
+    /// The process is about to end: see `SessionDesk.Event.settle`.
+    func settle() { take(.settle) }
+
+    /// No deadline, no reading any more; answers to calls under way are dropped, and who waits hears of the end.
     func stop() {
+        isStopped = true
+        if desk.isUnsaved {
+            var note = SessionNote(.unsaved, .error, reason: "store_failing")
+            note.details["error"] = desk.storeFault?.words
+            log(note, at: .now)
+        }
         alarm.drop()
         member.credential?.stop()
         if case .feed(let feed) = member.source { feed.stop() }
+        for reply in replies.values { reply(.overtaken) }
+        replies = [:]
     }
 
+    // MARK: What people ask. On the home's queue; each is answered exactly once, there too.
+
+    /// Logs in, whatever was refused before; the session at hand serves until that has succeeded.
+    package func login(_ credential: Credential, _ reply: @escaping Reply) {
+        ask(reply) { .login(credential, ticket: $0) }
+    }
+
+    /// Takes over a session that was made on this user's behalf.
+    package func give(_ gift: SessionGift, _ reply: @escaping Reply) {
+        ask(reply) { .given(gift, ticket: $0) }
+    }
+
+    /// Refreshes now, bound by neither cooldown nor budget; joins a call that is under way.
+    package func refreshNow(_ reply: @escaping Reply) {
+        ask(reply) { .refresh(ticket: $0) }
+    }
+
+    /// Wipes the tokens, here and in the store, then tells the service.
+    package func logOut(_ reply: @escaping Reply) {
+        ask(reply) { .leave(.logOut, ticket: $0) }
+    }
+
+    /// As a logout; the user is forgotten in the store, too. The cell is the caller's to take away.
+    package func remove(_ reply: @escaping Reply) {
+        ask(reply) { .leave(.remove, ticket: $0) }
+    }
+
+    private func ask(_ reply: @escaping Reply, _ event: (UInt64) -> SessionDesk.Event) {
+        guard case .service = member.source else { return reply(.notSupported) }
+        guard !isStopped, !home.isStopped else { return reply(.overtaken) }
+        tickets += 1
+        replies[tickets] = reply
+        take(event(tickets))
+    }
+
+    // MARK: Events and acts
+
     /// From any queue.
-    private func send(_ event: Session.Event) {
+    private func send(_ event: SessionDesk.Event) {
         home.loop.post { [self] in take(event) }
     }
 
-    func take(_ event: Session.Event) {
+    func take(_ event: SessionDesk.Event) {
         home.loop.assertHome()
-        guard !home.isStopped else { return }
-        let moment = SessionMoment(instant: .now, wall: .now, chance: .random(in: 0..<1))
-        for step in session.take(event, at: moment, &ledger) { perform(step, at: moment) }
-        alarm.set(at: session.due(ledger))
-        home.update(status(at: moment), skew: ledger.skew)
+        guard !home.isStopped, !isStopped else { return }
+        inbox.append(event)
+        // An act may be answered at once: its turn comes after the acts beside it.
+        guard !isTaking else { return }
+        isTaking = true
+        var answers: [(UInt64, SessionReply)] = []
+        while !inbox.isEmpty {
+            let moment = SessionMoment.now
+            for act in desk.take(inbox.removeFirst(), at: moment) {
+                if case .reply(let ticket, let reply) = act { answers.append((ticket, reply)) }
+                perform(act, at: moment)
+            }
+        }
+        isTaking = false
+        alarm.set(at: desk.due)
+        home.update(self)
+        // Who is answered can see it in the report.
+        for (ticket, reply) in answers { replies.removeValue(forKey: ticket)?(reply) }
     }
 
-    private func perform(_ step: Session.Step, at moment: SessionMoment) {
-        switch step {
-        case .publish(let availability): home.publisher.publish(availability, for: ledger.user)
+    private func perform(_ act: SessionDesk.Act, at moment: SessionMoment) {
+        switch act {
+        case .publish(let availability): home.publisher.publish(availability, for: index)
         case .note(let note): log(note, at: moment)
-        case .login(let call):
-            guard case .service(let service) = member.source, let login = member.settings.login else { return }
-            service.login(login) { [weak self] result in self?.answer(result, to: call) }
+        case .tryLock: home.store.lock(name) { [weak self] in self?.send(.locked($0)) }
+        case .unlock: home.store.unlock(name)
+        case .read(let errand): home.store.read(name) { [weak self] in self?.send(.read($0, errand: errand)) }
+        case .commit(let change):
+            changes += 1
+            home.commit(change) { [weak self] in self?.send(.committed($0)) }
+        case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
             guard case .service(let service) = member.source else { return }
-            service.refresh(token) { [weak self] result in self?.answer(result, to: call) }
-        case .revoke(let token):
-            guard case .service(let service) = member.source else { return }
-            service.revoke(token) { [logger] result in Self.log(revocation: result, logger) }
+            home.callsOut += 1
+            service.refresh(token) { [self] result in answer(result, to: call) }
+        case .claim(let account, let errand): take(.claimed(home.registrar.claim(account, for: index), errand: errand))
+        case .revoke(let revocation): home.revocations.tell(revocation, logger)
+        case .dismiss(let revocation, let isStored, let ticket): dismiss(revocation, isStored: isStored, ticket)
+        case .reply: break
         }
     }
 
-    /// From any queue.
+    private func login(_ credential: Credential, _ refused: CredentialMark?, _ call: SessionCall) {
+        guard case .service(let service) = member.source else { return }
+        home.callsOut += 1
+        service.login(credential, guarded: LoginGuard(key: home.markKey, refused: refused)) { [self] result in
+            answer(result, to: call)
+        }
+    }
+
+    /// Who waits is answered once the service has been asked, too.
+    private func dismiss(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
+        let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
+        guard let revocation else {
+            // As any other answer: when what it tells of can be seen.
+            return home.loop.post { reply?(.left(isRevoked: true, isStored: isStored)) }
+        }
+        home.revocations.tell(revocation, isStored: isStored, logger) {
+            reply?(.left(isRevoked: $0, isStored: isStored))
+        }
+    }
+
+    /// From any queue. What it brings a user that was removed meanwhile is nobody's.
     private func answer(_ result: Result<Grant, IdentityFault>, to call: SessionCall) {
         home.loop.post { [self] in
+            home.callsOut -= 1
+            defer { home.tellSettled() }
             guard !home.isStopped else { return }
             count(result, call)
-            switch result {
-            case .success(let grant): take(.granted(grant, call))
-            case .failure(let fault): take(.failed(fault, call))
-            }
+            guard isStopped else { return take(.answered(result, call)) }
+            guard case .success(let grant) = result, let token = grant.refreshToken else { return }
+            home.revocations.tell(
+                StoredRevocation(
+                    identity: member.settings.identity, refresh: token, since: .now, mark: member.home.mark), logger)
         }
     }
 
     private func count(_ result: Result<Grant, IdentityFault>, _ call: SessionCall) {
         let outcome: String =
             switch result {
-            case _ where session.call != call: "late"
+            case _ where desk.errand?.number != call.number: "late"
             case .success: "success"
             case .failure(let fault): fault.verdict.label
             }
         switch call.kind {
         case .login:
-            let provider = member.settings.login?.provider ?? "none"
+            let provider = desk.errand?.provider ?? member.settings.login?.provider ?? "none"
             home.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
         case .refresh:
-            let user = MetricSample.Label("user", member.settings.name)
             home.count(
-                "lanyard_refresh_attempts", [user, .init("result", outcome), .init("reason", call.cause.rawValue)])
+                "lanyard_refresh_attempts",
+                [.init("user", name), .init("result", outcome), .init("reason", call.cause.rawValue)])
+            home.observe(refresh: .now - call.startedAt)
         }
     }
 
-    var isRefreshing: Bool { session.call?.kind == .refresh }
+    // MARK: What is seen from outside
 
-    /// Before the start.
-    var initialStatus: SessionStatus { status(at: SessionMoment(instant: .now, wall: .now, chance: 0)) }
+    /// See `SessionDesk.isSettled`.
+    var isSettled: Bool { if case .feed = member.source { true } else { desk.isSettled } }
+
+    var isRefreshing: Bool {
+        if case .calling? = desk.errand?.stage { desk.errand?.call.kind == .refresh } else { false }
+    }
+
+    package var status: SessionStatus { status(at: .now) }
 
     private func status(at moment: SessionMoment) -> SessionStatus {
+        let (session, ledger) = (desk.session, desk.ledger)
         let tokens = session.tokens
         return SessionStatus(
-            user: member.settings.name, index: ledger.user, identity: member.settings.identity,
-            accountID: ledger.accountID, state: session.state, reason: session.reason, generation: ledger.generation,
+            user: name, index: index, identity: member.settings.identity, accountID: ledger.accountID,
+            state: session.state, reason: session.reason, generation: ledger.generation,
             accessTokenExpiry: tokens?.expiry,
             refreshTokenExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
-            nextRefreshAt: Self.wall(of: session.nextCallAt, moment), lastError: ledger.lastFault?.words,
-            hasEverBeenReady: ledger.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past)
+            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, moment), lastError: ledger.lastFault?.words,
+            hasEverBeenReady: ledger.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past,
+            provider: desk.provider, isStoreFailing: desk.storeFault != nil)
     }
-
-    private static func wall(of instant: Instant, _ moment: SessionMoment) -> WallTime? {
-        instant == .never ? nil : moment.wall + (instant - moment.instant)
-    }
-
-    // MARK: Log
 
     private func log(_ note: SessionNote, at moment: SessionMoment) {
-        var metadata: Logger.Metadata = [
-            "event": .string(note.name), "reason": .string(note.reason), "state": .string(session.state.rawValue),
-            "generation": .stringConvertible(ledger.generation),
-        ]
-        if let next = note.nextAt, let wall = Self.wall(of: next, moment) {
-            metadata["next_at"] = .string(Timestamp.text(wall))
+        if note.event == .refreshDenied {
+            home.count("lanyard_refresh_denied", [.init("user", name), .init("reason", note.reason)])
         }
-        Self.describe(note.fault, in: &metadata)
-        logger.log(level: note.level.loggerLevel, "\(note.words)", metadata: metadata)
-    }
-
-    private static func log(revocation result: Result<Void, IdentityFault>, _ logger: Logger) {
-        switch result {
-        case .success: logger.info("session revoked at the service", metadata: ["event": "session.revoke.succeeded"])
-        case .failure(let fault):
-            var metadata: Logger.Metadata = ["event": "session.revoke.failed", "reason": .string(fault.verdict.label)]
-            describe(fault, in: &metadata)
-            logger.warning("the service was not told of the session's end", metadata: metadata)
-        }
-    }
-
-    private static func describe(_ fault: IdentityFault?, in metadata: inout Logger.Metadata) {
-        guard let fault else { return }
-        metadata["error"] = .string(fault.words)
-        if let status = fault.status { metadata["status"] = .stringConvertible(status) }
-        if let code = fault.code { metadata["error_code"] = .string(code) }
-    }
-}
-
-extension SessionNote.Level {
-    fileprivate var loggerLevel: Logger.Level {
-        switch self {
-        case .info: .info
-        case .warning: .warning
-        case .error: .error
-        }
+        SessionLog.write(
+            note, state: desk.session.state, generation: desk.ledger.generation, at: moment, to: logger)
     }
 }

@@ -1,97 +1,327 @@
 import Dispatch
 import Logging
 
-/// The home of all sessions: one serial queue on which every session lives, with its deadlines, between the shards that want tokens
-/// and the identity services that grant them.
+/// The home of all sessions: one serial queue on which every session lives, with its deadlines, between the shards that want tokens,
+/// the identity services that grant them, and the store that keeps them.
 ///
-/// Everything but `report` belongs to `loop`'s queue; the package functions may be called from anywhere and return at once.
+/// Everything but `report` belongs to `loop`'s queue; functions that say so may be called from anywhere and return at once.
 package final class SessionHome: TokenSource, @unchecked Sendable {
+    /// What all users have in common.
+    package struct Settings: Sendable {
+        package var refresh: RefreshSettings
+        package var login: LoginSettings
+        /// `active_user`, if it was configured; else the first configured user is active.
+        package var activeUser: String?
+        /// `on_active_logout: next`.
+        package var activatesNextOnLogout: Bool
+
+        package init(
+            refresh: RefreshSettings = RefreshSettings(), login: LoginSettings = LoginSettings(),
+            activeUser: String? = nil, activatesNextOnLogout: Bool = false
+        ) {
+            self.refresh = refresh
+            self.login = login
+            self.activeUser = activeUser
+            self.activatesNextOnLogout = activatesNextOnLogout
+        }
+    }
+
     /// `lanyard.sessions`: its deadlines count on through a suspend.
-    let loop: EventLoop
+    package let loop: EventLoop
     let publisher: any TokenPublisher
-    private let logger: Logger
-    private let activeUser: UserIndex?
-    private var cells: [SessionCell] = []
+    let store: any SessionStore
+    let logger: Logger
+    private let settings: Settings
+    private let boot = Machine.bootID
+    /// By name.
+    private let identities: [String: SessionIdentity]
+    /// What the store held when it was opened: the start goes on from it.
+    let contents: StoreContents
+    /// In the order of their `UserIndex`; nil: forgotten. An index is never another user's.
+    private(set) var cells: [SessionCell?] = []
     private(set) var isStopped = false
+    /// The process is about to end: what is under way is finished, nothing begins.
+    private(set) var isSettling = false
+    /// Only people are waited for any more.
+    private var isHurried = false
+    /// Calls that renew or log in and are not answered yet, those of removed users among them: what they bring must not live on.
+    var callsOut = 0
+    private let settled = DispatchSemaphore(value: 0)
+    private let ended = DispatchSemaphore(value: 0)
+    /// As it was at the start; from then on it is the registrar's.
+    private let directory: UserDirectory
+    private(set) lazy var registrar = UserRegistrar(directory, of: self)
+    private(set) lazy var revocations = RevocationClerk(of: self)
     private var clocks: ClockComparison?
     private lazy var tick = SessionAlarm(on: loop) { [self] in compareClocks() }
+    private let refreshDurations = Histogram()
+    private var beginning: SessionStart
+    /// Called once, on the queue, when a start has come to nothing and the configuration wants the process to end with this status.
+    package nonisolated(unsafe) var onHopelessStart: @Sendable (Int32) -> Void = { _ in }
     private let latest = Guarded(SessionReport())
 
     /// Prepares; no thread starts and nothing is called before `start`.
     ///
     /// - Parameters:
     ///   - members: in the order of the configuration; a user's place is its `UserIndex`.
-    ///   - activeUser: whom routes without a user of their own follow.
+    ///   - identities: for users that come at run time, or that the store has kept besides.
+    ///   - names: begins with those of `members`.
+    ///   - contents: what `store` held when it was opened.
     /// - Throws: the local fault of a missing descriptor.
     package init(
-        _ members: [SessionMember], activeUser: UserIndex?, refresh: RefreshSettings, publisher: any TokenPublisher,
-        logger: Logger
+        _ members: [SessionMember], identities: [SessionIdentity] = [], names: UserNames? = nil,
+        settings: Settings = Settings(), store: any SessionStore, contents: StoreContents,
+        publisher: any TokenPublisher, logger: Logger
     ) throws(Fault) {
         loop = try EventLoop(label: "lanyard.sessions")
         self.publisher = publisher
+        self.store = store
+        self.contents = contents
+        self.settings = settings
+        beginning = SessionStart(settings.login)
         self.logger = logger
-        self.activeUser = activeUser
+        self.identities = Dictionary(identities.map { ($0.name, $0) }) { first, _ in first }
+        directory = UserDirectory(
+            members, identities: identities, contents: contents, settings: settings,
+            names: names ?? UserNames(members.map(\.settings.name)))
         cells = members.enumerated().map { place, member in
-            SessionCell(member, user: UserIndex(place), settings: refresh, home: self, logger: logger)
+            SessionCell(member, index: UserIndex(place), home: self)
+        }
+        // Those whom only the store knows.
+        for user in directory.users where !user.isConfigured {
+            if let member = member(for: user) { put(SessionCell(member, index: user.index, home: self)) }
         }
         latest.withLock { report in
-            report.activeUser = activeUser
-            report.users = cells.map { $0.initialStatus }
+            report.activeUser = directory.active
+            report.isStoreInMemory = store.isMemoryOnly
+            report.users = directory.shown.compactMap { cell(at: $0)?.status }
         }
     }
 
-    /// Publishes whom routes follow, then begins to log users in.
+    /// Publishes whom routes follow, then goes on with what the store holds, and logs in whom it does not. From anywhere.
     package func start() {
         loop.start()
         loop.post { [self] in
-            publisher.activate(activeUser)
-            for cell in cells { cell.start() }
+            publisher.activate(directory.active)
+            for case let cell? in cells { cell.start(contents[cell.name]) }
+            registrar.start()
+            for revocation in contents.revocations { revocations.tell(revocation, isStored: true, logger) }
             beginTick()
         }
     }
 
-    /// Ends for good: no further call, log line or publication. What was published stays usable while it lasts.
+    /// Lets calls under way be answered and stored, and tries once more to store what the store lacks; no further call begins. Blocks the
+    /// calling thread, which owns no queue.
+    ///
+    /// A stop in the middle would leave the outcome of a refresh unknown, and where refresh tokens rotate that costs a login.
+    ///
+    /// - Parameters:
+    ///   - limit: for what nobody waits for.
+    ///   - people: for what a person has asked for, if that is longer.
+    package func settle(within limit: Duration, people: Duration = .zero) {
+        let began = Instant.now
+        loop.post { [self] in
+            isSettling = true
+            registrar.settle()
+            for case let cell? in cells { cell.settle() }
+            tellSettled()
+        }
+        guard settled.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
+        let left = people - (.now - began)
+        guard left > .zero else { return }
+        loop.post { [self] in
+            isHurried = true
+            tellSettled()
+        }
+        _ = settled.wait(timeout: .now() + .nanoseconds(Int(left.nanoseconds)))
+    }
+
+    /// Whether the process may end by now is looked at.
+    func tellSettled() {
+        guard isSettling, registrar.isSettled else { return }
+        let isQuiet = callsOut == 0 && revocations.isSettled && cells.allSatisfy { $0?.isSettled ?? true }
+        guard isHurried || isQuiet else { return }
+        settled.signal()
+    }
+
+    /// Ends for good: no further call, log line or publication. What was published stays usable while it lasts. From anywhere.
     package func stop() {
         loop.post { [self] in
             guard !isStopped else { return }
-            isStopped = true
-            for cell in cells { cell.stop() }
-            cells = []
-            tick.drop()
-            loop.stop()
+            // First those who wait for a revocation: the others learn only that nothing is known.
+            revocations.stop()
+            loop.post { [self] in end() }
         }
     }
 
-    /// All sessions as of the latest change; never waits for the queue.
-    package var report: SessionReport { latest.withLock { $0 } }
+    private func end() {
+        guard !isStopped else { return }
+        isStopped = true
+        registrar.stop()
+        for case let cell? in cells { cell.stop() }
+        cells = []
+        tick.drop()
+        loop.stop()
+        ended.signal()
+    }
 
-    /// Hands over a session that was made elsewhere, in place of whatever `user` has; its life counts from now.
-    package func adopt(_ grant: Grant, for user: UserIndex) { send(.adopted(grant), to: user) }
+    /// Waits for the end that `stop` has begun: afterwards nobody is answered and nothing is given to the store any more. Blocks the calling
+    /// thread, which owns no queue.
+    package func waitForEnd(within limit: Duration) {
+        _ = ended.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
+    }
 
-    package func tokenNeeded(by user: UserIndex) { send(.tokenNeeded, to: user) }
+    /// All sessions as of the latest change; never waits for the queue. From anywhere.
+    package var report: SessionReport {
+        var report = latest.withLock { $0 }
+        report.refreshDurations = refreshDurations.samples("lanyard_refresh_duration_seconds")
+        return report
+    }
 
-    private func send(_ event: Session.Event, to user: UserIndex) {
-        loop.post { [self] in
-            guard cells.indices.contains(user.number) else { return }
-            cells[user.number].take(event)
+    /// Hands over a session that was made elsewhere, in place of whatever `user` has; its life counts from now. From anywhere.
+    package func adopt(_ grant: Grant, for user: UserIndex) {
+        send(.given(SessionGift(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
+    }
+
+    /// From anywhere.
+    package func tokenNeeded(by user: UserIndex) { send(.session(.tokenNeeded), to: user) }
+
+    /// From anywhere.
+    package func tokenRefused(by user: UserIndex, generation: UInt64) {
+        send(.session(.tokenRefused(generation)), to: user)
+    }
+
+    private func send(_ event: SessionDesk.Event, to user: UserIndex) {
+        loop.post { [self] in cell(at: user)?.take(event) }
+    }
+
+    // MARK: Users
+
+    /// nil: nobody, or no more.
+    package func cell(at user: UserIndex) -> SessionCell? {
+        cells.indices.contains(user.number) ? cells[user.number] : nil
+    }
+
+    package func cell(named name: String) -> SessionCell? {
+        cells.lazy.compactMap(\.self).first { $0.name == name }
+    }
+
+    func put(_ cell: SessionCell) {
+        while cells.count <= cell.index.number { cells.append(nil) }
+        cells[cell.index.number] = cell
+    }
+
+    /// Takes a user away who has been removed.
+    func drop(_ cell: SessionCell) {
+        guard self.cell(at: cell.index) === cell else { return }
+        cell.stop()
+        cells[cell.index.number] = nil
+        publisher.publish(.none(.userUnknown), for: cell.index)
+    }
+
+    /// How a user that no configuration names is kept logged in; nil: its identity is not configured any more.
+    func member(for user: KnownUser) -> SessionMember? {
+        guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
+        return SessionMember(
+            UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
+            isAdded: true)
+    }
+
+    func setup(of member: SessionMember, _ index: UserIndex) -> SessionDesk.Setup {
+        let credential: Credential? =
+            if case .service = member.source { member.settings.login.map { .configured($0) } } else { nil }
+        return SessionDesk.Setup(
+            user: member.settings.name, identity: member.settings.identity, index: index, credential: credential,
+            rotation: member.rotation, isAdded: member.isAdded, refresh: settings.refresh,
+            offline: settings.login.offline, boot: boot, mark: member.home.mark,
+            others: identities.values.compactMap(\.home))
+    }
+
+    // MARK: The store and the service
+
+    var markKey: Secret { contents.markKey }
+
+    /// Every change of the store goes through here, and is counted. `reply` is called on whatever queue.
+    package func commit(
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+    ) {
+        store.commit(change) { [self] result in
+            let outcome =
+                switch result {
+                case .success(.stored): "stored"
+                case .success(.overtaken): "overtaken"
+                case .failure: "failed"
+                }
+            count("lanyard_store_writes", [.init("result", outcome)])
+            reply(result)
         }
+    }
+
+    /// Who is to be told of a session's end; nil: nobody who is configured.
+    func service(of revocation: StoredRevocation) -> (any IdentityService)? {
+        let home = StoredIdentity(revocation.identity, revocation.mark)
+        if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
+            return identity.home?.matches(home) == true ? service : nil
+        }
+        for case let cell? in cells where cell.member.home.matches(home) {
+            if case .service(let service) = cell.member.source { return service }
+        }
+        return nil
     }
 
     // MARK: What cells report
 
-    /// Leaves `status` where others read it. On the queue.
-    func update(_ status: SessionStatus, skew: Duration?) {
-        let inFlight = cells.count { $0.isRefreshing }
+    /// Leaves a cell's status where others read it. On the queue.
+    func update(_ cell: SessionCell) {
+        guard !cell.isStopped else { return }
+        let status = cell.status
+        let inFlight = cells.count { $0?.isRefreshing ?? false }
         latest.withLock { report in
-            report.users[status.index.number] = status
+            if let place = report.users.firstIndex(where: { $0.index == status.index }) {
+                report.users[place] = status
+            }
             report.refreshesInFlight = inFlight
-            report.skew = skew ?? report.skew
+            report.skew = cell.desk.ledger.skew ?? report.skew
         }
+        registrar.hear(of: cell)
+        judgeStart()
+        tellSettled()
+    }
+
+    /// These users are to be seen, in this order.
+    func show(_ shown: [UserIndex], isFailing: Bool) {
+        latest.withLock { report in
+            report.isActiveUserUnsaved = isFailing
+            guard report.users.map(\.index) != shown else { return }
+            report.users = shown.compactMap { cell(at: $0)?.status }
+        }
+    }
+
+    /// A user as everybody sees it, nil if nobody does.
+    func view(of user: UserIndex) -> UserView? {
+        let report = latest.withLock { $0 }
+        return report.users.first { $0.index == user }.map { UserView(status: $0, standing: report.standing(of: $0)) }
+    }
+
+    /// Whom routes without a user of their own follow from now on.
+    func activate(_ user: UserIndex?) {
+        publisher.activate(user)
+        latest.withLock { $0.activeUser = user }
+    }
+
+    private func judgeStart() {
+        guard !beginning.isOver else { return }
+        let users = cells.compactMap(\.self).filter { $0.desk.setup.credential != nil }.map {
+            ($0.desk.session.state, $0.desk.session.reason, $0.desk.ledger.hasEverBeenReady)
+        }
+        if let status = beginning.verdict(users) { onHopelessStart(status) }
     }
 
     func count(_ name: String, _ labels: [MetricSample.Label]) {
         latest.withLock { $0.count(name, labels) }
     }
+
+    func observe(refresh duration: Duration) { refreshDurations.observe(duration) }
 
     // MARK: Clocks
 
@@ -101,15 +331,35 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         tick.set(at: clocks.nextAt)
     }
 
+    /// Reads what other processes on this store have made of users whom nothing else would have look there for long.
+    func lookAround() {
+        let changes = cells.map { $0?.changes }
+        store.readAll { [self] users in
+            guard let users else { return }
+            loop.post { [self] in tell(users, as: changes) }
+        }
+    }
+
+    /// - Parameter changes: what each cell had told the store before that was read: whoever has told more since has overtaken it.
+    private func tell(_ users: [StoredUser], as changes: [UInt64?]) {
+        guard !isStopped, !isSettling else { return }
+        let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
+        for (place, count) in changes.enumerated() {
+            guard let count, let cell = cell(at: UserIndex(place)), cell.changes == count else { continue }
+            cell.take(.seen(users[cell.name]))
+        }
+    }
+
     /// Every 30 s (refresh-policy rule 14).
     private func compareClocks() {
         let reason = clocks?.disagreement(at: .now, .now)
         beginTick()
+        lookAround()
         guard let reason else { return }
         latest.withLock { $0.clockJumps += 1 }
         logger.warning(
             "the clocks jumped: all sessions are looked at again",
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
-        for cell in cells { cell.take(.clockJumped) }
+        for case let cell? in cells { cell.take(.session(.clockJumped)) }
     }
 }

@@ -44,6 +44,16 @@ package struct SessionLedger: Sendable {
         return forced.count >= settings.perHourMax ? .budget : nil
     }
 
+    /// From when on cooldown and hourly budget allow another forced refresh: `.past` if they do now.
+    func forcedFrom(at now: Instant) -> Instant {
+        let recent = forced.filter { now - $0 < .seconds(3600) }
+        guard let last = recent.last else { return .past }
+        let budget =
+            recent.count >= settings.perHourMax ? recent[recent.count - settings.perHourMax] + .seconds(3600) : .past
+        let from = max(last + settings.cooldown, budget)
+        return from <= now ? .past : from
+    }
+
     /// Learns from a `Date` of an answer; it has whole seconds, so half of one is the best guess.
     mutating func learnSkew(from date: WallTime?, call: SessionCall, at moment: SessionMoment) {
         guard let date else { return }
@@ -59,6 +69,17 @@ package struct SessionLedger: Sendable {
     mutating func learnAccount(_ id: String) -> Bool {
         defer { accountID = id }
         return accountID.map { $0 != id } ?? false
+    }
+
+    /// The store counts generations for all processes: the next token of this session is at least this one.
+    mutating func expect(generation stored: UInt64) {
+        generation = max(generation, stored == 0 ? 0 : stored - 1)
+    }
+
+    /// The generation of a token that comes from the store: what was published here before is always older.
+    mutating func resume(generation stored: UInt64) -> UInt64 {
+        generation = max(generation + 1, stored)
+        return generation
     }
 
     /// Turns a grant into what the session holds from now on.

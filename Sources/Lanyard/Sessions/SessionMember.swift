@@ -11,10 +11,28 @@ package struct SessionMember: Sendable {
     package var source: Source
     /// Tells when the credential's file has changed; nil: no file.
     package var credential: (any CredentialWatch)?
+    /// The identity's.
+    package var rotation: SessionRotation
+    /// No configuration names the user: the admin API made it.
+    package var isAdded: Bool
 
-    package init(_ settings: UserSettings, source: Source, credential: (any CredentialWatch)? = nil) {
+    /// What the store knows the user's identity by.
+    package var home: StoredIdentity {
+        if case .service(let service) = source {
+            StoredIdentity(settings.identity, service.mark)
+        } else {
+            StoredIdentity(settings.identity)
+        }
+    }
+
+    package init(
+        _ settings: UserSettings, source: Source, credential: (any CredentialWatch)? = nil,
+        rotation: SessionRotation = .none, isAdded: Bool = false
+    ) {
         self.settings = settings
         self.source = source
         self.credential = credential
+        self.rotation = rotation
+        self.isAdded = isAdded
     }
 }

@@ -7,6 +7,7 @@ package struct SessionNote: Equatable, Sendable {
         case loginStarted = "login.started"
         case loginSucceeded = "login.succeeded"
         case loginFailed = "login.failed"
+        case askedLoginFailed = "login.given_up"
         case loginRequired = "login.required"
         case refused = "credential.refused"
         case refreshSucceeded = "refresh.succeeded"
@@ -14,6 +15,17 @@ package struct SessionNote: Equatable, Sendable {
         case refreshForced = "refresh.forced"
         case refreshDenied = "refresh.denied"
         case adopted
+        case restored
+        case outcomeUnknown = "refresh.outcome_unknown"
+        case waitingForLock = "lock.waiting"
+        case lockFailed = "lock.failed"
+        case storeFailing = "store.failing"
+        case storeRecovered = "store.recovered"
+        case overtaken = "store.overtaken"
+        case leaveUnsaved = "store.logout_unsaved"
+        case unsaved = "store.unsaved"
+        case expiring = "refresh_token.expiring"
+        case accountAging = "account.aging"
         case dead
         case expired
         case accountChanged = "account.changed"
@@ -21,6 +33,9 @@ package struct SessionNote: Equatable, Sendable {
         case loggedOut = "logout"
         case late = "answer.late"
         case tokenChanged = "token.changed"
+        case accountTaken = "account.in_use"
+        case storeOlder = "store.older"
+        case stranger = "identity.conflict"
     }
 
     /// Why a forced refresh is not made.
@@ -32,6 +47,8 @@ package struct SessionNote: Equatable, Sendable {
     package var reason: String
     package var nextAt: Instant?
     package var fault: IdentityFault?
+    /// Further metadata, by name.
+    package var details: [String: String] = [:]
 
     package init(
         _ event: Event, _ level: Level = .info, reason: String, nextAt: Instant? = nil, fault: IdentityFault? = nil
@@ -49,13 +66,26 @@ package struct SessionNote: Equatable, Sendable {
         case .loginStarted: "logging in"
         case .loginSucceeded: "logged in"
         case .loginFailed: "login failed, trying again"
+        case .askedLoginFailed: "the login that a person asked for failed; the session is as it was"
         case .loginRequired: "a person must log in"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
         case .refreshSucceeded: "access token refreshed"
         case .refreshFailed: "refresh failed, trying again"
         case .refreshForced: "an upstream refused the token, refreshing it"
         case .refreshDenied: "an upstream refused the token, but no refresh is allowed yet"
-        case .adopted: "session handed over"
+        case .adopted: "another process has renewed the session; its token is taken over"
+        case .restored: "the stored session goes on"
+        case .outcomeUnknown: "what became of the last refresh is unknown, and the same refresh token is not sent again"
+        case .waitingForLock: "another process is about to renew this session"
+        case .lockFailed: "the user's lock cannot be had; going on without it"
+        case .storeFailing: "the store cannot be used; the session goes on in memory, and storing is tried again"
+        case .storeRecovered: "the store works again, and holds everything"
+        case .overtaken: "another process changed this user meanwhile; what it stored holds"
+        case .leaveUnsaved:
+            "the end of the session is not stored: a restart would bring it back; storing it is tried again"
+        case .unsaved: "the process ends, and the store does not hold this user's newest state"
+        case .expiring: "the refresh token ends soon"
+        case .accountAging: "an anonymous account is deleted 90 days after it was made"
         case .dead: "the refresh token is dead"
         case .expired: "the access token has ended and there is no new one"
         case .accountChanged: "the login ended in another account than before"
@@ -63,9 +93,16 @@ package struct SessionNote: Equatable, Sendable {
         case .loggedOut: "logged out"
         case .late: "an answer came too late and was dropped"
         case .tokenChanged: "token read"
+        case .accountTaken:
+            "another process has logged this user in to the account of another user; it is not taken over"
+        case .storeOlder:
+            "an older store was put in the place of a newer one; the newer session is kept, and written again"
+        case .stranger where reason == "displaced":
+            "another process keeps a user of this name at another identity in this store; this one is not stored any more"
+        case .stranger: "the stored user of this name belongs to another identity, and is not restored"
         }
     }
 
     /// The event's full name.
-    package var name: String { "session." + event.rawValue }
+    package var name: String { event.rawValue.hasPrefix("store.") ? event.rawValue : "session." + event.rawValue }
 }

@@ -16,4 +16,8 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case identityUnreachable = "identity_unreachable"
     /// The identity service answered 410.
     case identityGone = "identity_gone"
+    /// A refresh's answer was lost, its refresh token must not be sent again, and nothing configured can log in.
+    case outcomeUnknown = "outcome_unknown"
+    /// The configured credential leads to an account that another user of this device is logged in to.
+    case accountInUse = "account_in_use"
 }

@@ -11,6 +11,13 @@ package struct SessionReport: Sendable {
     package internal(set) var activeUser: UserIndex?
     /// Refresh calls under way.
     package internal(set) var refreshesInFlight = 0
+    /// Nothing outlives a restart.
+    package internal(set) var isStoreInMemory = false
+    /// The store could not take something of some user's; it is tried again.
+    package var isStoreFailing: Bool { isActiveUserUnsaved || users.contains { $0.isStoreFailing } }
+    /// The same of who is active.
+    var isActiveUserUnsaved = false
+    var refreshDurations: [MetricSample] = []
     var clockJumps = 0
     var skew: Duration?
     var attempts: [Attempt: Int] = [:]
@@ -20,6 +27,7 @@ package struct SessionReport: Sendable {
         var samples: [MetricSample] = []
         for user in users { add(user, to: &samples) }
         samples.append(MetricSample("lanyard_refresh_inflight", value: Double(refreshesInFlight)))
+        samples += refreshDurations
         samples.append(MetricSample("lanyard_clock_jumps", suffix: "_total", value: Double(clockJumps)))
         if let skew { samples.append(MetricSample("lanyard_clock_skew_seconds", value: skew.inSeconds)) }
         for (attempt, count) in attempts.sorted(by: { $0.key.order < $1.key.order }) {

@@ -59,8 +59,9 @@ extension Session {
     /// The session is over, and only a person can begin a new one.
     static func end(_ fault: IdentityFault?, _ turn: inout SessionTurn) -> Session {
         turn.add(.publish(.none(.loginRequired)))
-        turn.note(.loginRequired, .error, reason: SessionReason.loginRequired.rawValue, fault: fault)
-        return .loginRequired(fault)
+        let next = Session.loginRequired(fault)
+        turn.note(.loginRequired, .error, reason: next.reason.rawValue, fault: fault)
+        return next
     }
 
     /// The token is no longer usable, no new one has come, and waiting for one is over.
@@ -109,9 +110,21 @@ extension Session {
         return next
     }
 
+    /// A person wants a new token: at once, whatever was asked of us, unless a call is under way.
+    consuming func renewNow(_ turn: inout SessionTurn) -> Session {
+        switch consume self {
+        case .valid(let tokens, let refreshAt) where refreshAt != .never: Self.renew(tokens, .asked, &turn)
+        case .stale(let tokens, let trouble) where trouble.call == nil: Self.retry(tokens, trouble, .asked, &turn)
+        case .unreachable(let tokens, let trouble) where trouble.call == nil: Self.retry(tokens, trouble, .asked, &turn)
+        case let same: same
+        }
+    }
+
     private static func mayForce(_ nextAt: Instant?, _ turn: inout SessionTurn) -> Bool {
         if let denial = turn.ledger.forbidsForced(at: turn.now) {
-            turn.note(.refreshDenied, .warning, reason: denial.rawValue, nextAt: nextAt)
+            // A used-up budget is the breaker: something goes on refusing fresh tokens (rule 5).
+            turn.note(
+                .refreshDenied, denial == .budget ? .error : .warning, reason: denial.rawValue, nextAt: nextAt)
             return false
         }
         turn.note(.refreshForced, reason: SessionCall.Cause.forced.rawValue)

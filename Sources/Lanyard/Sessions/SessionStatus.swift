@@ -19,6 +19,10 @@ package struct SessionStatus: Sendable {
     package var hasEverBeenReady: Bool
     /// Until then a request of this user carries a valid token; `.past` without one.
     package var usableUntil: Instant
+    /// The kind of the latest login; nil before the first.
+    package var provider: String?
+    /// The store could not take all of it.
+    package var isStoreFailing = false
 
     /// Whether a forwarded request would carry a valid token now, even if nothing was published since it ended.
     package func isReady(at now: Instant = .now) -> Bool { now < usableUntil }

@@ -44,6 +44,36 @@ package struct SessionTokens: Sendable {
         expiry = startedAtWall + lifetime
     }
 
+    /// What the store holds, at `moment`, maybe of an earlier life of this machine.
+    ///
+    /// Its age is that of the boot clock if this is still the same boot, else that of the wall clock; an age that makes no sense leaves
+    /// an access token that must not be used. The earlier of the two ends wins (rule 1).
+    package init(
+        _ stored: StoredSession, generation: UInt64, boot: String, at moment: SessionMoment, skew: Duration,
+        settings: RefreshSettings
+    ) {
+        let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
+        let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
+        let age = isSameBoot ? moment.instant - stored.issuedAtBoot.instant : moment.wall - stored.issuedAt
+        let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
+        self.init(
+            Grant(
+                accessToken: stored.access, refreshToken: stored.refresh, userID: nil, lifetime: stored.lifetime,
+                refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
+            generation: generation, startedAt: moment.instant - max(age, .zero), startedAtWall: stored.issuedAt,
+            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
+        if isSameBoot { bound(by: moment) }
+        if !makesSense { self = withheld(at: moment.instant) }
+    }
+
+    /// The same, but not to be used from `instant` on.
+    func withheld(at instant: Instant) -> SessionTokens {
+        var tokens = self
+        tokens.mandatoryFrom = min(mandatoryFrom, instant)
+        tokens.usableUntil = min(usableUntil, instant)
+        return tokens
+    }
+
     /// Subtracted from the expiry: min(max(5 s, |skew|), 120 s, lifetime / 10) (design §5).
     static func allowance(lifetime: Duration, skew: Duration) -> Duration {
         min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
@@ -51,13 +81,22 @@ package struct SessionTokens: Sendable {
 
     /// When to renew: `chance` places it uniformly in the configured part of the lifetime, or at the refresh token's own end if
     /// that is earlier. Parts that would reach into the mandatory zone are moved before it as a whole, since requests wait there.
-    package func refreshAt(_ settings: RefreshSettings, _ moment: SessionMoment) -> Instant {
+    ///
+    /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone; what is overdue is
+    ///   spread from now on.
+    package func refreshAt(
+        _ settings: RefreshSettings, _ moment: SessionMoment, spread: Double = 0
+    ) -> Instant {
         guard expiresAt != .never else { return .never }
         let issuedAt = expiresAt - lifetime
         let excess = max(0, settings.at.upperBound - (mandatoryFrom - issuedAt) / lifetime)
         let low = max(0, settings.at.lowerBound - excess)
         let high = settings.at.upperBound - excess
-        let scheduled = issuedAt + lifetime * (low + (high - low) * moment.chance)
+        var scheduled = issuedAt + lifetime * (low + (high - low) * moment.chance)
+        if spread > 0 {
+            let late = max(scheduled, moment.instant) + lifetime * (spread * moment.chance)
+            scheduled = max(scheduled, min(late, mandatoryFrom))
+        }
         guard refresh != nil, let refreshExpiry, refreshExpiry > moment.wall else { return scheduled }
         return min(scheduled, moment.instant + (refreshExpiry - moment.wall))
     }
@@ -76,7 +115,9 @@ package struct SessionTokens: Sendable {
         return early
     }
 
-    func accessToken(of user: UserIndex, waitsFrom: Instant) -> AccessToken {
-        AccessToken(user: user, generation: generation, token: access, waitsFrom: waitsFrom, usableUntil: usableUntil)
+    func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
+        AccessToken(
+            user: user, generation: generation, token: access, waitsFrom: waitsFrom, usableUntil: usableUntil,
+            renewal: renewal)
     }
 }

@@ -16,6 +16,12 @@ package struct SessionTrouble: Sendable {
     /// A request wanted a token since the latest attempt began: the back-off is at most 10 s.
     package var isWanted = false
 
+    /// Since when the credential is in doubt; a success ends that with the trouble.
+    private var doubtedSince: Instant?
+
+    /// A refusal without words counts when it comes again after so long.
+    private static let doubtMost = Duration.seconds(30)
+
     package init(calling call: SessionCall) { phase = .calling(call) }
 
     package var call: SessionCall? {
@@ -35,6 +41,9 @@ package struct SessionTrouble: Sendable {
 
     var reason: SessionReason { fault?.verdict == .gone ? .identityGone : .identityUnreachable }
 
+    /// A doubted credential was doubted before, long enough ago.
+    func confirmsDoubt(at now: Instant) -> Bool { doubtedSince.map { now - $0 >= Self.doubtMost } ?? false }
+
     /// Goes on with another attempt.
     func calling(_ call: SessionCall) -> SessionTrouble {
         var next = self
@@ -50,6 +59,7 @@ package struct SessionTrouble: Sendable {
         var next = self
         let now = moment.instant
         next.failures += 1
+        if fault.verdict == .credentialDoubted, doubtedSince == nil { next.doubtedSince = now }
         next.fault = fault
         next.notBefore = .past
         let isRelogin = call?.kind == .login && tokens != nil

@@ -21,8 +21,8 @@ extension Session {
         case .refreshing: .tokenValid
         case .stale(_, let trouble): trouble.reason == .identityGone ? .identityGone : .refreshFailing
         case .unreachable(_, let trouble): trouble.reason
-        case .loginRequired: .loginRequired
-        case .refused: .credentialRefused
+        case .loginRequired(let fault): fault?.verdict == .unknownOutcome ? .outcomeUnknown : .loginRequired
+        case .refused(let fault): fault.verdict == .accountInUse ? .accountInUse : .credentialRefused
         }
     }
 
@@ -67,27 +67,42 @@ extension Session {
         switch self {
         case .loggedOut: .none(.loginRequired)
         case .loginRequired: .none(.loginRequired)
-        case .refused: .none(.credentialRefused)
+        case .refused(let fault): .none(.credentialRefused(because: fault.words))
         case .loggingIn(let trouble): trouble.failures == 0 ? .pending : Self.unreachable(trouble, at: now, ledger)
         case .unreachable(_, let trouble): Self.unreachable(trouble, at: now, ledger)
-        case .valid(let tokens, _): Self.token(tokens, awaiting: nil, isResting: false, at: now, ledger)
-        case .refreshing(let tokens, let call): Self.token(tokens, awaiting: call, isResting: false, at: now, ledger)
+        case .valid(let tokens, let refreshAt):
+            Self.token(
+                tokens, awaiting: nil, isResting: false,
+                refreshAt == .never ? .impossible : .possible(from: ledger.forcedFrom(at: now)), at: now, ledger)
+        case .refreshing(let tokens, let call):
+            Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, ledger)
         case .stale(let tokens, let trouble):
             tokens.isUsable(at: now) || trouble.call != nil
-                ? Self.token(tokens, awaiting: trouble.call, isResting: trouble.call == nil, at: now, ledger)
+                ? Self.token(
+                    tokens, awaiting: trouble.call, isResting: trouble.call == nil,
+                    Self.renewal(in: trouble, at: now, ledger), at: now, ledger)
                 : Self.unreachable(trouble, at: now, ledger)
         }
     }
 
+    /// What the refusal of a token would lead to whose renewal has failed before.
+    private static func renewal(
+        in trouble: SessionTrouble, at now: Instant, _ ledger: borrowing SessionLedger
+    ) -> AccessToken.Renewal {
+        if trouble.call != nil { return .underWay }
+        return trouble.mayHasten(at: now)
+            ? .possible(from: ledger.forcedFrom(at: now)) : .failing(until: trouble.notBefore)
+    }
+
     /// Requests wait from the mandatory zone on, after an upstream's refusal at once, and not at all between attempts (rule 4).
     private static func token(
-        _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, at now: Instant,
-        _ ledger: borrowing SessionLedger
+        _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, _ renewal: AccessToken.Renewal,
+        at now: Instant, _ ledger: borrowing SessionLedger
     ) -> AccessToken.Availability {
         guard tokens.isUsable(at: now) else { return .pending }
         let waitsFrom: Instant =
             if isResting { .never } else if call?.cause == .forced { .past } else { tokens.mandatoryFrom }
-        return .token(tokens.accessToken(of: ledger.user, waitsFrom: waitsFrom))
+        return .token(tokens.accessToken(of: ledger.user, waitsFrom: waitsFrom, renewal: renewal))
     }
 
     /// While an attempt is under way nobody knows its end: a request may try again after the longest wait.

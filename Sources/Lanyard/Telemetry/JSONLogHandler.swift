@@ -8,7 +8,7 @@ import Logging
 package struct JSONLogHandler: LogHandler {
     package static let valueBytesMax = 1_024
     package static let lineBytesMax = 8_192
-    private static let own: Set<String> = ["time", "level", "msg", "event", "error", "truncated"]
+    private static let own: Set<String> = ["time", "level", "msg", "event", "truncated"]
 
     private let pipe: LogPipe
     private let verbosity: LogVerbosity
@@ -68,8 +68,9 @@ package struct JSONLogHandler: LogHandler {
                 line.bool(true)
                 break
             }
-            // A member of ours is never written twice.
-            line.key(own.contains(key) ? key + "_" : key)
+            // A member of ours is never written twice; `error` is the caller's own word where swift-log brought no error.
+            let isTaken = key == "error" ? event.error != nil : own.contains(key)
+            line.key(isTaken ? key + "_" : key)
             write(value, to: &line, depth: 0)
         }
         line.endObject()

@@ -52,6 +52,7 @@ struct MetricFamily: Equatable, Sendable {
         .init("lanyard_refresh_token_expiry_timestamp_seconds", .gauge, "When the refresh token ends, if it says so."),
         .init("lanyard_next_refresh_timestamp_seconds", .gauge, "When the next refresh is due."),
         .init("lanyard_refresh_attempts", .counter, "Calls for a new access token."),
+        .init("lanyard_refresh_denied", .counter, "Refreshes that an upstream's refusal would have forced too soon."),
         .init("lanyard_refresh_duration_seconds", .histogram, "How long such a call took."),
         .init("lanyard_refresh_inflight", .gauge, "Such calls under way."),
         .init("lanyard_login_attempts", .counter, "Logins."),

@@ -118,12 +118,12 @@ import Testing
         HealthFacts(subjects: subjects, activeUser: active, followsActiveUser: follows, pinnedUsers: pinned)
     }
 
-    private static func reasons(_ answer: HealthAnswer) throws -> [String: String] {
+    private static func reasons(_ answer: OperatorAnswer) throws -> [String: String] {
         let checks = try JSON(answer.body)["checks"].array
         return Dictionary(uniqueKeysWithValues: checks.map { ($0["name"].string ?? "", $0["reason"].string ?? "") })
     }
 
-    private static func failing(_ answer: HealthAnswer) throws -> [String] {
+    private static func failing(_ answer: OperatorAnswer) throws -> [String] {
         try JSON(answer.body)["checks"].array.filter { $0["ok"].bool == false }.compactMap { $0["name"].string }
     }
 }

@@ -18,6 +18,7 @@ final class HealthServer: Sendable {
     let endpoint: RawEndpoint
     /// Holds the control plane's work back while the test says so.
     let controlPlane = DispatchQueue(label: "test.control-plane")
+    private let loop: EventLoop
     private let listener: HealthListener
 
     init(limits: HealthLimits = HealthLimits(), unixPath: String? = nil) throws {
@@ -34,14 +35,19 @@ final class HealthServer: Sendable {
         let address: ListenerSettings.Address = unixPath.map { .unix(path: $0) } ?? .tcp(host: "127.0.0.1", port: 0)
         let socket = try ListeningSocket(ListenerSettings(address: address))
         endpoint = try RawEndpoint(socket.address.description)
+        loop = try EventLoop(label: "test.health")
+        loop.start()
         listener = HealthListener(
-            socket, loop: try EventLoop(label: "test.health"), pages: pages, limits: limits,
+            socket, loop: loop, pages: pages, limits: limits,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         self.facts = facts
         listener.start()
     }
 
-    deinit { listener.stop() }
+    deinit {
+        listener.stop()
+        loop.stop()
+    }
 
     func change(_ change: (inout HealthFacts) -> Void) { facts.box.withLock { change(&$0) } }
 

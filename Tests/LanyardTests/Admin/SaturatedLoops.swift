@@ -1,3 +1,4 @@
+import CLanyard.Linux
 import Glibc
 import Lanyard
 import TestSupport

@@ -7,10 +7,14 @@ import Testing
 
     private func board() -> TokenBoard { TokenBoard(source: source) }
 
-    private func token(_ generation: UInt64 = 1, waitsFrom: Int64 = 50, usableUntil: Int64 = 100) -> AccessToken {
+    private func token(
+        _ generation: UInt64 = 1, waitsFrom: Int64 = 50, usableUntil: Int64 = 100,
+        renewal: AccessToken.Renewal = .possible(from: .past)
+    ) -> AccessToken {
         AccessToken(
             user: user, generation: generation, token: Secret(copying: .init(start: nil, count: 0)),
-            waitsFrom: Instant(nanoseconds: waitsFrom), usableUntil: Instant(nanoseconds: usableUntil))
+            waitsFrom: Instant(nanoseconds: waitsFrom), usableUntil: Instant(nanoseconds: usableUntil), renewal: renewal
+        )
     }
 
     private func at(_ nanoseconds: Int64) -> Instant { Instant(nanoseconds: nanoseconds) }
@@ -85,8 +89,10 @@ import Testing
         let board = board()
         board.receive(.none(.loginRequired), for: user)
         #expect(word(board.decide(user, at: at(1))) == "refuse loginRequired")
-        board.receive(.none(.credentialRefused), for: user)
-        #expect(word(board.decide(user, at: at(1))) == "refuse credentialRefused")
+        board.receive(.none(.credentialRefused(because: "why")), for: user)
+        #expect(word(board.decide(user, at: at(1))) == "refuse credentialRefused(because: \"why\")")
+        board.receive(.none(.userUnknown), for: user)
+        #expect(word(board.decide(user, at: at(1))) == "refuse userUnknown")
         #expect(source.asked == [])
         board.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
         for _ in 0..<3 {
@@ -134,10 +140,115 @@ import Testing
         #expect(board.active == nil)
     }
 
+    /// A hope in a word.
+    private func word(_ hope: TokenBoard.Hope) -> String {
+        switch hope {
+        case .renewed(let token): "renewed \(token.generation)"
+        case .awaited: "awaited"
+        case .underWay: "under way"
+        case .coolingDown: "cooling down"
+        case .none: "none"
+        }
+    }
+
+    @Test("a refused token is told once until the next publication; a newer one serves at once, unless it has ended")
+    func refused() {
+        let board = board()
+        board.receive(.token(token(4)), for: user)
+        for _ in 0..<3 { #expect(word(board.refused(4, of: user, at: at(1), forces: true)) == "awaited") }
+        #expect(source.refused == [4])
+        board.receive(.token(token(4, renewal: .underWay)), for: user)
+        #expect(word(board.refused(4, of: user, at: at(1), forces: true)) == "under way")
+        board.receive(.token(token(5)), for: user)
+        #expect(word(board.refused(4, of: user, at: at(1), forces: true)) == "renewed 5")
+        #expect(word(board.refused(4, of: user, at: at(1), forces: false)) == "renewed 5")
+        #expect(source.refused == [4])
+        #expect(word(board.refused(5, of: user, at: at(1), forces: true)) == "awaited")
+        #expect(word(board.refused(4, of: user, at: at(100), forces: true)) == "awaited")
+        #expect(source.refused == [4, 5] && source.asked == [])
+    }
+
+    @Test(
+        "a publication that answers nothing lets nobody be told again; an answer does, should the refresh have failed")
+    func unanswered() {
+        let board = board()
+        board.receive(.token(token(4)), for: user)
+        func refuse(_ instant: Int64 = 1) -> String { word(board.refused(4, of: user, at: at(instant), forces: true)) }
+        #expect(refuse() == "awaited")
+        for _ in 0..<3 {
+            board.receive(.token(token(4, waitsFrom: 60)), for: user)
+            #expect(refuse() == "awaited")
+        }
+        #expect(source.refused == [4])
+        // Each of these is an answer, after which the same token may be refused again.
+        for answer in [
+            token(4, renewal: .underWay), token(4, renewal: .possible(from: at(5))),
+            token(4, renewal: .failing(until: at(5))), token(4, renewal: .impossible),
+        ] {
+            let told = source.refused.count
+            board.receive(.token(answer), for: user)
+            if answer.renewal == .underWay || answer.renewal == .impossible {
+                board.receive(.token(token(4)), for: user)
+            }
+            #expect(refuse(6) == "awaited")
+            #expect(source.refused.count == told + 1)
+        }
+        board.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
+        board.receive(.token(token(4)), for: user)
+        #expect(refuse() == "awaited")
+        #expect(source.refused.count == 6)
+    }
+
+    @Test("nobody is asked where nothing may or can be renewed")
+    func hopeless() {
+        let board = board()
+        for (renewal, word) in [
+            (.possible(from: at(9)), "cooling down"), (.failing(until: at(9)), "none"), (.impossible, "none"),
+            (.underWay, "under way"),
+        ] as [(AccessToken.Renewal, String)] {
+            board.receive(.token(token(renewal: renewal)), for: user)
+            #expect(self.word(board.refused(1, of: user, at: at(8), forces: true)) == word)
+        }
+        board.receive(.token(token()), for: user)
+        #expect(word(board.refused(1, of: user, at: at(8), forces: false)) == "none")
+        #expect(word(board.refused(1, of: UserIndex(7), at: at(8), forces: true)) == "under way")
+        board.receive(.none(.loginRequired), for: user)
+        #expect(word(board.refused(1, of: user, at: at(8), forces: true)) == "none")
+        #expect(source.refused == [])
+    }
+
+    @Test("from the instant on at which a renewal is possible it is asked for")
+    func possibleAgain() {
+        let board = board()
+        board.receive(.token(token(renewal: .possible(from: at(9)))), for: user)
+        #expect(word(board.refused(1, of: user, at: at(9), forces: true)) == "awaited")
+        board.receive(.token(token(renewal: .failing(until: at(9)))), for: user)
+        #expect(word(board.refused(1, of: user, at: at(9), forces: true)) == "awaited")
+    }
+
+    @Test("what a session sent that a person has ended is not sent again with the next session's token")
+    func eras() throws {
+        let board = board()
+        board.receive(.token(token(1)), for: user)
+        guard case .use(let old) = board.decide(user, at: at(1)) else { return }
+        board.receive(.none(.loginRequired), for: user)
+        board.receive(.token(token(2)), for: user)
+        #expect(word(board.refused(1, of: user, era: old.era, at: at(1), forces: true)) == "none")
+        guard case .use(let new) = board.decide(user, at: at(1)) else { return }
+        #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "awaited")
+        // An outage is no end of a session.
+        board.receive(.none(.identityUnreachable(nextAttempt: at(5))), for: user)
+        board.receive(.token(token(3)), for: user)
+        #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "renewed 3")
+    }
+
     private final class AskCounter: TokenSource {
         private let numbers = Guarded<[Int]>([])
         var asked: [Int] { numbers.withLock { $0 } }
         func tokenNeeded(by user: UserIndex) { numbers.withLock { $0.append(user.number) } }
+        private let generations = Guarded<[UInt64]>([])
+        var refused: [UInt64] { generations.withLock { $0 } }
+        func tokenRefused(by user: UserIndex, generation: UInt64) { generations.withLock { $0.append(generation) } }
     }
 
     private final class WaiterLog { var told: [Int] = [] }

@@ -29,6 +29,19 @@ import Testing
     @Test("identities and users that do not fit together are refused", arguments: FaultCases.accounts)
     func accounts(_ document: String, _ faults: [String]) throws { try check(document, faults) }
 
+    @Test("keys of the store that contradict one another are refused", arguments: FaultCases.store)
+    func store(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("a systemd credential is the store's key, by the folder that systemd names")
+    func storeCredential() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("k", "secret")
+        let document = FaultCases.whole + "store: {path: /var/lib/s, passphrase_credential: k}\n"
+        let (loaded, faults) = try Loading.load(document, environment: ["CREDENTIALS_DIRECTORY": folder.path])
+        #expect(faults == [])
+        #expect(loaded.configuration?.store == .file(path: "/var/lib/s", sealedBy: .passphrase(folder.file("k"))))
+    }
+
     @Test("what an operator should know is a warning, and Lanyard starts", arguments: FaultCases.warnings)
     func warnings(_ document: String, _ faults: [String]) throws { try check(document, faults) }
 
@@ -36,6 +49,25 @@ import Testing
         "what is not in this version is a fault if it guards, else a warning, and its default is nothing",
         arguments: FaultCases.unbuilt)
     func unbuilt(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test(
+        "whatever a text holds, a fault is one line, and nothing that a terminal obeys",
+        arguments: [
+            #"listeners: [{address: "unix:\n"}]"#, #"listeners: [{address: "unix:/a\nb"}]"#,
+            #"listeners: [{address: "a\eb"}]"#, #"store: {path: /x, key_file: "/no\nsuch\e[31m"}"#,
+            #"store: {path: "/x\u009by", key_file: "/no\u009bsuch\u2028"}"#, #""un\nknown": 1"#,
+            #"on_active_logout: "\u0085\x7F""#,
+        ])
+    func oneLine(_ text: String) throws {
+        let (_, faults) = try Loading.load(FaultCases.whole + text + "\n")
+        #expect(!faults.isEmpty)
+        for fault in faults {
+            let isPlain = fault.unicodeScalars.allSatisfy {
+                $0.value >= 32 && !(127...159).contains($0.value) && $0.value != 0x2028
+            }
+            #expect(isPlain, "\(fault.debugDescription)")
+        }
+    }
 
     @Test("all that is wrong is said at once, in the order of the lines")
     func atOnce() throws {

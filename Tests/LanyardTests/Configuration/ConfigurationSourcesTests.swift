@@ -28,13 +28,13 @@ import Testing
         let arguments = [
             "--refresh-at=50-60%", "--shutdown-drain-max", "7s", "--log-level", "debug", "--health-address", "off",
             "--shards",
-            "2", "--shutdown-exit-zero-on-sigterm", "--log-access", "false", "--login-required-status", "401",
+            "2", "--shutdown-exit-zero-on-sigterm", "--log-access", "true", "--login-required-status", "401",
         ]
         let configuration = try #require(try Loading.load(Loading.whole, arguments: arguments).loaded.configuration)
         #expect(configuration.refresh.at == 0.5...0.6)
         #expect(configuration.shutdown.drainMax == .seconds(7))
         #expect(configuration.shutdown.exitZeroOnSIGTERM)
-        #expect(configuration.log.level == .debug && !configuration.log.access)
+        #expect(configuration.log.level == .debug && configuration.log.access)
         #expect(configuration.health == nil)
         #expect(configuration.shards == 2)
         #expect(configuration.loginRequiredStatus == 401)
@@ -199,16 +199,41 @@ import Testing
         let path = try folder.write("a.yaml", "health: {address: 127.0.0.1:9}\nbogus: 1\n")
         let off = try folder.write("b.yaml", "health: off\n")
         let nothing = try folder.write("c.yaml", "")
+        func place(_ path: String?, _ environment: [String: String] = [:]) -> HealthPlace {
+            Configuration.healthPlace(arguments: path.map { ["--config", $0] } ?? [], environment: environment)
+        }
         func address(_ path: String?, _ environment: [String: String] = [:]) -> ListenerSettings.Address? {
-            Configuration.healthAddress(arguments: path.map { ["--config", $0] } ?? [], environment: environment)
+            if case .address(let address) = place(path, environment) { address } else { nil }
         }
         let standard = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)
         #expect(address(path) == .tcp(host: "127.0.0.1", port: 9))
-        #expect(address(off) == nil)
+        #expect(place(off) == .none)
         #expect(address(nothing) == standard)
         #expect(address(nil) == standard)
-        #expect(address("/nonexistent") == nil)
         #expect(address(nil, ["LANYARD_CONFIG": path]) == .tcp(host: "127.0.0.1", port: 9))
         #expect(address(nil, ["LANYARD_HEALTH_ADDRESS": "127.0.0.1:8"]) == .tcp(host: "127.0.0.1", port: 8))
+        #expect(place(nil, ["LANYARD_HEALTH_ADDRESS": "off"]) == .none)
+    }
+
+    @Test(
+        "a health address that the configuration hides is unknown, for the reason",
+        arguments: [
+            (nil, "cannot read the configuration file: No such file or directory"),
+            ("health: {address: 127.0.0.1:9\n", "expected"),
+            ("healht: {address: 127.0.0.1:9}\n", "did you mean \"health\"?"),
+            ("health: {address: 127.0.0.1}\n", "health.address"),
+            ("health: {adress: 127.0.0.1:9}\n", "did you mean \"address\"?"),
+        ])
+    func healthUnknown(_ text: String?, _ words: String) throws {
+        let folder = try TemporaryFolder()
+        let path = try text.map { try folder.write("a.yaml", $0) } ?? folder.file("none.yaml")
+        for named in [(["--config", path], [:]), ([], ["LANYARD_CONFIG": path])] {
+            guard case .unknown(let faults) = Configuration.healthPlace(arguments: named.0, environment: named.1) else {
+                Issue.record("\(text ?? "no file")")
+                continue
+            }
+            #expect(faults.count == 1 && faults[0].description.contains(words), "\(faults)")
+            #expect(faults[0].description.hasPrefix(path))
+        }
     }
 }

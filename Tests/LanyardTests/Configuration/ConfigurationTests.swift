@@ -77,7 +77,7 @@ import Testing
                  header_fields_max: 64, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s, parked_requests_max: 10}
         upstream_dns: {refresh: 5s}
         login_required_status: 401
-        log: {level: debug, format: json, access: false}
+        log: {level: debug, format: json, access: true}
         shutdown: {drain_min: 1s, drain_max: 5s, exit_zero_on_sigterm: true}
         shards: 3
 
@@ -176,7 +176,7 @@ import Testing
         limits.parkedRequestsMax = 10
         #expect(configuration.limits == limits)
         #expect(configuration.loginRequiredStatus == 401)
-        #expect(configuration.log.level == .debug && !configuration.log.access)
+        #expect(configuration.log.level == .debug && configuration.log.access)
         #expect(configuration.shutdown.drainMin == .seconds(1) && configuration.shutdown.drainMax == .seconds(5))
         #expect(configuration.shutdown.exitZeroOnSIGTERM)
         #expect(configuration.shards == 3)

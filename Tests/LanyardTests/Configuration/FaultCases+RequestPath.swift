@@ -60,6 +60,14 @@ extension FaultCases {
             ]
         ),
         (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', upgrades: [H2C, Foo/2, websocket/, tls/1.2]}\n",
+            [
+                "lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
+                "lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
+                "lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
+            ]
+        ),
+        (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: orders}}\n",
             [
                 "lanyard.yaml:7:52: routes[0].match.path: \"orders\" is not a path that begins with /, without query, escapes and dot segments; write such as /orders"

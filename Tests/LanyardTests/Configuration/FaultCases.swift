@@ -199,7 +199,7 @@ enum FaultCases {
                 + upstream,
             [
                 "lanyard.yaml:4:5: identities.demo: both static and app_services; keep one of them",
-                "warning: lanyard.yaml:6:10: users.alice has no login, and this version has no command to log in with; add login: its requests get 503 login-required",
+                "warning: lanyard.yaml:6:10: users.alice has no login: its requests get 503 login-required until somebody logs it in; add login, or log it in by the admin API",
             ]
         ),
         (
@@ -231,6 +231,14 @@ enum FaultCases {
             identities + "users: {alice: {identity: demo, login: {anonymous: {}}}}\n" + upstream,
             [
                 "lanyard.yaml:4:40: users.alice.login: a static identity's token file is all there is; remove the login"
+            ]
+        ),
+        (
+            "identities: {app: {app_services: {app_id: a, base_url: 'http://me:pw@h'}, tls: {ca_file: gone.pem}}}\nusers: {alice: {identity: app, login: {anonymous: {}}}}\n"
+                + upstream,
+            [
+                "lanyard.yaml:1:56: identities.app.app_services.base_url: a URL with user info; remove what stands before the @; secrets are given as files",
+                "lanyard.yaml:1:90: identities.app.tls.ca_file: gone.pem does not exist; put the file there, or correct the path",
             ]
         ),
         (
@@ -313,7 +321,7 @@ enum FaultCases {
         (
             app + "users: {alice: {identity: app}}\n" + upstream,
             [
-                "warning: lanyard.yaml:4:16: users.alice has no login, and this version has no command to log in with; add login: its requests get 503 login-required"
+                "warning: lanyard.yaml:4:16: users.alice has no login: its requests get 503 login-required until somebody logs it in; add login, or log it in by the admin API"
             ]
         ),
         (
@@ -339,40 +347,31 @@ enum FaultCases {
         ),
         (
             whole
-                + "sandbox: require\nstore: {path: /var/lib/l, key_file: token}\nlisteners:\n  - {address: 'systemd:data'}\n  - {address: '127.0.0.1:1', tls: {certificate_file: a, key_file: b}, capability_file: token, required_header: X, peers: {uids: [0]}}\n",
+                + "sandbox: require\nlisteners:\n  - {address: 'systemd:data'}\n  - {address: '127.0.0.1:1', tls: {certificate_file: a, key_file: b}, capability_file: token, required_header: X, peers: {uids: [0]}}\n",
             [
                 "lanyard.yaml:8:10: sandbox \"require\" is not in this version; remove it if Lanyard may run without it",
-                "lanyard.yaml:9:15: store.path is not in this version; remove it if Lanyard may run without it",
-                "warning: lanyard.yaml:9:37: store.key_file is not in this version; it is ignored: remove it",
-                "lanyard.yaml:11:15: listeners[0].address \"systemd:data\" is not in this version; use host:port, [v6]:port or unix:/path",
-                "lanyard.yaml:12:30: listeners[1].tls is not in this version; remove it if Lanyard may run without it",
-                "lanyard.yaml:12:88: listeners[1].capability_file is not in this version; remove it if Lanyard may run without it",
-                "lanyard.yaml:12:112: listeners[1].required_header is not in this version; remove it if Lanyard may run without it",
-                "lanyard.yaml:12:115: listeners[1].peers is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:10:15: listeners[0].address \"systemd:data\" is not in this version; use host:port, [v6]:port or unix:/path",
+                "lanyard.yaml:11:30: listeners[1].tls is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:11:88: listeners[1].capability_file is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:11:112: listeners[1].required_header is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:11:115: listeners[1].peers is not in this version; remove it if Lanyard may run without it",
             ]
         ),
         (
             whole
-                + "admin: {address: 'unix:/run/a.sock'}\non_active_logout: next\nuser: nobody\nshutdown: {logout: true}\nlogin: {offline: never, exit_on_refusal: true}\n",
+                + "admin: {address: 'unix:/run/a.sock', expose_tokens: true}\non_active_logout: next\nuser: nobody\nshutdown: {logout: true}\nlogin: {offline: never, exit_on_refusal: true}\nlog: {access: false}\n",
             [
-                "warning: lanyard.yaml:8:1: admin is not in this version; it is ignored: remove it",
-                "warning: lanyard.yaml:9:19: on_active_logout \"next\" is not in this version; it is ignored: none holds",
+                "warning: lanyard.yaml:8:53: admin.expose_tokens \"true\" is not in this version; it is ignored: false holds",
                 "warning: lanyard.yaml:10:7: user \"nobody\" is not in this version; it is ignored: none holds",
                 "warning: lanyard.yaml:11:20: shutdown.logout \"true\" is not in this version; it is ignored: false holds",
-                "warning: lanyard.yaml:12:18: login.offline \"never\" is not in this version; it is ignored: cached holds",
-                "warning: lanyard.yaml:12:42: login.exit_on_refusal \"true\" is not in this version; it is ignored: false holds",
+                "warning: lanyard.yaml:13:15: log.access \"false\" is not in this version; it is ignored: no line is written for a request",
             ]
         ),
         (
             both
-                + "routes:\n  - {upstream: 'http://127.0.0.1:1', reauthenticate_on: [401, 403], replay_body_max: 1MiB, upgrades: [foo], upgraded_max_age: 1h, close_upgraded_on: [logout], tls: {ca_file: token}}\n",
+                + "routes:\n  - {upstream: 'http://127.0.0.1:1', reauthenticate_on: [401, 403], replay_body_max: 1MiB, tls: {ca_file: token}}\n",
             [
-                "warning: lanyard.yaml:7:38: routes[0].reauthenticate_on is not in this version; it is ignored: [401] holds",
-                "warning: lanyard.yaml:7:86: routes[0].replay_body_max \"1MiB\" is not in this version; it is ignored: 64KiB holds",
-                "warning: lanyard.yaml:7:92: routes[0].upgrades is not in this version; it is ignored: [websocket] holds",
-                "warning: lanyard.yaml:7:127: routes[0].upgraded_max_age \"1h\" is not in this version; it is ignored: none holds",
-                "warning: lanyard.yaml:7:131: routes[0].close_upgraded_on is not in this version; it is ignored: [] holds",
-                "lanyard.yaml:7:160: routes[0].tls is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:7:92: routes[0].tls is not in this version; remove it if Lanyard may run without it"
             ]
         ),
         (

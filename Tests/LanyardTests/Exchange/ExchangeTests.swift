@@ -86,35 +86,120 @@ import Testing
     }
 
     @Test(
-        "a reused connection that ends without a byte is retried once for idempotent requests without body, never for others",
+        "a reused connection that ends without a byte is retried once for idempotent requests that are held whole, never for others",
         arguments: [
             (.get, .none, true), (.head, .none, true), (.options, .none, true), (.put, .none, true),
-            (.delete, .none, true),
-            (.delete, .length(0), true), (.post, .none, false), (.patch, .none, false), (.other, .none, false),
-            (.put, .length(3), false),
-            (.get, .chunked, false), (.post, .length(0), false),
+            (.delete, .none, true), (.delete, .length(0), true), (.put, .length(3), true), (.get, .chunked, true),
+            (.post, .none, false), (.patch, .none, false), (.other, .none, false), (.post, .length(0), false),
+            (.post, .length(3), false),
         ] as [(RequestHead.Method, BodyFraming, Bool)])
     func retries(_ method: RequestHead.Method, _ framing: BodyFraming, _ retries: Bool) {
         for clean in [true, false] {
-            var exchange = Self.sent(Self.request(method, framing), reused: true)
-            let step = exchange.upstreamEnded(clean: clean, sawBytes: false)
+            let request = Self.request(method, framing)
+            var exchange = Self.sent(request, reused: true)
+            let step = exchange.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: true)
             #expect(step == (retries ? .retry : .refuse(.upstreamTerminated)))
+            var partial = Self.sent(request, reused: true)
+            let other = partial.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: false)
+            #expect(other == .refuse(.upstreamTerminated))
             guard retries else { continue }
-            #expect(exchange.request == .unsent)
+            #expect(exchange.request == .unsent && exchange.retries == 1)
             exchange.sentHead(reused: true, hasBody: false)
-            #expect(exchange.upstreamEnded(clean: clean, sawBytes: false) == .refuse(.upstreamTerminated))
+            let again = exchange.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: true)
+            #expect(again == .refuse(.upstreamTerminated))
         }
+    }
+
+    @Test("a held answer is no answer yet: a fault is a problem, an end of the upstream nothing")
+    func held() {
+        var exchange = Self.sent()
+        exchange.hold()
+        #expect(exchange.response == .held)
+        #expect(exchange.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
+        #expect(exchange.requestFault(.requestTimeout) == .refuse(.requestTimeout))
+        exchange.finalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.response == .relaying)
+        #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
+    }
+
+    @Test(
+        "a replay begins anew; its connection may be used for it if the request was sent and the answer leaves it in step"
+    )
+    func replay() {
+        let cases: [(ResponseHead, Bool)] = [
+            (Self.response(), true), (Self.response(.chunked), true), (Self.response(close: true), false),
+            (Self.response(.untilClose), false), (Self.response(minor: 0), false),
+        ]
+        for (head, keeps) in cases {
+            var exchange = Self.sent()
+            exchange.hold()
+            let isInStep = exchange.replay(insteadOf: head)
+            #expect(isInStep == keeps)
+            #expect(exchange.request == .unsent && exchange.response == .awaited && exchange.replays == 1)
+        }
+        var early = Exchange(Self.request(.post, .length(9)))
+        early.sentHead(reused: false, hasBody: true)
+        early.hold()
+        let isInStep = early.replay(insteadOf: Self.response())
+        #expect(!isInStep)
+    }
+
+    @Test(
+        "a replay of what may not be repeated needs a fresh connection; the first sending of it, and what may be, does not"
+    )
+    func freshConnection() {
+        for (method, needs) in [
+            (.post, true), (.patch, true), (.other, true), (.get, false), (.put, false), (.delete, false),
+        ] as [(RequestHead.Method, Bool)] {
+            var exchange = Self.sent(Self.request(method))
+            #expect(!exchange.needsFreshConnection)
+            exchange.hold()
+            _ = exchange.replay(insteadOf: Self.response())
+            #expect(exchange.needsFreshConnection == needs)
+        }
+    }
+
+    @Test("without a byte taken any method may go elsewhere: from kept connections ever again, from fresh ones once")
+    func elsewhere() {
+        var exchange = Exchange(Self.request(.post, .length(3)))
+        for isReused in [true, true, false] {
+            exchange.sentHead(reused: isReused, hasBody: true)
+            #expect(exchange.canGoElsewhere)
+            let step = exchange.goElsewhere()
+            #expect(step == .retry && exchange.request == .unsent && exchange.retries == 0)
+        }
+        exchange.sentHead(reused: false, hasBody: true)
+        #expect(!exchange.canGoElsewhere)
+        exchange.sentHead(reused: true, hasBody: true)
+        #expect(exchange.canGoElsewhere)
+        _ = exchange.interim(bytes: 10)
+        #expect(!exchange.canGoElsewhere)
+    }
+
+    @Test("first, one retry, one replay: a request is sent three times at most")
+    func threeSends() {
+        var exchange = Self.sent(reused: true)
+        #expect(exchange.interim(bytes: 10) == .wait)
+        exchange.hold()
+        _ = exchange.replay(insteadOf: Self.response())
+        exchange.sentHead(reused: true, hasBody: false)
+        // The interim response was the first sending's.
+        #expect(exchange.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .retry)
+        exchange.sentHead(reused: true, hasBody: false)
+        let end = exchange.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true)
+        #expect(end == .refuse(.upstreamTerminated))
+        #expect(exchange.replays == 1 && exchange.retries == 1)
     }
 
     @Test("nothing is retried on a fresh connection, or after a byte or an interim response")
     func noRetry() {
         var fresh = Self.sent()
-        #expect(fresh.upstreamEnded(clean: true, sawBytes: false) == .refuse(.upstreamTerminated))
+        #expect(fresh.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamTerminated))
         var bytes = Self.sent(reused: true)
-        #expect(bytes.upstreamEnded(clean: true, sawBytes: true) == .refuse(.upstreamIncomplete))
+        #expect(bytes.upstreamEnded(clean: true, sawBytes: true, holdsRequest: true) == .refuse(.upstreamIncomplete))
         var interim = Self.sent(reused: true)
         #expect(interim.interim(bytes: 100) == .wait)
-        #expect(interim.upstreamEnded(clean: true, sawBytes: false) == .refuse(.upstreamIncomplete))
+        #expect(interim.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamIncomplete))
     }
 
     @Test("an end completes only a body that lasts until the end, and only an orderly one")
@@ -125,13 +210,13 @@ import Testing
         ] {
             var exchange = Self.sent()
             exchange.finalHead(Self.response(framing), delimitedByClose: false)
-            let step = exchange.upstreamEnded(clean: clean, sawBytes: true)
+            let step = exchange.upstreamEnded(clean: clean, sawBytes: true, holdsRequest: true)
             #expect(step == (complete ? .finish(keepsUpstream: false, keepsClient: true) : .abort))
         }
         var ended = Self.sent()
         ended.finalHead(Self.response(), delimitedByClose: false)
         _ = ended.responseEnded(leftover: false)
-        #expect(ended.upstreamEnded(clean: false, sawBytes: true) == .wait)
+        #expect(ended.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
     }
 
     @Test("a fault is a problem before the final head, an abort behind it")

@@ -27,6 +27,8 @@ final class ProxyBench: Sendable {
     let path: RequestPath
     let endpoint: RawEndpoint
     let tokens = TokenCalls()
+    /// Users may come later.
+    let names = UserNames(["alice"])
 
     init(
         at upstreamEndpoint: RawEndpoint = .tcp(0), script: @escaping RawServer.Script = { _ in .answer(body: "ok") },
@@ -40,6 +42,7 @@ final class ProxyBench: Sendable {
             plan.upstream.endpoint =
                 switch upstream.endpoint {
                 case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: false)
+                case .neighbour(let number, let port): .tcp(host: "127.0.0.\(number)", port: port, tls: false)
                 case .unix(let path): .unix(path: path)
                 }
         }
@@ -50,7 +53,7 @@ final class ProxyBench: Sendable {
             case .unix(let path): .unix(path)
             }
         path = try RequestPath(
-            listeners: [plan.listener], sockets: [socket], routes: [(plan.route, plan.upstream)], users: ["alice"],
+            listeners: [plan.listener], sockets: [socket], routes: [(plan.route, plan.upstream)], names: names,
             limits: plan.limits, tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503, shardCount: plan.shards,
             source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
         path.start()
@@ -63,16 +66,39 @@ final class ProxyBench: Sendable {
     /// Hands every shard a token that lives for ten minutes, unless told otherwise.
     func publish(
         generation: UInt64, token: String = token, waitsFrom: Instant = .never,
-        usableUntil: Instant = .now + .seconds(600)
+        usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
     ) {
-        let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
         path.publish(
-            .token(
-                AccessToken(
-                    user: Self.user, generation: generation, token: secret, waitsFrom: waitsFrom,
-                    usableUntil: usableUntil)),
+            Self.availability(generation, token, waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal),
             for: Self.user)
         settle()
+    }
+
+    /// A token as the session path publishes it.
+    static func availability(
+        _ generation: UInt64, _ token: String, waitsFrom: Instant = .never,
+        usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
+    ) -> AccessToken.Availability {
+        let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
+        return .token(
+            AccessToken(
+                user: user, generation: generation, token: secret, waitsFrom: waitsFrom, usableUntil: usableUntil,
+                renewal: renewal))
+    }
+
+    /// Each refusal of a token leads to a refresh that takes `time` and brings `token-GENERATION`.
+    func renews(after time: Duration = .zero) {
+        let path = path
+        tokens.onRefused.withLock {
+            $0 = { old in
+                path.publish(Self.availability(old, "token-\(old)", renewal: .underWay), for: Self.user)
+                let next = Self.availability(old + 1, "token-\(old + 1)")
+                if time == .zero { return path.publish(next, for: Self.user) }
+                DispatchQueue.global().asyncAfter(deadline: .now() + time.inSeconds) {
+                    path.publish(next, for: Self.user)
+                }
+            }
+        }
     }
 
     /// Begins the drain, and blocks until every shard has: first the listeners, then the clients.
@@ -151,4 +177,14 @@ final class TokenCalls: TokenSource {
     /// How often a token was asked for.
     var count: Int { box.withLock { $0 } }
     func tokenNeeded(by user: UserIndex) { box.withLock { $0 += 1 } }
+
+    private let generations = Guarded<[UInt64]>([])
+    /// Which generations were said to be refused, one entry each time.
+    var refused: [UInt64] { generations.withLock { $0 } }
+    /// What the session path does about it; called on a shard.
+    let onRefused = Guarded<@Sendable (UInt64) -> Void>({ _ in })
+    func tokenRefused(by user: UserIndex, generation: UInt64) {
+        generations.withLock { $0.append(generation) }
+        onRefused.withLock { $0 }(generation)
+    }
 }

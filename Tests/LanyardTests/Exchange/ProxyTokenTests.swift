@@ -27,7 +27,8 @@ import Testing
     @Test("a refusal that is published refuses who waits and who comes, with the problem and its Retry-After")
     func refused() async throws {
         let refusals: [(AccessToken.Refusal, String, ClosedRange<Int>?)] = [
-            (.loginRequired, "login-required", nil), (.credentialRefused, "credential-refused", nil),
+            (.loginRequired, "login-required", nil), (.userUnknown, "login-required", nil),
+            (.credentialRefused(because: "why"), "credential-refused", nil),
             (.identityUnreachable(nextAttempt: .now + .seconds(30)), "identity-unreachable", 20...30),
         ]
         for (refusal, name, retryAfter) in refusals {
@@ -45,6 +46,25 @@ import Testing
                 #expect(retryAfter.map { $0.contains(seconds ?? -1) } ?? (seconds == nil))
             }
             #expect(bench.upstream.connectionCount == 0)
+        }
+    }
+
+    @Test(
+        "what a refusal says of a file or an app stands in its detail letter by letter, whatever bytes it has",
+        arguments: [
+            "/run/secrets/alice does not exist", #"/a "quoted" \path"#, "/a\nb\t\u{1}\u{7f}",
+            "/\u{e4}\u{1f511}\u{2028}",
+        ])
+    func detail(_ words: String) async throws {
+        let bench = try ProxyBench(plan: { $0.publishes = false })
+        bench.path.publish(.none(.credentialRefused(because: words)), for: ProxyBench.user)
+        bench.settle()
+        try await bench.talk { client in
+            for _ in 0..<2 {
+                let answer = try client.exchange("GET", "/")
+                #expect(answer["Content-Length"] == "\(answer.body.count)")
+                #expect(try answer.json["detail"].string == "Lanyard cannot log this user in: \(words).")
+            }
         }
     }
 

@@ -24,7 +24,7 @@ import Testing
         settings.connectionsMax = 1
         settings.timeouts.connect = wait
         let target = UpstreamTarget(settings, resolver: Resolver())
-        return UpstreamPool(target: target, loop: loop, parked: SharedLimit(10))
+        return UpstreamPool(target: target, loop: loop, parked: SharedLimit(10), buffers: BufferBudget(1 << 20))
     }
 
     /// A connection for a user, idle or fresh; the failure as an error.
@@ -88,7 +88,7 @@ import Testing
         try await eventually("it waits") { pool.target.waiting.load(ordering: .relaxed) == 1 }
         try await eventually("the server has accepted it") { server.openCount == 1 }
         server.closeAll()
-        try await eventually("the end is known") { first.hasEnded }
+        try await eventually("the end is known") { loop.queue.sync { first.hasEnded } }
         giveBack(first)
         let fresh = try await waiting
         #expect(fresh !== first)

@@ -1,3 +1,4 @@
+import CLanyard.Linux
 import Dispatch
 import Glibc
 import Lanyard
@@ -141,6 +142,29 @@ import Testing
         loop.stop()
     }
 
+    @Test("what becomes ready is told before a crowd that was put off has had its turn")
+    func laterInACrowd() async throws {
+        let loop = loop
+        let pair = Pair()
+        let resumed = Log()
+        let told = Log()
+        let crowd = (0..<1_000).map { number in
+            Resumed {
+                if number == 0 { pair.say() }
+                resumed.add(number)
+            }
+        }
+        try await onLoop {
+            let watcher = Closure { _ in told.add(resumed.numbers.count) }
+            _ = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
+            for watcher in crowd { loop.later(watcher) }
+        }
+        try await eventually("all go on") { resumed.numbers.count == 1_000 && told.numbers.count == 1 }
+        #expect(resumed.numbers == Array(0..<1_000))
+        #expect(told.numbers[0] < 100)
+        loop.stop()
+    }
+
     @Test("a watcher put off by a deadline goes on")
     func laterFromDeadline() async throws {
         let loop = loop
@@ -252,4 +276,14 @@ private final class Pair: @unchecked Sendable {
     }
 
     func halfClose() { shutdown(theirs, CInt(SHUT_WR)) }
+}
+
+/// Says that it goes on.
+private final class Resumed: Watcher, @unchecked Sendable {
+    private let work: @Sendable () -> Void
+    init(_ work: @escaping @Sendable () -> Void) {
+        self.work = work
+        super.init()
+    }
+    override func resume() { work() }
 }

@@ -120,7 +120,8 @@ struct AppServicesVerdictTests {
             .init(
                 status: 403, body: #"{"error":"x","error_code":"UserDisabled"}"#, verdict: .credentialRefused,
                 code: "UserDisabled"),
-            .init(status: 401, body: "<html>", type: "text/html", verdict: .transient(retryAfter: nil)),
+            .init(status: 401, body: "<html>", type: "text/html", verdict: .credentialDoubted),
+            .init(status: 401, body: "", verdict: .credentialDoubted),
             .init(status: 403, body: #"{"error":"no"}"#, verdict: .transient(retryAfter: nil)),
             .init(
                 status: 200, body: #"{"access_token":"\#(Tokens.access())","user_id":"b"}"#,

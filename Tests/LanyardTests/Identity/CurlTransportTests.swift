@@ -1,3 +1,4 @@
+import CLanyard.Linux
 import Glibc
 import TestSupport
 import Testing
@@ -176,6 +177,53 @@ struct CurlTransportTests {
             return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
         #expect(granted == 60)
+    }
+
+    @Test("logins that hang leave places for refreshes and logouts, which go before every login that waits")
+    func hangingLogins() async throws {
+        let hold = RawAnswer([.pause(.seconds(25))])
+        let bench = try IdentityBench { _, path in path.hasSuffix("/login") ? hold : nil }
+        async let stuck = withTaskGroup(of: IdentityFault.Verdict?.self) { group in
+            for _ in 0..<12 { group.addTask { await bench.login().failure?.verdict } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        func logins() -> Int { bench.server.requests.count { $0.target.hasSuffix("/login") } }
+        try await eventually("the places of logins are taken") { logins() == 5 }
+        // The very moment at which one after the other needs a place.
+        for _ in 0..<6 {
+            #expect(await bench.refresh().success != nil)
+            #expect(await bench.revoke().failure?.verdict != .transient(retryAfter: nil))
+        }
+        #expect(logins() == 5)
+        bench.identity.stop()
+        #expect(await stuck.count == 12)
+    }
+
+    @Test("with every place taken by refreshes a later refresh goes before an earlier login")
+    func refreshFirst() async throws {
+        let bench = try IdentityBench { request, path in
+            path.hasSuffix("/login") || request.method == "GET" ? nil : Self.good.after(.milliseconds(400))
+        }
+        #expect(await bench.login().success != nil)
+        func sessionCalls() -> Int { bench.server.requests.count { $0.target == IdentityBench.sessionPath } }
+        func logins() -> Int { bench.server.requests.count { $0.target.hasSuffix("/login") } }
+        async let first = withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 { group.addTask { await bench.refresh().success != nil } }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        try await eventually("all places are taken") { sessionCalls() == 8 }
+        async let login = bench.login()
+        async let second = withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<16 { group.addTask { await bench.refresh().success != nil } }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        try await eventually("refreshes of the second round are under way") { sessionCalls() > 8 }
+        try await eventually("the login is under way") { logins() == 2 }
+        // Only the latest places that came free may have gone to it.
+        #expect(sessionCalls() > 16)
+        #expect(await first == 8)
+        #expect(await second == 16)
+        #expect(await login.success != nil)
     }
 
     @Test("a slow identity delays no other one on the same loop")

@@ -51,7 +51,13 @@ final class IdentityBench: Sendable {
     var origin: String { "http://\(server.endpoint)" }
 
     func login(_ login: UserSettings.Login = .anonymous) async -> Result<Grant, IdentityFault> {
-        await withCheckedContinuation { done in identity.login(login) { done.resume(returning: $0) } }
+        await self.login(.configured(login), guarded: nil)
+    }
+
+    func login(_ credential: Credential, guarded: LoginGuard?) async -> Result<Grant, IdentityFault> {
+        await withCheckedContinuation { done in
+            identity.login(credential, guarded: guarded) { done.resume(returning: $0) }
+        }
     }
 
     func refresh(_ token: String = Tokens.refresh) async -> Result<Grant, IdentityFault> {

@@ -44,6 +44,28 @@ import Testing
         #expect(Self.reading("A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n") == .fault(.fieldsTooLarge))
     }
 
+    @Test("the limit that is met first is the one that is named, wherever the bytes are cut")
+    func nameOfLimit() {
+        // The first line leaves 51 of the section's 120 bytes; the second has 70, more than section and line allow.
+        let head = "GET / HTTP/1.1\r\n" + Self.line(67) + Self.line(70)
+        let bytes = Array(head.utf8)
+        let limits = HeadLimits(startLineBytesMax: 100, fieldLineBytesMax: 68, sectionBytesMax: 120, fieldsMax: 4)
+        for cut in 0..<bytes.count {
+            let table = FieldTable(capacity: 4)
+            var reader = RequestReader()
+            let fault = bytes.withUnsafeBufferPointer { bytes -> HeadFault? in
+                do throws(HeadFault) {
+                    _ = try reader.read(Bytes(rebasing: bytes[0..<cut]), into: table, limits: limits)
+                    _ = try reader.read(bytes, into: table, limits: limits)
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+            #expect(fault == HeadFault(.fieldsTooLarge, "the field section is too long"), "cut at \(cut)")
+        }
+    }
+
     @Test("the defaults take 64 KiB of fields in lines of nearly 16 KiB, however they are cut")
     func defaults() {
         let line = "A: " + String(repeating: "v", count: 16_000) + "\r\n"

@@ -11,7 +11,7 @@ import Testing
         #expect(head.reason == "All  Right")
         #expect(head.framing == .length(3))
         #expect(head.fields.map(\.value) == ["a=1", "b=2", "3", "d"])
-        #expect(head.hasDate && head.keepsAlive)
+        #expect(head.keepsAlive)
         #expect(head.length == text.utf8.count)
     }
 

@@ -9,7 +9,6 @@ enum ResponseReading: Equatable {
         var minorVersion = 1
         var framing = BodyFraming.none
         var connection = ConnectionOptions()
-        var hasDate = false
         var announcesForbiddenBody = false
         var keepAliveSeconds = -1
         var length = 0
@@ -64,7 +63,6 @@ extension ResponseReading.Head {
         minorVersion = head.minorVersion
         framing = head.framing
         connection = head.connection
-        hasDate = head.hasDate
         announcesForbiddenBody = head.announcesForbiddenBody
         keepAliveSeconds = head.keepAliveSeconds
         length = head.length

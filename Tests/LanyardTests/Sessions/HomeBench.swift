@@ -18,6 +18,7 @@ final class HomeBench: Sendable {
     let folder: TemporaryFolder
     let passwordFile: String
     let log = IdentityLog()
+    let store: MemoryStore
 
     /// - Parameters:
     ///   - accessTokenSeconds: the emulator's.
@@ -34,6 +35,8 @@ final class HomeBench: Sendable {
         port = emulator.port
         folder = try TemporaryFolder()
         passwordFile = folder.file("password")
+        let contents = StoreContents(markKey: KeyedHash.newKey())
+        store = MemoryStore(markKey: contents.markKey)
         if let password { _ = try folder.write("password", password) }
         loop = try EventLoop(label: "test.identity")
         loop.start()
@@ -46,7 +49,8 @@ final class HomeBench: Sendable {
             UserSettings(name: "alice", identity: "demo", login: hasLogin ? login : nil), source: .service(identity),
             credential: hasLogin ? CredentialFileWatch(on: loop) : nil)
         home = try SessionHome(
-            [alice], activeUser: UserIndex(0), refresh: RefreshSettings(), publisher: published, logger: log.logger)
+            [alice], store: store, contents: contents, publisher: published,
+            logger: log.logger)
         if startsHome { home.start() }
     }
 
@@ -99,7 +103,9 @@ final class HomeBench: Sendable {
     func foreignSession() async throws -> Grant {
         let file = try folder.write("other", Self.password)
         return try await withCheckedContinuation { done in
-            identity.login(.emailPassword(email: Self.email, passwordFile: file)) { done.resume(returning: $0) }
+            identity.login(.configured(.emailPassword(email: Self.email, passwordFile: file)), guarded: nil) {
+                done.resume(returning: $0)
+            }
         }.get()
     }
 

@@ -93,7 +93,11 @@ final class SessionDriver {
 
     /// Gets a session without having logged in.
     func adopt(_ lifetime: Duration = .seconds(1800), refresh: String? = "refresh", refreshExpiry: WallTime? = nil) {
-        take(.adopted(Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry)))
+        let tokens = SessionTokens(
+            Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry),
+            generation: ledger.resume(generation: 1), startedAt: now, startedAtWall: wall, keeping: (nil, nil),
+            skew: ledger.skew ?? .zero, settings: ledger.settings)
+        take(.restored(tokens, .init(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)))
     }
 
     static func grant(

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Session: an upstream refuses the token")
 struct SessionForcedRefreshTests {
-    @Test("one refresh starts, requests wait for it at once, and it is joined by all who are refused")
+    @Test("Rule 11: one refresh starts, requests wait for it at once, and it is joined by all who are refused")
     func once() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         for _ in 0..<20 { driver.take(.tokenRefused(1)) }
@@ -14,7 +14,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.token?.generation == 2 && driver.token?.waitsFrom == driver.tokens?.mandatoryFrom)
     }
 
-    @Test("a refusal of an older token is answered with the newer one, without a call")
+    @Test("Rule 11: a refusal of an older token is answered with the newer one, without a call")
     func older() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         driver.take(.tokenRefused(1))
@@ -24,7 +24,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.calls.count == 1 && driver.publications == publications + 1 && driver.token?.generation == 2)
     }
 
-    @Test("between two forced refreshes lie ten seconds")
+    @Test("Rule 5: between two forced refreshes lie ten seconds")
     func cooldown() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         driver.take(.tokenRefused(1))
@@ -38,7 +38,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.calls.count == 2)
     }
 
-    @Test("thirty in any hour, and scheduled refreshes go on beside them")
+    @Test("Rule 5: thirty in any hour, and scheduled refreshes go on beside them")
     func budget() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         for _ in 0..<100 {
@@ -76,5 +76,69 @@ struct SessionForcedRefreshTests {
         driver.take(.tokenRefused(1))
         try driver.fail(.sessionDead)
         #expect(driver.state == .loginRequired)
+    }
+
+    @Test("shards are told what a refusal would lead to: a wait, a refresh from then on, or nothing")
+    func renewal() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        #expect(driver.token?.renewal == .possible(from: .past))
+        driver.take(.tokenRefused(1))
+        let began = driver.now
+        #expect(driver.token?.renewal == .underWay)
+        driver.pass(2)
+        try driver.grant()
+        #expect(driver.token?.renewal == .possible(from: began + .seconds(10)))
+        driver.pass(8)
+        driver.take(.tokenRefused(2))
+        #expect(driver.token?.renewal == .underWay)
+        try driver.fail(.transient(retryAfter: .seconds(100)))
+        #expect(driver.token?.renewal == .failing(until: driver.now + .seconds(100)))
+        driver.toDue()
+        #expect(driver.token?.renewal == .underWay)
+    }
+
+    @Test("a refusal during a scheduled refresh starts no other one, and tells the shards to wait for it")
+    func joined() throws {
+        let driver = try SessionTransitionTests.driver(in: .refreshing)
+        driver.take(.tokenRefused(1))
+        #expect(driver.calls.count == 1 && driver.token?.renewal == .underWay)
+    }
+
+    @Test("Rule 5: when the hourly budget is used up, shards know when the next refresh may be forced")
+    func budgetEnd() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        let began = driver.now
+        for _ in 0..<30 {
+            driver.take(.tokenRefused(driver.ledger.generation))
+            if driver.call != nil { try driver.grant() }
+            driver.pass(11)
+        }
+        driver.take(.tokenRefused(driver.ledger.generation))
+        #expect(driver.call == nil && driver.token?.renewal == .possible(from: began + .seconds(3600)))
+    }
+
+    @Test("Rule 5: a cooldown is a warning, a used-up budget an error: the breaker that alerts")
+    func alert() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        driver.take(.tokenRefused(driver.ledger.generation))
+        try driver.grant()
+        driver.take(.tokenRefused(driver.ledger.generation))
+        #expect(driver.notes.last { $0.event == .refreshDenied }?.level == .warning)
+        for _ in 0..<30 {
+            driver.pass(11)
+            driver.take(.tokenRefused(driver.ledger.generation))
+            if driver.call != nil { try driver.grant() }
+        }
+        let denied = try #require(driver.notes.last { $0.event == .refreshDenied })
+        #expect(denied.level == .error && denied.reason == "per_hour_max")
+    }
+
+    @Test("a token that somebody else renews cannot be renewed here")
+    func fed() throws {
+        let driver = SessionDriver()
+        driver.take(.fed(.success(Array("fed".utf8).withUnsafeBytes { Secret(copying: $0) })))
+        #expect(driver.token?.renewal == .impossible)
+        driver.take(.tokenRefused(1))
+        #expect(driver.calls.isEmpty && driver.token?.renewal == .impossible)
     }
 }

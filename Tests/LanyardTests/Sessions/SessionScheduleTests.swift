@@ -21,7 +21,7 @@ struct SessionScheduleTests {
         return min(max(2 * sum, 0), 1)
     }
 
-    @Test("refresh instants are uniform over 65 to 75 % of the lifetime", arguments: [2, 20, 1800, 86_400])
+    @Test("Rule 2: refresh instants are uniform over 65 to 75 % of the lifetime", arguments: [2, 20, 1800, 86_400])
     func uniform(_ lifetime: Int) throws {
         let driver = SessionDriver(chance: nil, seed: UInt64(lifetime))
         try driver.logIn(.seconds(lifetime))
@@ -46,7 +46,7 @@ struct SessionScheduleTests {
     }
 
     @Test(
-        "refresh, mandatory zone and end come in this order at every lifetime, wherever the schedule is put",
+        "Rule 2: refresh, mandatory zone and end come in this order at every lifetime, wherever the schedule is put",
         arguments: [2.0, 2.5, 20, 60, 300, 1800, 86_400, 1e8], [0.65...0.75, 0.1...0.2, 0.9...0.95, 0...1, 0.8...0.8])
     func order(_ lifetime: Double, _ part: ClosedRange<Double>) {
         var settings = RefreshSettings()
@@ -65,14 +65,14 @@ struct SessionScheduleTests {
     }
 
     @Test(
-        "the skew allowance is at least 5 s, at most 120 s and a tenth of the lifetime",
+        "Rule 13: the skew allowance is at least 5 s, at most 120 s and a tenth of the lifetime",
         arguments: [(2, 0, 0.2), (20, 0, 2), (1800, 0, 5), (1800, -40, 40), (1800, 300, 120), (600, 300, 60)])
     func allowance(_ lifetime: Int, _ skew: Int, _ expected: Double) {
         let allowance = SessionTokens.allowance(lifetime: .seconds(lifetime), skew: .seconds(skew))
         #expect(abs(allowance.inSeconds - expected) < 1e-9)
     }
 
-    @Test("the skew is learned from the service's clock, smoothed, and warned of above 30 s")
+    @Test("Rule 13: the skew is learned from the service's clock, smoothed, and warned of above 30 s")
     func skew() throws {
         let driver = SessionDriver()
         driver.take(.loginRequested)
@@ -87,7 +87,7 @@ struct SessionScheduleTests {
         #expect(abs(try #require(driver.ledger.skew).inSeconds - 75) < 0.001)
     }
 
-    @Test("a token's life counts from before the request was sent")
+    @Test("Rule 1: a token's life counts from before the request was sent")
     func basis() throws {
         let driver = SessionDriver()
         driver.take(.loginRequested)
@@ -111,7 +111,7 @@ struct SessionScheduleTests {
         #expect(driver.state == .valid && driver.token != nil)
     }
 
-    @Test("failures back off with full jitter from 1 s to 60 s, in the mandatory zone to 30 s")
+    @Test("Rule 3: failures back off with full jitter from 1 s to 60 s, in the mandatory zone to 30 s")
     func backOff() throws {
         let driver = SessionDriver(chance: 0.999_999)
         driver.adopt(.seconds(86_400))
@@ -132,7 +132,7 @@ struct SessionScheduleTests {
         #expect(driver.dueIn == 0.25)
     }
 
-    @Test("Retry-After is honoured up to the mandatory zone, then 30 s at most")
+    @Test("Rule 3: Retry-After is honoured up to the mandatory zone, then 30 s at most")
     func retryAfter() throws {
         let driver = SessionDriver(chance: 0)
         driver.adopt()
@@ -149,7 +149,7 @@ struct SessionScheduleTests {
         #expect(driver.call != nil)
     }
 
-    @Test("while requests come in the unreachable state the back-off is at most 10 s, and they cause no call")
+    @Test("Rule 12: while requests come in the unreachable state the back-off is at most 10 s, and they cause no call")
     func wanted() throws {
         let driver = try SessionTransitionTests.driver(in: .unreachable)
         driver.fixedChance = 0.999
@@ -172,7 +172,7 @@ struct SessionScheduleTests {
         #expect(driver.dueIn <= 10)
     }
 
-    @Test("requests wait from the mandatory zone on while an attempt is under way, and not between attempts")
+    @Test("Rule 4: requests wait from the mandatory zone on while an attempt is under way, and not between attempts")
     func waits() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         let zone = try #require(driver.tokens).mandatoryFrom
@@ -185,7 +185,8 @@ struct SessionScheduleTests {
     }
 
     @Test(
-        "with a call in flight requests wait past the token's end, as long as one of them would; then they are refused")
+        "Rule 4: with a call in flight requests wait past the token's end, as long as one of them would; then they are refused"
+    )
     func slowAnswer() throws {
         let driver = SessionDriver()
         driver.adopt(.seconds(10))
@@ -217,7 +218,7 @@ struct SessionScheduleTests {
         #expect(driver.state == .valid)
     }
 
-    @Test("a new login after a dead session backs off to five minutes")
+    @Test("Rule 12: a new login after a dead session backs off to five minutes")
     func relogin() throws {
         let driver = try SessionTransitionTests.driver(in: .refreshing)
         driver.fixedChance = 0.999_999
@@ -231,7 +232,7 @@ struct SessionScheduleTests {
         #expect(longest.rounded() == 300)
     }
 
-    @Test("at the refresh token's own end one call is made, and its answer decides")
+    @Test("Rule 12: at the refresh token's own end one call is made, and its answer decides")
     func refreshTokenEnd() throws {
         let driver = SessionDriver(hasCredential: false)
         driver.adopt(refreshExpiry: driver.wall + .seconds(600))
@@ -254,7 +255,8 @@ struct SessionScheduleTests {
         #expect(driver.dueIn > 1000)
     }
 
-    @Test("a wall clock that jumps forwards shortens the token's life, one that jumps back does not lengthen it")
+    @Test(
+        "Rule 14: a wall clock that jumps forwards shortens the token's life, one that jumps back does not lengthen it")
     func jumps() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         let end = try #require(driver.token).usableUntil
@@ -273,7 +275,7 @@ struct SessionScheduleTests {
         #expect(driver.dueIn > 1000)
     }
 
-    @Test("a wall clock 31 minutes on costs exactly one refresh")
+    @Test("Rule 14: a wall clock 31 minutes on costs exactly one refresh")
     func fastClock() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         driver.wall = driver.wall + .seconds(31 * 60)
@@ -284,7 +286,7 @@ struct SessionScheduleTests {
     }
 
     @Test(
-        "clocks that disagree by more than 5 s, and looks that come late, are told",
+        "Rule 14: clocks that disagree by more than 5 s, and looks that come late, are told",
         arguments: [
             (30.0, 30.0, ""), (30, 34.9, ""), (30, 25.1, ""), (30, 36, "wall_clock"), (30, -3600, "wall_clock"),
             (36, 36, "resumed"), (34, 34, ""),

@@ -3,7 +3,7 @@ import Testing
 @testable import Lanyard
 
 /// One session between a shard's token board and a service that may do anything, in virtual time; checks what must never happen.
-final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendable {
+final class SessionSimulation: @unchecked Sendable {
     /// What the service does with one call.
     struct Fate {
         var latency: Double
@@ -29,7 +29,8 @@ final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendab
     var requestInterval = 1.0
     /// Decides the fate of a call.
     var service: (SessionCall, inout SeededNumbers) -> Fate = { _, _ in Fate(latency: 0.05) }
-    private lazy var board = TokenBoard(source: self)
+    private lazy var door = Door(self)
+    private lazy var board = TokenBoard(source: door)
     private var numbers: SeededNumbers
     private var answer: (at: Instant, event: Session.Event)?
     private var nextRequest: Instant
@@ -108,7 +109,7 @@ final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendab
                 Issue.record("a token that nobody granted")
             }
         case .park:
-            if parked.isEmpty { board.park(self, for: UserIndex(0)) }
+            if parked.isEmpty { board.park(door, for: UserIndex(0)) }
             if since == driver.now { counts.waited += 1 }
             parked.append(since)
         case .refuse:
@@ -152,12 +153,21 @@ final class SessionSimulation: TokenSource, TokenBoard.Waiter, @unchecked Sendab
 
     // MARK: The shard's side
 
-    func tokenNeeded(by user: UserIndex) {
+    /// Whom the board tells. It does not hold the simulation, which holds the board.
+    private final class Door: TokenSource, TokenBoard.Waiter, @unchecked Sendable {
+        private unowned let simulation: SessionSimulation
+
+        init(_ simulation: SessionSimulation) { self.simulation = simulation }
+
+        func tokenNeeded(by user: UserIndex) { simulation.tokenNeeded() }
+        func tokenRefused(by user: UserIndex, generation: UInt64) { Issue.record("no upstream refuses here") }
+        func tokenBoardChanged() { simulation.isWoken = true }
+    }
+
+    private func tokenNeeded() {
         asked += 1
         askedAt = askedAt.instant == driver.now ? (driver.now, askedAt.times + 1) : (driver.now, 1)
         #expect(askedAt.times < 10, "shard and session keep each other busy")
         if askedAt.times > 1000 { asked = 0 }
     }
-
-    func tokenBoardChanged() { isWoken = true }
 }

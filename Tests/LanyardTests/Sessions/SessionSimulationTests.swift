@@ -57,7 +57,9 @@ struct SessionSimulationTests {
         #expect((440...570).contains(simulation.counts.calls))
     }
 
-    @Test("a service that always fails is asked a bounded number of times an hour", arguments: [2.0, 20, 1800, 86_400])
+    @Test(
+        "Rule 5: a service that always fails is asked a bounded number of times an hour",
+        arguments: [2.0, 20, 1800, 86_400])
     func noStorm(_ lifetime: Double) async {
         let simulation = SessionSimulation(lifetime: lifetime, seed: 9)
         simulation.requestInterval = 0.5
@@ -90,7 +92,7 @@ struct SessionSimulationTests {
         }
     }
 
-    @Test("an outage shorter than what is left of the token costs no request")
+    @Test("Rule 3: an outage shorter than what is left of the token costs no request")
     func shortOutage() async {
         for seed in 1...50 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: 1800, seed: seed)

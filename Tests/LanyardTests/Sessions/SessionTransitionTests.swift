@@ -32,6 +32,29 @@ struct SessionTransitionTests {
         return driver
     }
 
+    @Test(
+        "Rule 10: a login's 401 without words is tried again, and is a refusal once it comes again half a minute later")
+    func doubted() throws {
+        let driver = try Self.driver(in: .loggingIn)
+        try driver.fail(.credentialDoubted)
+        driver.toDue()
+        try driver.fail(.credentialDoubted)
+        #expect(driver.state == .loggingIn)
+        driver.pass(30)
+        driver.take(.due)
+        try driver.fail(.credentialDoubted)
+        #expect(driver.state == .refused)
+        #expect(driver.refusal == .credentialRefused(because: "planned"))
+    }
+
+    @Test("Rule 10: no trust in the service's certificate is tried again, and alerts")
+    func trust() throws {
+        let driver = try Self.driver(in: .refreshing)
+        let fault = IdentityFault(Self.transient, words: "no trust", isAlarming: true)
+        driver.take(.failed(fault, try #require(driver.call)))
+        #expect(driver.state == .stale && driver.due < .never && driver.notes.last?.level == .error)
+    }
+
     @Test("every state can be reached", arguments: SessionState.allCases)
     func reachable(_ state: SessionState) throws {
         #expect(try Self.driver(in: state).state == state)
@@ -49,7 +72,7 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "what a failed refresh does, with a credential and without",
+        "Rule 10: what a failed refresh does, with a credential and without",
         arguments: [
             (transient, true, SessionState.stale), (transient, false, .stale), (.unknownOutcome, true, .stale),
             (.unknownOutcome, false, .stale), (.gone, true, .stale), (.gone, false, .stale),
@@ -64,7 +87,7 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "what a failed first login does",
+        "Rule 10: what a failed first login does",
         arguments: [
             (transient, SessionState.loggingIn, SessionReason.identityUnreachable),
             (.unknownOutcome, .loggingIn, .identityUnreachable), (.gone, .loggingIn, .identityGone),
@@ -77,7 +100,7 @@ struct SessionTransitionTests {
         #expect(driver.state == after && driver.reason == reason)
         #expect((driver.due == .never) == (after == .refused))
         if after == .refused {
-            #expect(driver.refusal == .credentialRefused)
+            #expect(driver.refusal == .credentialRefused(because: "planned"))
         } else {
             #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due))
             driver.toDue()
@@ -85,7 +108,9 @@ struct SessionTransitionTests {
         }
     }
 
-    @Test("a dead refresh token without a credential ends the session at once, and no call follows, whatever comes")
+    @Test(
+        "Rule 12: a dead refresh token without a credential ends the session at once, and no call follows, whatever comes"
+    )
     func deadWithoutCredential() throws {
         let driver = try Self.driver(in: .refreshing, hasCredential: false)
         try driver.fail(.sessionDead)
@@ -98,7 +123,7 @@ struct SessionTransitionTests {
         #expect(driver.calls.count == calls && driver.state == .loginRequired)
     }
 
-    @Test("a dead refresh token with a credential logs in again while the access token serves on")
+    @Test("Rule 12: a dead refresh token with a credential logs in again while the access token serves on")
     func deadWithCredential() throws {
         let driver = try Self.driver(in: .refreshing)
         let publications = driver.publications
@@ -111,12 +136,14 @@ struct SessionTransitionTests {
         #expect(driver.call?.kind == .refresh)
     }
 
-    @Test("a new login that is refused stops for good, until the credential changes")
+    @Test("Rule 12: a new login that is refused stops for good, until the credential changes")
     func reloginRefused() throws {
         let driver = try Self.driver(in: .refreshing)
         try driver.fail(.sessionDead)
         try driver.fail(.credentialRefused)
-        #expect(driver.state == .refused && driver.due == .never && driver.refusal == .credentialRefused)
+        #expect(
+            driver.state == .refused && driver.due == .never && driver.refusal == .credentialRefused(because: "planned")
+        )
         driver.take(.tokenNeeded)
         #expect(driver.call == nil)
         driver.take(.credentialChanged)
@@ -196,7 +223,7 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "an unknown outcome is asked again with the same refresh token after at least two seconds",
+        "Rule 9: an unknown outcome is asked again with the same refresh token after at least two seconds",
         arguments: [0, 0.999])
     func unknownOutcome(_ chance: Double) throws {
         let driver = try Self.driver(in: .refreshing)
@@ -232,7 +259,7 @@ struct SessionTransitionTests {
         driver.take(.clockJumped)
         #expect(driver.state == .valid && driver.calls.isEmpty)
         driver.take(.fed(.failure(IdentityFault(.credentialUnavailable, words: "no such file: /x"))))
-        #expect(driver.state == .refused && driver.refusal == .credentialRefused)
+        #expect(driver.state == .refused && driver.refusal == .credentialRefused(because: "no such file: /x"))
         #expect(driver.ledger.lastFault?.words == "no such file: /x")
         driver.take(.fed(.success(Tokens.secret("two"))))
         #expect(driver.state == .valid && driver.token?.generation == 2 && driver.ledger.lastFault == nil)

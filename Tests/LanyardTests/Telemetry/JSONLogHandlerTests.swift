@@ -25,6 +25,16 @@ import Testing
         #expect(time.count == 24 && time.hasSuffix("Z"))
     }
 
+    @Test("an error told in metadata keeps its name, and never stands twice")
+    func error() throws {
+        struct Broken: Error, CustomStringConvertible { let description = "broken" }
+        let log = Log(.info)
+        log.logger.warning("failed", metadata: ["error": "401 InvalidPassword"])
+        #expect(try JSON(text: log.lines[0])["error"].string == "401 InvalidPassword")
+        log.logger.warning("failed", error: Broken(), metadata: ["error": "told"])
+        #expect(log.lines[1].hasSuffix(#""error":"broken","error_":"told"}"#))
+    }
+
     @Test("no message breaks its line, and every value is bounded")
     func hostile() throws {
         let log = Log(.info)

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 
 /// `lanyard-emulator` as a process of its own: it can be killed and started again like any other service.
@@ -40,6 +41,36 @@ final class EmulatorProcess: Sendable {
         let answer = try await RawClient.ask(endpoint, method, "/emulator" + path, body: body)
         guard (200..<300).contains(answer.status) else { throw TestFailure("\(method) \(path): \(answer.bodyText)") }
         return answer.body.isEmpty ? .null : try answer.json
+    }
+
+    /// One more account; it may exist already.
+    func add(_ email: String, password: String) async throws {
+        let body = try JSONEncoder().encode(["email": email, "password": password])
+        let answer = try await RawClient.ask(
+            endpoint, "POST", "/emulator/users", body: String(decoding: body, as: UTF8.self))
+        guard [201, 409].contains(answer.status) else { throw TestFailure("\(email): \(answer.bodyText)") }
+    }
+
+    /// Waits until no call is under way: what a killed client sent has had its effect.
+    func untilIdle() async throws {
+        try await eventually("the emulator has answered every call") {
+            let routes = try await control("GET", "/counts")["routes"].object
+            return routes.values.allSatisfy { $0["in_flight"].int == 0 }
+        }
+    }
+
+    /// Waits until every connection whose client has ended is closed, so that all that was sent on it has been read, and no call is under way.
+    func untilClosed() async throws {
+        let local = String(format: ":%04X", Int(endpoint.port))
+        try await eventually("the emulator has read what an ended client sent") {
+            let table = try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").dropFirst()
+            return !table.contains { line in
+                let words = line.split(separator: " ")
+                // State 08 is CLOSE_WAIT (proc_net_tcp(5)).
+                return words.count > 3 && words[1].hasSuffix(local) && words[3] == "08"
+            }
+        }
+        try await untilIdle()
     }
 
     /// Calls of a route so far.

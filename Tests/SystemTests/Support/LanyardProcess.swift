@@ -7,22 +7,35 @@ final class LanyardProcess: Sendable {
     let data: RawEndpoint
     /// Where health is asked.
     let health: RawEndpoint
-    private let folder: TemporaryFolder
+    /// Where the configuration and the file `token` are.
+    let folder: TemporaryFolder
 
     /// Starts it and waits until both listeners are bound; not until it is ready.
     ///
     /// - Parameters:
     ///   - yaml: everything but `listeners`, `health` and `admin`.
+    ///   - token: of the one user, alice; `yaml` then has neither `identities` nor `users`.
+    ///   - listener: the keys of the one listener.
+    ///   - admin: the value of `admin`; off by default, since there is one default place for all processes of a user.
     ///   - launcher: a command that ends by becoming the program which its last arguments name.
-    static func start(_ yaml: String, cpus: String? = nil, launcher: [String] = []) async throws -> LanyardProcess {
+    static func start(
+        _ yaml: String, token: String? = nil, listener: String = "address: \"127.0.0.1:0\"", admin: String = "off",
+        cpus: String? = nil, launcher: [String] = []
+    ) async throws -> LanyardProcess {
         let folder = try TemporaryFolder()
+        var accounts = ""
+        if let token {
+            let file = try folder.write("token", token)
+            accounts = "identities: {fixed: {static: {token_file: \(file)}}}\nusers: {alice: {identity: fixed}}\n"
+        }
         let path = try folder.write(
             "lanyard.yaml",
             """
-            listeners: [{address: "127.0.0.1:0"}]
+            listeners: [{\(listener)}]
             health: {address: "127.0.0.1:0"}
+            admin: \(admin)
 
-            """ + yaml)
+            """ + accounts + yaml)
         let command = launcher + [try Products.path("lanyard"), "run", "--config", path]
         let process = try ServerProcess(command[0], Array(command.dropFirst()), cpus: cpus)
         let data = try await process.event("listening") { $0["listener"].string == "data" }
@@ -30,6 +43,23 @@ final class LanyardProcess: Sendable {
         return LanyardProcess(
             process, try RawEndpoint(data["address"].string ?? ""), try RawEndpoint(health["address"].string ?? ""),
             folder)
+    }
+
+    /// Alice has a fixed token, and everything goes to one upstream; waits until it is ready.
+    ///
+    /// - Parameters:
+    ///   - upstream: as a route names it.
+    ///   - route: further keys of the route, such as `host: client`.
+    ///   - rest: further sections.
+    static func start(
+        before upstream: String, route: String = "", rest: String = "", cpus: String? = nil, launcher: [String] = []
+    ) async throws -> LanyardProcess {
+        let keys = route.isEmpty ? "" : ", " + route
+        let lanyard = try await start(
+            "routes: [{name: all, upstream: \"\(upstream)\"\(keys)}]\n" + rest, token: "stream-token", cpus: cpus,
+            launcher: launcher)
+        try await lanyard.untilReady()
+        return lanyard
     }
 
     /// The configuration of one user, alice, with her password, in front of one upstream.

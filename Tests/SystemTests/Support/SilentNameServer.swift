@@ -1,3 +1,4 @@
+import CLanyard.Linux
 import Foundation
 import Glibc
 import TestSupport
@@ -6,44 +7,37 @@ import TestSupport
 ///
 /// The program sees files of the test's own at /etc/resolv.conf, /etc/hosts and /etc/nsswitch.conf, mounted in a namespace that is its alone.
 final class SilentNameServer: Sendable {
-    /// Port 53 and mounts are root's; a container may forbid the namespace even to root.
-    static let isPossible: Bool = {
-        guard getuid() == 0, let probe = try? ServerProcess("/usr/bin/unshare", ["-m", "/bin/true"]) else {
-            return false
-        }
-        while probe.exit == nil { usleep(10_000) }
-        return probe.exit == .code(0)
-    }()
+    /// Port 53 is root's, too.
+    static var isPossible: Bool { MountNamespace.isPossible }
 
-    private static let address = "127.53.53.53"
+    /// One for each, since several tests may run at once.
+    private let address = "127.53.\(UInt8.random(in: 1...254)).\(UInt8.random(in: 1...254))"
     private let folder: TemporaryFolder
     private let descriptor: CInt
 
     init() throws {
         folder = try TemporaryFolder()
-        try folder.write("resolv.conf", "nameserver \(Self.address)\n", mode: 0o644)
+        try folder.write("resolv.conf", "nameserver \(address)\n", mode: 0o644)
         try folder.write("hosts", "127.0.0.1 localhost\n", mode: 0o644)
         try folder.write("nsswitch.conf", "hosts: files dns\n", mode: 0o644)
         descriptor = socket(AF_INET, CInt(SOCK_DGRAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = UInt16(53).bigEndian
-        address.sin_addr.s_addr = inet_addr(Self.address)
-        let bound = withUnsafePointer(to: &address) { pointer in
+        var place = sockaddr_in()
+        place.sin_family = sa_family_t(AF_INET)
+        place.sin_port = UInt16(53).bigEndian
+        place.sin_addr.s_addr = inet_addr(address)
+        let bound = withUnsafePointer(to: &place) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        guard bound == 0 else { throw TestFailure("binding \(Self.address):53: errno \(errno)") }
+        guard bound == 0 else { throw TestFailure("binding \(address):53: errno \(errno)") }
     }
 
     deinit { close(descriptor) }
 
     /// What to put before a program and its arguments. The process keeps its pid.
     var launcher: [String] {
-        let mounts = ["resolv.conf", "hosts", "nsswitch.conf"]
-            .map { "mount --bind \(folder.file($0)) /etc/\($0)" }.joined(separator: " && ")
-        return ["/usr/bin/unshare", "-m", "/bin/sh", "-c", "\(mounts) && exec \"$@\"", "sh"]
+        MountNamespace.launcher(["resolv.conf", "hosts", "nsswitch.conf"].map { (folder.file($0), "/etc/" + $0) })
     }
 
     /// Questions that came since the last call, as many as the socket held.

@@ -1,0 +1,178 @@
+/// The JSON bodies of admin calls, read on bytes: secrets go from the wiped buffer into a `Secret`, and nowhere else.
+enum AdminBody {
+    /// Why a body cannot be used: 400 or 422 of design §7.
+    enum Fault: Error, Equatable {
+        /// Not one JSON text.
+        case malformed(JSONFault)
+        /// JSON, but not what the call takes; the words name the member, never its value.
+        case invalid(String)
+    }
+
+    /// `POST /v1/users`.
+    struct Addition: Sendable {
+        var name: String
+        var identity: String
+        var credential: GivenCredential
+    }
+
+    private static let depthMax = 16
+    private static let nameBytesMax = 64
+    private static let emailBytesMax = 1024
+
+    /// Of users, identities and routes: `[A-Za-z0-9._-]{1,64}` (design §4).
+    static func isName(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= nameBytesMax
+            && text.utf8.allSatisfy { ByteClass.isAlphanumeric($0) || $0 == 0x2e || $0 == 0x5f || $0 == 0x2d }
+    }
+
+    static func addition(_ bytes: UnsafeRawBufferPointer) throws(Fault) -> Addition {
+        var (name, identity, credential): (String?, String?, GivenCredential?)
+        try members(of: bytes) { key, body throws(Fault) in
+            switch key {
+            case "name": name = try body.name(key)
+            case "identity": identity = try body.name(key)
+            case "credential": credential = try body.credential(key)
+            default: throw .unknown(key)
+            }
+        }
+        return Addition(
+            name: try needed(name, "name"), identity: try needed(identity, "identity"),
+            credential: try needed(credential, "credential"))
+    }
+
+    /// `POST …/login`: nil if the configured credential is meant.
+    static func credential(_ bytes: UnsafeRawBufferPointer) throws(Fault) -> GivenCredential? {
+        var credential: GivenCredential?
+        try members(of: bytes) { key, body throws(Fault) in
+            guard key == "credential" else { throw .unknown(key) }
+            credential = try body.credential(key)
+        }
+        return credential
+    }
+
+    /// A call that takes nothing: no body, or an object without members.
+    static func nothing(_ bytes: UnsafeRawBufferPointer) throws(Fault) {
+        try members(of: bytes) { key, _ throws(Fault) in throw .unknown(key) }
+    }
+
+    private static func needed<Value>(_ value: Value?, _ key: String) throws(Fault) -> Value {
+        guard let value else { throw .invalid("\(key) is missing") }
+        return value
+    }
+
+    /// Reads the top object member by member. An empty body is one without members.
+    private static func members(
+        of bytes: UnsafeRawBufferPointer, _ take: (String, inout Cursor) throws(Fault) -> Void
+    ) throws(Fault) {
+        guard bytes.count > 0 else { return }
+        try check(bytes)
+        var cursor = Cursor(bytes, depthMax: depthMax)
+        guard try cursor.next() == .objectStart else { throw .invalid("the body is no JSON object") }
+        try cursor.members(take)
+    }
+
+    /// The whole text first: what is not JSON is that before it is anything else.
+    private static func check(_ bytes: UnsafeRawBufferPointer) throws(Fault) {
+        var reader = JSONReader(bytes, depthMax: depthMax)
+        do throws(JSONFault) {
+            while try reader.next() != .end {}
+        } catch {
+            throw .malformed(error)
+        }
+    }
+
+    /// A place in a text that was checked.
+    private struct Cursor: ~Copyable {
+        private let bytes: UnsafeRawBufferPointer
+        private var reader: JSONReader
+
+        init(_ bytes: UnsafeRawBufferPointer, depthMax: Int) {
+            self.bytes = bytes
+            reader = JSONReader(bytes, depthMax: depthMax)
+        }
+
+        mutating func next() throws(Fault) -> JSONReader.Token {
+            do throws(JSONFault) { return try reader.next() } catch { throw .malformed(error) }
+        }
+
+        /// Behind an object's start: each member's key, with the cursor before its value.
+        mutating func members(_ take: (String, inout Cursor) throws(Fault) -> Void) throws(Fault) {
+            while case .name(let text) = try next() { try take(word(text), &self) }
+        }
+
+        /// A key as text; a secret is never one, and what is too long is none of ours.
+        private func word(_ text: JSONReader.Text) -> String {
+            var word: [UInt8] = []
+            JSONText.decode(text, of: bytes) { if word.count < nameBytesMax { word.append($0) } }
+            return String(decoding: word, as: UTF8.self)
+        }
+
+        mutating func secret(_ key: String) throws(Fault) -> Secret {
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
+            // A body is no longer than that.
+            guard let secret = JSONText.secret(text, of: bytes, countMax: SecretFile.bytesMax), secret.count > 0 else {
+                throw .invalid("\(key) is empty")
+            }
+            return secret
+        }
+
+        /// Text that is no secret.
+        mutating func text(_ key: String, bytesMax: Int) throws(Fault) -> String {
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
+            var bytes: [UInt8] = []
+            JSONText.decode(text, of: self.bytes) { if bytes.count <= bytesMax { bytes.append($0) } }
+            guard !bytes.isEmpty else { throw .invalid("\(key) is empty") }
+            guard bytes.count <= bytesMax else { throw .invalid("\(key) is longer than \(bytesMax) bytes") }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+
+        mutating func name(_ key: String) throws(Fault) -> String {
+            let name = try text(key, bytesMax: nameBytesMax)
+            guard isName(name) else { throw .invalid("\(key) is not one of [A-Za-z0-9._-]{1,64}") }
+            return name
+        }
+
+        /// An object with one member, the kind of login (design §7).
+        mutating func credential(_ key: String) throws(Fault) -> GivenCredential {
+            guard case .objectStart = try next() else { throw .invalid("\(key) is no object") }
+            var credential: GivenCredential?
+            try members { kind, body throws(Fault) in
+                guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
+                guard kinds.contains(kind) else {
+                    throw .invalid("credential.\(kind) is no kind of login; known: \(kinds.joined(separator: ", "))")
+                }
+                guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is no object") }
+                credential = try body.credential(of: kind)
+            }
+            guard let credential else {
+                throw .invalid("\(key) has no kind of login; known: \(kinds.joined(separator: ", "))")
+            }
+            return credential
+        }
+
+        private mutating func credential(of kind: String) throws(Fault) -> GivenCredential {
+            var (email, secret): (String?, Secret?)
+            let shown = "credential.\(kind)"
+            try members { key, body throws(Fault) in
+                switch (kind, key) {
+                case ("email_password", "email"): email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
+                case ("email_password", "password"), ("api_key", "key"): secret = try body.secret("\(shown).\(key)")
+                default: throw .unknown("\(shown).\(key)")
+                }
+            }
+            switch kind {
+            case "email_password":
+                return .emailPassword(
+                    email: try needed(email, "\(shown).email"), password: try needed(secret, "\(shown).password"))
+            case "api_key": return .apiKey(try needed(secret, "\(shown).key"))
+            default: return .anonymous
+            }
+        }
+    }
+
+    private static let kinds = ["anonymous", "email_password", "api_key"]
+}
+
+extension AdminBody.Fault {
+    fileprivate static func unknown(_ key: String) -> AdminBody.Fault { .invalid("unknown key \(key)") }
+}

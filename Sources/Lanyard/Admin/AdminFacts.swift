@@ -1,0 +1,23 @@
+/// What `/v1/status` says of the process itself.
+package struct AdminFacts: Sendable {
+    /// What was bound, under its name in the log.
+    package struct Listener: Equatable, Sendable {
+        package var name: String
+        package var address: String
+
+        package init(name: String, address: String) {
+            self.name = name
+            self.address = address
+        }
+    }
+
+    package var version: String
+    package var startedAt: Instant
+    package var listeners: [Listener]
+
+    package init(version: String, startedAt: Instant, listeners: [Listener]) {
+        self.version = version
+        self.startedAt = startedAt
+        self.listeners = listeners
+    }
+}

@@ -1,0 +1,115 @@
+import Dispatch
+import Glibc
+import Logging
+
+/// Answers the admin API: on a unix socket, or over TCP with a token, with a connection budget of its own.
+///
+/// Its mutable state belongs to the queue of the loop, which it shares with health: nothing here waits.
+package final class AdminListener: OperatorHandler, @unchecked Sendable {
+    private let desk: AdminDesk
+    private let hosts: AllowedHosts
+    private let ownUID = geteuid()
+    private let limits: AdminLimits
+    private let listener: OperatorListener
+    private let log: Logger
+    private var token: Secret?
+    /// Calls under way that wait for an identity service, whether or not their clients still do.
+    private var waitingCalls = 0
+    private var tokenWatch: FileWatch?
+
+    /// No thread and no event before `start`.
+    ///
+    /// - Parameters:
+    ///   - loop: started and stopped by somebody else.
+    ///   - tokenFile: what calls over TCP must carry; read again when it changes. While it cannot be read nobody may call.
+    ///   - facts: what status tells of the process.
+    ///   - stop: begins the orderly end, as SIGTERM does.
+    package init(
+        _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, users: any UserOperations,
+        facts: AdminFacts, stop: @escaping @Sendable () -> Void,
+        limits: AdminLimits = AdminLimits(), log: Logger
+    ) {
+        self.limits = limits
+        self.log = log
+        desk = AdminDesk(AdminDesk.Sources(users: users, facts: facts, stop: stop), log: log)
+        hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
+        let manner = OperatorListener.Manner(
+            name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
+        listener = OperatorListener(socket, loop: loop, limits: limits, manner: manner, log: log)
+        if listener.isTCP, let tokenFile {
+            tokenWatch = FileWatch(tokenFile, on: loop) { [weak self] in self?.learnToken($0, tokenFile) }
+        }
+    }
+
+    /// What was bound.
+    package var address: ListenerSettings.Address { listener.address }
+
+    /// Begins to accept. Once.
+    package func start() {
+        tokenWatch?.start()
+        listener.loop.post { [self] in listener.start(for: self) }
+    }
+
+    /// Closes the listener and every connection. Waits for it, from elsewhere than the loop, so that the socket's path is gone before the
+    /// process is.
+    package func stop() {
+        tokenWatch?.stop()
+        listener.loop.queue.sync { listener.stop() }
+    }
+
+    private func learnToken(_ outcome: FileWatch.Outcome, _ path: String) {
+        switch outcome {
+        case .success(let content): token = content.secret
+        case .failure(let problem):
+            token = nil
+            log.error(
+                "the admin token cannot be read: no call over TCP is answered",
+                metadata: ["event": "admin.token.failed", "reason": .string(problem.words(path: path))])
+        }
+    }
+
+    // MARK: Judging
+
+    /// Who calls, then what is called.
+    func judge(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: OperatorPeer
+    ) -> OperatorVerdict {
+        let gate = AdminGate(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
+        if let refusal = gate.judge(head, target, in: bytes, table, peer: peer) {
+            note(refusal, peer)
+            return .answer(refusal)
+        }
+        switch AdminCall.read(head.kind, target.path) {
+        case .call where target.hasQuery: return .answer(.queryNotTaken)
+        case .call(let call): return .call(work(of: call, peer))
+        case .methodNotAllowed(let allow): return .answer(.methodNotAllowed(allow: allow))
+        case .noSuchUser: return .answer(.noSuchUser)
+        case .noRoute: return .answer(.noRoute)
+        }
+    }
+
+    private func work(of call: AdminCall, _ peer: OperatorPeer) -> OperatorCall {
+        OperatorCall(bodyBytesMax: limits.bodyBytesMax, bodyTimeout: limits.bodyTimeout) { [self] body, reply in
+            guard call.waitsForService else { return desk.perform(call, body: body, peer: peer, reply: reply) }
+            guard waitingCalls < limits.waitingCallsMax else {
+                return desk.refuse(call, .overloaded, peer: peer, reply: reply)
+            }
+            waitingCalls += 1
+            desk.perform(call, body: body, peer: peer) { [self] answer in
+                // Before the answer: whoever has it finds the place free.
+                listener.loop.post { [self] in waitingCalls -= 1 }
+                reply(answer)
+            }
+        }
+    }
+
+    /// Somebody tried who may not.
+    private func note(_ refusal: OperatorAnswer, _ peer: OperatorPeer) {
+        var metadata: Logger.Metadata = [
+            "event": "admin.refused", "reason": .string(refusal.problemName ?? "malformed-request"),
+        ]
+        if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
+        if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
+        log.warning("an admin call was refused", metadata: metadata)
+    }
+}

@@ -1,0 +1,154 @@
+/// What the admin API says in JSON: status, users, and what became of a call (design §7). Pure: facts go in, answers come out.
+enum AdminPages {
+    /// `GET /v1/status`.
+    static func status(_ facts: AdminFacts, _ report: SessionReport, now: Instant) -> OperatorAnswer {
+        var body = JSONWriter(capacity: 1024)
+        body.beginObject()
+        body.key("version")
+        body.string(facts.version)
+        body.key("uptime_seconds")
+        body.number((now - facts.startedAt).nanoseconds / 1_000_000_000)
+        body.key("active_user")
+        let active = report.activeUser.flatMap { active in report.users.first { $0.index == active }?.user }
+        write(active, into: &body)
+        body.key("listeners")
+        body.beginArray()
+        for listener in facts.listeners {
+            body.beginObject()
+            body.key("listener")
+            body.string(listener.name)
+            body.key("address")
+            body.string(listener.address)
+            body.endObject()
+        }
+        body.endArray()
+        writeUsers(report, into: &body)
+        body.endObject()
+        return OperatorAnswer(status: 200, body: body.bytes)
+    }
+
+    /// `GET /v1/users`.
+    static func users(_ report: SessionReport) -> OperatorAnswer {
+        var body = JSONWriter(capacity: 1024)
+        body.beginObject()
+        writeUsers(report, into: &body)
+        body.endObject()
+        return OperatorAnswer(status: 200, body: body.bytes)
+    }
+
+    /// `GET /v1/users/{user}`, and what most calls about one user answer.
+    static func user(_ view: UserView, status: Int = 200) -> OperatorAnswer {
+        var body = JSONWriter()
+        body.beginObject()
+        writeMembers(of: view, into: &body)
+        body.endObject()
+        return OperatorAnswer(status: status, body: body.bytes)
+    }
+
+    /// A new user; the field tells where it is found (RFC 9110 §10.2.2).
+    static func added(_ view: UserView) -> OperatorAnswer {
+        var answer = user(view, status: 201)
+        answer.fields.append("Location: /v1/users/\(view.status.user)")
+        return answer
+    }
+
+    static func refreshed(_ expiry: WallTime?) -> OperatorAnswer {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("access_token_expires_at")
+        write(expiry, into: &body)
+        body.endObject()
+        return OperatorAnswer(status: 200, body: body.bytes)
+    }
+
+    /// - Parameters:
+    ///   - view: nil if the user is forgotten with its session.
+    ///   - name: as the call named it.
+    ///   - isStored: a restart will find it so.
+    static func loggedOut(_ view: UserView?, name: String, isRevoked: Bool, isStored: Bool) -> OperatorAnswer {
+        var body = JSONWriter()
+        body.beginObject()
+        if let view {
+            writeMembers(of: view, into: &body)
+        } else {
+            body.key("name")
+            body.string(name)
+        }
+        body.key("removed")
+        body.bool(view == nil)
+        body.key("revoked")
+        body.bool(isRevoked)
+        body.key("stored")
+        body.bool(isStored)
+        body.endObject()
+        return OperatorAnswer(status: 200, body: body.bytes)
+    }
+
+    /// A user that is forgotten here, and not yet in the store.
+    static func removed(_ name: String) -> OperatorAnswer {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("name")
+        body.string(name)
+        body.key("removed")
+        body.bool(true)
+        body.key("stored")
+        body.bool(false)
+        body.endObject()
+        return OperatorAnswer(status: 200, body: body.bytes)
+    }
+
+    static func stopping() -> OperatorAnswer {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("status")
+        body.string("stopping")
+        body.endObject()
+        return OperatorAnswer(status: 202, body: body.bytes)
+    }
+
+    // MARK: Members
+
+    private static func writeUsers(_ report: SessionReport, into body: inout JSONWriter) {
+        body.key("users")
+        body.beginArray()
+        for view in report.views {
+            body.beginObject()
+            writeMembers(of: view, into: &body)
+            body.endObject()
+        }
+        body.endArray()
+    }
+
+    private static func writeMembers(of view: UserView, into body: inout JSONWriter) {
+        let user = view.status
+        body.key("name")
+        body.string(user.user)
+        body.key("identity")
+        body.string(user.identity)
+        body.key("user_id")
+        write(user.accountID, into: &body)
+        body.key("state")
+        body.string(view.standing.rawValue)
+        body.key("session")
+        body.string(user.state.rawValue)
+        body.key("generation")
+        body.number(user.generation)
+        body.key("access_token_expires_at")
+        write(user.accessTokenExpiry, into: &body)
+        body.key("refresh_token_expires_at")
+        write(user.refreshTokenExpiry, into: &body)
+        body.key("next_refresh_at")
+        write(user.nextRefreshAt, into: &body)
+        body.key("last_error")
+        write(user.lastError, into: &body)
+    }
+
+    private static func write(_ text: String?, into body: inout JSONWriter) {
+        if let text { body.string(text) } else { body.null() }
+    }
+
+    private static func write(_ time: WallTime?, into body: inout JSONWriter) {
+        if let time { body.time(time) } else { body.null() }
+    }
+}

@@ -1,0 +1,26 @@
+/// `admin:` of the configuration (design §4): the API by which users are logged in, switched and logged out.
+package struct AdminSettings: Equatable, Sendable {
+    /// nil: the default socket, `admin.sock` in `folder`.
+    package var address: ListenerSettings.Address?
+    /// The folder of the default socket, made if it is missing; nil: this process has no place for one.
+    package var folder: String?
+    /// The bearer token of calls over TCP; always there for a TCP address.
+    package var tokenFile: String?
+
+    package init(address: ListenerSettings.Address? = nil, folder: String? = nil, tokenFile: String? = nil) {
+        self.address = address
+        self.folder = folder
+        self.tokenFile = tokenFile
+    }
+
+    /// Where the default socket belongs: systemd's runtime folder, root's, or that of the user's session.
+    package static func standardFolder(environment: [String: String], uid: UInt32) -> String? {
+        // systemd names several folders with colons between them.
+        if let first = environment["RUNTIME_DIRECTORY"]?.split(separator: ":").first, first.hasPrefix("/") {
+            return String(first)
+        }
+        if uid == 0 { return "/run/lanyard" }
+        guard let session = environment["XDG_RUNTIME_DIR"], session.hasPrefix("/") else { return nil }
+        return session + "/lanyard"
+    }
+}

@@ -1,0 +1,136 @@
+/// The admin listener's problems (design §7).
+extension OperatorAnswer {
+    static let noRoute = problem(
+        404, "no-route", "Not found", "The admin API has no such path; see /v1/status and /v1/users.")
+    static let noSuchUser = problem(404, "no-such-user", "No such user", "This Lanyard knows no user of that name.")
+    static let tokenRequired: OperatorAnswer = {
+        var answer = problem(
+            401, "admin-token-required", "Admin token required",
+            "Over TCP a call carries `Authorization: Bearer` with the content of admin.token_file.")
+        // RFC 9110 §11.6.1: a 401 says what would be accepted.
+        answer.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
+        return answer
+    }()
+    static let callerNotAllowed = problem(
+        403, "caller-not-allowed", "Caller not allowed", "Only root and the user that Lanyard runs as may call.",
+        closes: true)
+    static let originNotAllowed = problem(
+        403, "origin-not-allowed", "Origin not allowed", "Requests of web pages are refused.")
+    static let adminHostNotAllowed = problem(
+        421, "host-not-allowed", "Host not allowed",
+        "Name the admin listener by the address it is bound to, or by localhost with its port.")
+    static let bodyTimedOut = problem(
+        408, "request-timeout", "Request timeout", "The request's body did not arrive in time.", closes: true)
+    static let bodyTooLarge = problem(
+        413, "content-too-large", "Content too large", "No call of the admin API takes more than 64 KiB.", closes: true)
+    static let expectationFailed = problem(
+        417, "expectation-failed", "Expectation failed", "Only 100-continue can be expected here.", closes: true)
+    static let queryNotTaken = problem(
+        422, "invalid-value", "Invalid value", "This call takes no query parameters in this version.")
+
+    static func methodNotAllowed(allow: String) -> OperatorAnswer {
+        var answer = problem(405, "method-not-allowed", "Method not allowed", "This path takes \(allow).")
+        answer.allow = allow
+        return answer
+    }
+
+    /// A body that cannot be used.
+    static func refusing(_ fault: AdminBody.Fault) -> OperatorAnswer {
+        switch fault {
+        case .malformed(let fault):
+            problem(
+                400, "malformed-request", "Malformed request",
+                "The body is not JSON: \(fault.kind.words) at byte \(fault.offset).")
+        case .invalid(let words): problem(422, "invalid-value", "Invalid value", words + ".")
+        }
+    }
+
+    /// What a person asked for and did not get.
+    ///
+    /// - Parameter user: as the call named it.
+    static func refusing(_ fault: UserFault, user: String) -> OperatorAnswer {
+        switch fault {
+        case .noSuchUser: noSuchUser
+        case .noSuchIdentity:
+            problem(404, "no-such-identity", "No such identity", "No identity of that name is configured.")
+        case .nameInUse:
+            problem(409, "name-in-use", "Name in use", "There is a user \(user); choose another name.", user: user)
+        case .accountInUse(let holder):
+            problem(
+                409, "account-in-use", "Account in use",
+                "The login ended in the account of \(holder), who is logged in; the new session is revoked.",
+                user: holder)
+        case .notLoggedIn:
+            problem(409, "not-logged-in", "Not logged in", "\(user) has no session; log in first.", user: user)
+        case .notSupported:
+            problem(
+                409, "not-supported", "Not supported",
+                "The tokens of a static identity come from its file; it has no login, refresh or logout.", user: user)
+        case .loginInProgress:
+            problem(
+                409, "login-in-progress", "Login in progress", "Another login is under way; wait for its end.",
+                user: user)
+        case .noCredential:
+            problem(
+                422, "invalid-value", "Invalid value", "credential is missing, and \(user) has none configured.",
+                user: user)
+        case .identity(let fault): refusing(fault, user: user)
+        case .stopping:
+            problem(
+                503, "shutting-down", "Shutting down", "Lanyard is ending; nothing was changed.", user: user,
+                isRetryable: true)
+        case .outcomeUnknown:
+            problem(
+                503, "shutting-down", "Shutting down",
+                "Lanyard has ended before the call did, and its outcome is unknown; look at the user after the restart.",
+                user: user)
+        case .storeFailing:
+            problem(
+                503, "store-failing", "The store fails",
+                "Only the store knows \(user), and it cannot be read or written; nothing was changed.", user: user,
+                isRetryable: true)
+        }
+    }
+
+    /// What the identity service said, or that it said nothing.
+    private static func refusing(_ fault: IdentityFault, user: String) -> OperatorAnswer {
+        let detail = fault.words + "."
+        switch fault.verdict {
+        case .credentialRefused, .credentialUnavailable:
+            return problem(
+                422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
+        case .transient(let retryAfter):
+            // What is neither an outage nor an overload was refused as it stands.
+            if let status = fault.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
+            return unreachable(detail, user, fault, retryAfter: retryAfter)
+        case .unknownOutcome: return unreachable(detail, user, fault, retryAfter: nil)
+        case .accountInUse: return problem(409, "account-in-use", "Account in use", detail, user: user)
+        case .sessionDead, .credentialDoubted, .gone, .unknownApp: break
+        }
+        return problem(
+            fault.status ?? 502, "identity-error", "The identity service refused", detail, user: user, identity: fault)
+    }
+
+    private static func unreachable(
+        _ detail: String, _ user: String, _ fault: IdentityFault, retryAfter: Duration?
+    ) -> OperatorAnswer {
+        var answer = problem(
+            503, "identity-unreachable", "Identity service unreachable", detail, user: user, isRetryable: true,
+            identity: fault)
+        let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
+        answer.fields.append("Retry-After: \(min(seconds, 3600))")
+        return answer
+    }
+}
+
+extension JSONFault.Kind {
+    fileprivate var words: String {
+        switch self {
+        case .grammar: "a grammar fault"
+        case .endsEarly: "it ends"
+        case .characters: "a character that JSON does not allow"
+        case .tooDeep: "it is nested too deep"
+        case .duplicateKey: "a key that the object has already"
+        }
+    }
+}

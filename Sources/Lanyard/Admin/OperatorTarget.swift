@@ -1,0 +1,41 @@
+/// A request's target as the health and the admin listener take it: a path, or an absolute http URL (RFC 9112 §3.2.1, §3.2.2).
+struct OperatorTarget {
+    /// Of an absolute target; it then counts in place of `Host`.
+    let authority: Bytes?
+    /// Without query.
+    let path: Bytes
+    let hasQuery: Bool
+
+    /// nil: neither of the two.
+    init?(_ target: Bytes) {
+        var start = 0
+        if target.hasPrefix(lowered: "http://") {
+            let end = target[7...].firstIndex(of: UInt8(ascii: "/")) ?? target.count
+            guard end > 7 else { return nil }
+            authority = target[run: 7..<end]
+            start = end
+        } else if target[0] == UInt8(ascii: "/") {
+            authority = nil
+        } else {
+            return nil
+        }
+        let end = target[start...].firstIndex(of: UInt8(ascii: "?")) ?? target.count
+        path = target[run: start..<end]
+        hasQuery = end < target.count
+    }
+
+    /// nil: the request names one of `hosts`. Of an absolute target the authority counts in place of `Host`; HTTP/1.0 needs neither: no
+    /// browser speaks it.
+    ///
+    /// - Parameter unknown: what other hosts are told.
+    func refusal(
+        by hosts: AllowedHosts, _ head: RequestHead, in bytes: Bytes, _ table: FieldTable, unknown: OperatorAnswer
+    ) -> OperatorAnswer? {
+        let host = authority ?? (head.host >= 0 ? table.value(head.host, in: bytes) : nil)
+        return switch host.map(hosts.judge) ?? .allowed {
+        case .allowed: nil
+        case .unknown: unknown
+        case .malformed: .malformed(.malformed("a Host that is not host[:port]"))
+        }
+    }
+}

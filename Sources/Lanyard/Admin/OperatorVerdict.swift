@@ -1,0 +1,7 @@
+/// What becomes of a request whose head has been read.
+enum OperatorVerdict {
+    /// Answered at once. A body is not read: where it ends does not matter, since the connection ends, too.
+    case answer(OperatorAnswer)
+    /// Its body is read, then it is carried out.
+    case call(OperatorCall)
+}

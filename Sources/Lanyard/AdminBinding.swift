@@ -1,0 +1,51 @@
+import Glibc
+
+/// The admin socket, bound: where it was asked for, or in its default place if that can be had (design §4).
+enum AdminBinding {
+    enum Outcome {
+        case off
+        case bound(ListeningSocket)
+        /// Nobody asked for a place, and the default one cannot be had: Lanyard runs without an admin API, and says so.
+        case unavailable(ConfigurationFault)
+    }
+
+    /// - Throws: a configured address that cannot be had: exit 69.
+    static func bind(_ settings: AdminSettings?, _ places: AddressPlaces) throws(ConfigurationFault) -> Outcome {
+        guard let settings else { return .off }
+        if let address = settings.address {
+            return .bound(try Bindings.bound(ListenerSettings(address: address), "admin.address", places))
+        }
+        guard let folder = settings.folder else {
+            return .unavailable(
+                fault("has no default: there is neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR"))
+        }
+        if let fault = prepare(folder) { return .unavailable(fault) }
+        do throws(ConfigurationFault) {
+            let socket = ListenerSettings(address: .unix(path: folder + "/admin.sock"))
+            return .bound(try Bindings.bound(socket, "admin.address", places))
+        } catch {
+            return .unavailable(error)
+        }
+    }
+
+    /// Makes the folder if it is missing. Whoever could change another's folder could put a socket of their own there and be sent passwords.
+    private static func prepare(_ folder: String) -> ConfigurationFault? {
+        if mkdir(folder, 0o700) != 0, errno != EEXIST {
+            return fault("\(folder), the default's folder, cannot be made (\(SystemError.text(of: errno)))")
+        }
+        var status = stat()
+        guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
+            return fault("\(folder), the default's folder, is none")
+        }
+        guard status.st_uid == geteuid() || status.st_uid == 0, status.st_mode & 0o022 == 0 else {
+            return fault("\(folder), the default's folder, can be changed by other users")
+        }
+        return nil
+    }
+
+    private static func fault(_ words: String) -> ConfigurationFault {
+        ConfigurationFault(
+            .warning, at: .commandLine, "admin.address: \(words)",
+            remedy: "choose a place with admin.address or --admin-address, or write admin: off")
+    }
+}

@@ -1,0 +1,61 @@
+import Glibc
+
+/// Where the addresses to listen at were given, by key: whether they can be had shows only when they are bound, long after
+/// the configuration was found to be right.
+package struct AddressPlaces: Equatable, Sendable {
+    private var places: [String: ConfigurationPlace] = [:]
+
+    package init() {}
+
+    init(of tree: ConfigurationNode) {
+        for (index, listener) in (tree["listeners"]?.elements ?? []).enumerated() {
+            places["listeners[\(index)].address"] = listener["address"]?.place
+        }
+        for section in ["health", "admin"] { places["\(section).address"] = tree[section]?["address"]?.place }
+    }
+
+    /// What an operator reads about an address that cannot be bound: place, key, address, reason and remedy in one line.
+    ///
+    /// - Parameters:
+    ///   - key: as a file would say it: `listeners[0].address`.
+    ///   - code: `errno` of the call that failed; `EEXIST` stands for a unix path that is no socket, nil for an address that is none.
+    package func fault(binding address: ListenerSettings.Address, of key: String, code: CInt?) -> ConfigurationFault {
+        let place = places[key] ?? .commandLine
+        let isDefault = place == .commandLine
+        let (reason, remedy) = Self.words(for: address, code)
+        return ConfigurationFault(
+            at: place, "\(key): \(address)\(isDefault ? ", the default," : "") \(reason)",
+            remedy: isDefault ? "\(remedy) with \(Self.setting(key))" : remedy)
+    }
+
+    /// How a default is changed.
+    private static func setting(_ key: String) -> String {
+        key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(key.replacing(".", with: "-"))"
+    }
+
+    private static func words(
+        for address: ListenerSettings.Address, _ code: CInt?
+    ) -> (reason: String, remedy: String) {
+        switch (code, address) {
+        case (EADDRINUSE, .tcp): ("is in use by another process", "stop it, or choose another port")
+        case (EADDRINUSE, .unix): ("is in use by another process", "stop it, or choose another path")
+        case (EACCES, .tcp(_, let port)), (EPERM, .tcp(_, let port)):
+            (
+                "may not be bound by this user (\(SystemError.text(of: EACCES)))",
+                port < 1024
+                    ? "choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE" : "choose another port"
+            )
+        case (EACCES, .unix), (EPERM, .unix), (EROFS, .unix):
+            (
+                "may not be bound by this user (\(SystemError.text(of: code ?? EACCES)))",
+                "let it write to that folder, or choose another path"
+            )
+        case (EADDRNOTAVAIL, _): ("is not an address of this machine", "choose one that is")
+        case (EAFNOSUPPORT, _): ("needs IPv6, which this machine does not have", "choose an IPv4 address")
+        case (EEXIST, _): ("is taken by something that is no socket", "remove it, or choose another path")
+        case (ENOENT, _), (ENOTDIR, _): ("lies in a folder that does not exist", "make it, or choose another path")
+        case (let code?, _): ("cannot be bound (\(SystemError.text(of: code)))", "choose another address")
+        case (nil, _): ("is no address that can be bound", "choose another address")
+        }
+    }
+}

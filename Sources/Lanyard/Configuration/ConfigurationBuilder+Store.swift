@@ -1,0 +1,62 @@
+/// `store:`, where each key says little without the others.
+extension ConfigurationBuilder {
+    private static let keys = ["key_file", "key_credential", "passphrase_file", "passphrase_credential"]
+
+    mutating func readStore(_ top: ConfigurationSection) {
+        let section = top.section("store")
+        let given = Self.keys.filter(section.has)
+        let memory = section.text("memory").flatMap(ConfigurationText.boolean)
+        guard section.has("path") else {
+            if let first = given.first {
+                fault(
+                    section.place(first), "store.\(first): there is no store.path that it could seal",
+                    remedy: "add path, or remove it")
+            } else if memory == false {
+                fault(
+                    section.place("memory"), "store.memory is false, and there is no store.path",
+                    remedy: "add path and key_file, or remove memory")
+            }
+            return
+        }
+        if memory == true {
+            fault(section.place("memory"), "store: both path and memory: true", remedy: "keep one of them")
+        }
+        guard let key = given.first else {
+            return fault(
+                section.place("path"), "store.path: nothing to seal it with",
+                remedy: "add one of \(Self.keys.joined(separator: ", "))")
+        }
+        if given.count > 1 {
+            return fault(section.place(given[1]), "store: both \(key) and \(given[1])", remedy: "keep one of them")
+        }
+        let keyFile = keyFile(section, key)
+        guard let path = section.text("path") else { return }
+        guard StoreSettings.accepts(path: path) else {
+            return fault(
+                section.place("path"),
+                "store.path: \(ConfigurationText.quoted(path)) cannot be the name of the sealed file",
+                remedy:
+                    "name a file that does not end in .lock, .open or .tmp, with at most 180 bytes behind the last /")
+        }
+        if let keyFile { configuration.store = .file(path: path, sealedBy: keyFile) }
+    }
+
+    /// Must be there: without it Lanyard could not start.
+    private mutating func keyFile(_ section: ConfigurationSection, _ key: String) -> StoreSettings.KeyFile? {
+        guard var path = section.text(key) else { return nil }
+        if key.hasSuffix("_credential") {
+            guard let credentialsFolder else {
+                fault(
+                    section.place(key), "store.\(key): systemd handed over no credentials",
+                    remedy:
+                        "add LoadCredential=\(path):/PATH to the unit, or use \(key.replacing("credential", with: "file"))"
+                )
+                return nil
+            }
+            path = "\(credentialsFolder)/\(path)"
+        }
+        return needed(path, section.place(key), "store.\(key)", isPrivate: true).map {
+            key.hasPrefix("key") ? .key($0) : .passphrase($0)
+        }
+    }
+}

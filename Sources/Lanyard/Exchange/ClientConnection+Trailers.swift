@@ -1,0 +1,87 @@
+/// Trailers of a response, for a client that asked for them (http-requirements 6.5, 6.6).
+extension ClientConnection {
+    /// Keeps the head's `Connection` lines in front of the trailer section: what they name does not travel in that either
+    /// (http-requirements 10.1). Only for a client that is to have trailers, and a head that names some.
+    func keepNominations(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
+        guard response.connection.nominatesFields else { return }
+        for index in 0..<table.count where table[index].name == .connection {
+            keep("Connection: " as StaticString)
+            partialHead.append(table.value(index, in: view))
+            keep("\r\n" as StaticString)
+        }
+    }
+
+    private func keep(_ text: StaticString) {
+        partialHead.append(Bytes(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    /// Part of a trailer section has come that would have to be kept, and there is no memory for it.
+    func cannotKeepTrailers(of body: ResponseBody) -> Bool {
+        !body.isEnded && !body.trailerBytes.isEmpty && keepsTrailers(of: body) && shard.context.buffers.isCrowded
+    }
+
+    private func keepsTrailers(of body: ResponseBody) -> Bool { head.wantsTrailers && body.delivery == .chunked }
+
+    /// Bytes of a head that is not whole, be it the request's or the response's, or of a trailer section.
+    var partialBytes: Int {
+        switch phase {
+        case .head: buffer?.count ?? 0
+        // `Connection` lines in front of trailers that have not come are small, and no reason to end a stream.
+        case .exchange: responseBody == nil || partialHead.count > 4 << 10 ? partialHead.count : 0
+        default: 0
+        }
+    }
+
+    /// Memory is crowded, and `partialBytes` are some.
+    func giveUpPartialHead() { phase == .head ? refuse(.buffersFull) : perform(exchange.outOfMemory()) }
+
+    /// Keeps the bytes of the trailer section that `body` met in `input`, if the client is to have them: bounded by the reader's limit of
+    /// a trailer section.
+    func keepTrailers(of body: ResponseBody, in input: UnsafeRawBufferPointer) {
+        let place = body.trailerBytes
+        guard !place.isEmpty, keepsTrailers(of: body) else { return }
+        partialHead.append(UnsafeRawBufferPointer(rebasing: input[place]))
+    }
+
+    /// Sends the last data, the last chunk, and those trailers that may go on; then the exchange has ended.
+    func deliverLast(_ data: UnsafeRawBufferPointer, leftover: Bool) {
+        if data.count > 0 { shard.out.write(chunkOf: data.count) }
+        send(data, data.count > 0 ? "\r\n" : "")
+        guard phase == .exchange else { return }
+        shard.out.clear()
+        shard.out.write("0\r\n" as StaticString)
+        writeTrailers()
+        send(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
+        guard phase == .exchange else { return }
+        perform(exchange.responseEnded(leftover: leftover))
+    }
+
+    private func send(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
+        let code = Outlet.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
+        if code != 0 { abandon() }
+    }
+
+    /// Reads the kept section once more, now that it is whole, and writes what may go on.
+    private func writeTrailers() {
+        var section = ByteQueue(budget: shard.context.buffers)
+        swap(&section, &partialHead)
+        guard let route else { return }
+        let bytes = section.bytes
+        let table = shard.responseTable
+        table.removeAll()
+        var reader = FieldSectionReader()
+        var position = 0
+        // It was checked as it came; the head's `Connection` lines stand before it.
+        guard (try? reader.read(bytes, from: &position, into: table, limits: .response)) == true else { return }
+        for index in 0..<table.count {
+            let name = table.name(index, in: bytes)
+            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominate(name, table, in: bytes) else {
+                continue
+            }
+            shard.out.write(name)
+            shard.out.write(": " as StaticString)
+            shard.out.write(table.value(index, in: bytes))
+            shard.out.write("\r\n" as StaticString)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+import Logging
+
+/// Upgrades (http-requirements §15): whether one is asked for, whether a 101 grants it, and the tunnel that follows.
+extension ClientConnection {
+    /// The protocol that the request asks for and the route allows, as the route spells it; nil is an ordinary request
+    /// (http-requirements 15.1).
+    func upgradeAsked(on route: Route) -> [UInt8]? {
+        guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0, let buffer,
+            head.framing == .none || head.framing == .length(0),
+            let asked = Self.onlyProtocol(buffer.table, buffer.bytes)
+        else { return nil }
+        return route.upgrades.first { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(asked) } }
+    }
+
+    /// The one member of the one `Upgrade` line.
+    private static func onlyProtocol(_ table: FieldTable, _ bytes: Bytes) -> Bytes? {
+        var only: Bytes?
+        for index in 0..<table.count where table[index].name == .upgrade {
+            for member in FieldList(table.value(index, in: bytes)) {
+                guard only == nil else { return nil }
+                only = member
+            }
+        }
+        return only
+    }
+
+    /// A 101 came: the tunnel begins if this is what was asked for (http-requirements 13.4).
+    ///
+    /// - Parameter after: the bytes that came behind it; they belong to the tunnel.
+    func switchProtocols(
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer
+    ) {
+        guard let upgrade, let upstream, response.minorVersion > 0,
+            let granted = Self.onlyProtocol(table, view),
+            upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
+        else { return perform(exchange.upstreamFault(.malformed("a 101 that nobody asked for"))) }
+        shard.out.clear()
+        writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
+        beginTunnel(upstream, after)
+    }
+
+    private func beginTunnel(_ upstream: UpstreamConnection, _ after: UnsafeRawBufferPointer) {
+        phase = .tunnel
+        sentStatus = 101
+        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
+        shard.counters.upgraded.add()
+        // A tunnel outlives its token by far.
+        token = nil
+        replayBody.forget()
+        owesContinue = false
+        clearOutbound()
+        let relay = TunnelRelay(self, upstream, limits: tunnelLimits)
+        tunnel = relay
+        shard.tunnels[ObjectIdentifier(self)] = self
+        relay.begin(after)
+        if let buffer {
+            // What came behind the request was held until now (http-requirements 15.4).
+            if phase == .tunnel { relay.sendUpstream(UnsafeRawBufferPointer(buffer.rest)) }
+            self.buffer = nil
+            shard.giveBack(buffer)
+        }
+        // The user may have gone while the upstream made up its mind.
+        if let end = shard.endOfTunnel(self) { return endTunnel(end) }
+        if phase == .tunnel { relay.run() }
+    }
+
+    private var tunnelLimits: Tunnel.Limits {
+        var limits = Tunnel.Limits()
+        guard let route else { return limits }
+        limits.idle = timeouts(route).upgradedIdle
+        limits.write = timeouts(route).write
+        limits.maxAge = route.settings.upgradedMaxAge
+        return limits
+    }
+
+    /// Closes both sides of the tunnel.
+    func endTunnel(_ end: Tunnel.End) {
+        guard phase == .tunnel, let tunnel else { return }
+        self.tunnel = nil
+        tunnel.stop()
+        shard.tunnels[ObjectIdentifier(self)] = nil
+        shard.counters.upgraded.add(-1)
+        shard.log.debug(
+            "a tunnel has ended",
+            metadata: [
+                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(route?.settings.name ?? "")",
+                "request_id": "\(currentRequestID)",
+            ])
+        if tunnel.resets(.client, by: end) { Socket.setResetOnClose(raw) }
+        upstream?.resetsOnClose = tunnel.resets(.upstream, by: end)
+        dropUpstream(keeps: false)
+        close()
+    }
+}

@@ -1,0 +1,23 @@
+/// Client connections of each peer address, for `limits.connections_per_peer_max`. Touched when connections come and go, by any shard.
+final class PeerTable: Sendable {
+    private let most: Int
+    private let counts = Guarded<[String: Int]>([:])
+
+    init(_ most: Int) { self.most = most }
+
+    /// Takes a place for a peer, if it has one left.
+    func take(_ host: String) -> Bool {
+        counts.withLock { counts in
+            guard counts[host, default: 0] < most else { return false }
+            counts[host, default: 0] += 1
+            return true
+        }
+    }
+
+    func giveBack(_ host: String) {
+        counts.withLock { counts in
+            let left = counts[host, default: 1] - 1
+            counts[host] = left > 0 ? left : nil
+        }
+    }
+}

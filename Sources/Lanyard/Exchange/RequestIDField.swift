@@ -1,0 +1,35 @@
+/// The field of `request_id_header` as a client may send it (design §4).
+///
+/// A client's own id goes upstream in place of ours, so that one id leads through all services, if it can do no harm in anybody's log: one
+/// line of 1 to 64 letters, digits, `.`, `_` and `-`. Anything else is dropped, and ours is sent.
+enum RequestIDField {
+    private static let lengthMost = 64
+
+    /// The client's id in `table`; nil if there is none, none that is safe, or more than one.
+    static func safe(on route: Route, _ head: RequestHead, _ table: FieldTable, in bytes: Bytes) -> Bytes? {
+        guard let own = route.requestIDName else { return nil }
+        var found: Bytes?
+        for index in 0..<table.count {
+            let name = table.name(index, in: bytes)
+            guard own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) else { continue }
+            guard found == nil else { return nil }
+            found = table.value(index, in: bytes)
+        }
+        guard let found, isSafe(found) else { return nil }
+        // Named by `Connection` it was meant for this hop (http-requirements 10.1).
+        if head.connection.nominatesFields,
+            own.withUnsafeBufferPointer({ ConnectionOptions.nominate($0, table, in: bytes) })
+        {
+            return nil
+        }
+        return found
+    }
+
+    private static func isSafe(_ value: Bytes) -> Bool {
+        (1...lengthMost).contains(value.count)
+            && value.allSatisfy {
+                ByteClass.isAlphanumeric($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "_")
+                    || $0 == UInt8(ascii: "-")
+            }
+    }
+}

@@ -1,0 +1,171 @@
+// Which of the two modules owns SHUT_WR depends on what was compiled first.
+import CLanyard.Linux
+import Glibc
+
+/// The thin shell around `Tunnel`: moves bytes between a client and an upstream after a 101.
+///
+/// What one side sends goes to the other in the same turn; what that one does not take waits in its queue, at most one read (64 KiB), and
+/// nothing more is read meanwhile. An idle tunnel owns no buffer. Belongs to the shard's queue; its client tells it of events.
+final class TunnelRelay {
+    /// Bytes of one turn, both directions together (http-requirements 20.5).
+    private static let turnBytesMax = 256 << 10
+
+    private unowned let client: ClientConnection
+    private let upstream: UpstreamConnection
+    private let shard: Shard
+    private var machine: Tunnel
+    private var isOver = false
+
+    init(_ client: ClientConnection, _ upstream: UpstreamConnection, limits: Tunnel.Limits) {
+        self.client = client
+        self.upstream = upstream
+        shard = client.shard
+        machine = Tunnel(limits, at: client.shard.loop.now)
+    }
+
+    func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool { machine.resets(side, by: end) }
+
+    /// Nothing is moved any more.
+    func stop() { isOver = true }
+
+    // MARK: Events
+
+    /// Sends what waits and moves what has come, up to a turn's share.
+    func run() {
+        flush()
+        noticeResets()
+        var left = Self.turnBytesMax
+        while !isOver, left > 0 {
+            let moved = moveUp() + moveDown()
+            if moved == 0 { break }
+            left -= moved
+        }
+        guard !isOver else { return }
+        shard.loop.set(client.inboundDeadline, at: machine.deadline)
+        if left <= 0 { shard.loop.later(client) }
+    }
+
+    /// The deadline has passed.
+    func due() {
+        if client.isPaused { machine.paused(until: shard.loop.now) }
+        perform(machine.due(at: shard.loop.now))
+        if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
+    }
+
+    // MARK: Bytes that the relay did not read itself
+
+    /// Hands the client the shard's out buffer, the 101, and what came behind it.
+    func begin(_ after: UnsafeRawBufferPointer) {
+        let code = Outlet.send(
+            client.raw, shard.out.bytes, after, "", queue: &client.outbound, canWrite: &client.canWrite)
+        noteClient(code)
+    }
+
+    func sendUpstream(_ bytes: UnsafeRawBufferPointer) {
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        let code = Outlet.send(
+            upstream.raw, nothing, bytes, "", queue: &upstream.outbound, canWrite: &upstream.canWrite)
+        noteUpstream(code)
+    }
+
+    private func sendClient(_ bytes: UnsafeRawBufferPointer) {
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        let code = Outlet.send(client.raw, nothing, bytes, "", queue: &client.outbound, canWrite: &client.canWrite)
+        noteClient(code)
+    }
+
+    // MARK: Moving
+
+    private func flush() {
+        if !client.outbound.isEmpty, client.canWrite {
+            let before = client.outbound.count
+            let code = Outlet.flush(client.raw, queue: &client.outbound, canWrite: &client.canWrite)
+            if code != 0 || client.outbound.count < before { noteClient(code) }
+        }
+        guard !isOver, !upstream.outbound.isEmpty, upstream.canWrite else { return }
+        let before = upstream.outbound.count
+        let code = Outlet.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite)
+        if code != 0 || upstream.outbound.count < before { noteUpstream(code) }
+    }
+
+    /// A side that is not read, because the other takes nothing or because it has ended, may have been reset (http-requirements 9.5).
+    private func noticeResets() {
+        if !isOver, client.hasEnded, !machine.wantsBytes(of: .client), Socket.pendingError(client.raw) != 0 {
+            perform(machine.failed(.client))
+        }
+        if !isOver, upstream.hasEnded, !machine.wantsBytes(of: .upstream), Socket.pendingError(upstream.raw) != 0 {
+            perform(machine.failed(.upstream))
+        }
+    }
+
+    /// One read of the client. Returns how many bytes came.
+    private func moveUp() -> Int {
+        guard !isOver, client.canRead, machine.wantsBytes(of: .client) else { return 0 }
+        // Without memory for what the other side does not take, it waits in the socket (http-requirements §8).
+        guard let room = shard.room(for: client) else { return 0 }
+        let received = Socket.receive(client.raw, into: room)
+        guard case .bytes(let count) = received else {
+            client.canRead = false
+            judge(received, of: .client)
+            return 0
+        }
+        // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
+        if count < room.count { client.canRead = client.hasEnded || machine.isBroken(.client) }
+        sendUpstream(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(shard.scratch)[0..<count]))
+        return count
+    }
+
+    /// One read of the upstream. Returns how many bytes came.
+    private func moveDown() -> Int {
+        guard !isOver, upstream.canRead, machine.wantsBytes(of: .upstream) else { return 0 }
+        // Without memory for what the other side does not take, it waits in the socket (http-requirements §8).
+        guard let room = shard.room(for: client) else { return 0 }
+        let received = Socket.receive(upstream.raw, into: room)
+        guard case .bytes(let count) = received else {
+            upstream.canRead = false
+            judge(received, of: .upstream)
+            return 0
+        }
+        if count < room.count { upstream.canRead = upstream.hasEnded || machine.isBroken(.upstream) }
+        sendClient(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(shard.scratch)[0..<count]))
+        return count
+    }
+
+    /// A read brought no bytes.
+    private func judge(_ received: Socket.Received, of side: Tunnel.Side) {
+        switch received {
+        case .bytes: break
+        case .wouldBlock: if machine.isBroken(side) { perform(machine.failed(side)) }
+        case .end: perform(machine.ended(side))
+        case .failed: perform(machine.failed(side))
+        }
+    }
+
+    // MARK: Outcomes
+
+    private func noteClient(_ code: CInt) {
+        if code == 0 {
+            return perform(machine.wrote(to: .client, waiting: client.outbound.count, at: shard.loop.now))
+        }
+        client.outbound.release()
+        client.canRead = true
+        perform(machine.writeFailed(to: .client))
+    }
+
+    private func noteUpstream(_ code: CInt) {
+        if code == 0 {
+            return perform(machine.wrote(to: .upstream, waiting: upstream.outbound.count, at: shard.loop.now))
+        }
+        upstream.outbound.release()
+        upstream.canRead = true
+        perform(machine.writeFailed(to: .upstream))
+    }
+
+    private func perform(_ step: Tunnel.Step) {
+        switch step {
+        case .wait: break
+        case .shutDown(let side): shutdown(side == .client ? client.raw : upstream.raw, CInt(SHUT_WR))
+        case .close(let end): client.endTunnel(end)
+        }
+    }
+}

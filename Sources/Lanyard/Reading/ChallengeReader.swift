@@ -1,0 +1,133 @@
+/// Reads the value of one `WWW-Authenticate` field: a list of challenges, each a scheme with a token68 or with parameters
+/// (RFC 9110 §§11.2, 11.3, 11.6.1). Allocates nothing; what it returns lies in the value.
+///
+/// Commas separate challenges as well as parameters, so that only what follows a word tells what it was: `=` makes it a parameter's
+/// name, anything else a scheme. Whatever does not fit is a fault, which says nothing about the response: who reads drops the field.
+package struct ChallengeReader {
+    package enum Element {
+        /// A challenge begins.
+        case scheme(Bytes)
+        /// All that the challenge has besides its scheme.
+        case token68(Bytes)
+        case parameter(name: Bytes, ChallengeValue)
+    }
+
+    private enum State {
+        /// No challenge yet: a parameter would belong to none.
+        case nothing
+        /// A scheme and one space were read: a token68 or the first parameter may follow directly.
+        case afterScheme
+        /// In a challenge that takes parameters.
+        case parameters
+        /// Behind a token68, which stands alone.
+        case complete
+    }
+
+    private let value: Bytes
+    private var position = 0
+    private var state: State
+
+    /// - Parameter continued: a field of that name went before, and its last challenge may go on: several fields are one list
+    ///   (RFC 9110 §5.3).
+    package init(_ value: Bytes, continued: Bool = false) {
+        self.value = value
+        state = continued ? .parameters : .nothing
+    }
+
+    /// The next element, nil at the end.
+    package mutating func next() throws(HeadFault) -> Element? {
+        if state == .afterScheme, let element = try followScheme() { return element }
+        // Empty members are skipped (RFC 9110 §5.6.1).
+        while let byte = current, byte == UInt8(ascii: ",") || ByteClass.isSpace(byte) { position += 1 }
+        guard current != nil else { return nil }
+        let start = position
+        let word = takeToken()
+        guard word.count > 0 else { throw Self.fault }
+        let end = position
+        skipSpace()
+        if current == UInt8(ascii: "=") {
+            position = start
+            return try takeParameter()
+        }
+        let hasSpace = position > end
+        if isAtMemberEnd {
+            state = .parameters
+        } else {
+            guard hasSpace else { throw Self.fault }
+            state = .afterScheme
+        }
+        return .scheme(word)
+    }
+
+    private static let fault = HeadFault.malformed("a WWW-Authenticate field that is no list of challenges")
+
+    private var current: UInt8? { position < value.count ? value[position] : nil }
+
+    private var isAtMemberEnd: Bool { current == nil || current == UInt8(ascii: ",") }
+
+    private mutating func skipSpace() {
+        while let byte = current, ByteClass.isSpace(byte) { position += 1 }
+    }
+
+    private mutating func takeToken() -> Bytes {
+        let start = position
+        while let byte = current, ByteClass.isToken(byte) { position += 1 }
+        return value[run: start..<position]
+    }
+
+    /// A token68 if the whole member is one, else the first parameter.
+    private mutating func followScheme() throws(HeadFault) -> Element? {
+        state = .parameters
+        let start = position
+        while let byte = current, Self.isToken68(byte) { position += 1 }
+        let letters = position
+        while current == UInt8(ascii: "=") { position += 1 }
+        let end = position
+        skipSpace()
+        guard letters > start, isAtMemberEnd else {
+            position = start
+            return try takeParameter()
+        }
+        state = .complete
+        return .token68(value[run: start..<end])
+    }
+
+    private static func isToken68(_ byte: UInt8) -> Bool {
+        ByteClass.isAlphanumeric(byte) || "-._~+/".utf8.contains(byte)
+    }
+
+    private mutating func takeParameter() throws(HeadFault) -> Element {
+        guard state == .parameters else { throw Self.fault }
+        let name = takeToken()
+        skipSpace()
+        guard name.count > 0, current == UInt8(ascii: "=") else { throw Self.fault }
+        position += 1
+        skipSpace()
+        let content: ChallengeValue
+        if current == UInt8(ascii: "\"") {
+            content = try takeQuoted()
+        } else {
+            content = ChallengeValue(raw: takeToken(), isQuoted: false)
+            guard content.raw.count > 0 else { throw Self.fault }
+        }
+        skipSpace()
+        guard isAtMemberEnd else { throw Self.fault }
+        return .parameter(name: name, content)
+    }
+
+    /// A quoted string (RFC 9110 §5.6.4), where commas and escaped quotes are mere text.
+    private mutating func takeQuoted() throws(HeadFault) -> ChallengeValue {
+        position += 1
+        let start = position
+        while let byte = current {
+            if byte == UInt8(ascii: "\"") {
+                position += 1
+                return ChallengeValue(raw: value[run: start..<position - 1], isQuoted: true)
+            }
+            if byte == UInt8(ascii: "\\") { position += 1 }
+            guard let text = current, ByteClass.isValue(text) else { throw Self.fault }
+            position += 1
+        }
+        throw Self.fault
+    }
+}

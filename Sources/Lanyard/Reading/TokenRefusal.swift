@@ -1,0 +1,71 @@
+/// What the `WWW-Authenticate` fields of a response say about the bearer token that the request carried (RFC 6750 §3.1).
+package enum TokenRefusal: Sendable, CaseIterable {
+    /// Refused as expired or invalid, or without a word: the status decides. Also if the fields cannot be read.
+    case token
+    /// The token is good and not allowed to do this: another one of the same session would be no better.
+    case insufficientScope
+    /// The request itself is at fault.
+    case invalidRequest
+
+    /// Reads all fields of that name; only challenges of schemes with RFC 6750's `error` count, which are Bearer and DPoP (RFC 9449 §7.1).
+    ///
+    /// Where they disagree `insufficient_scope` wins, then `invalid_token`: a refresh for nothing is worse than none.
+    package init(_ table: FieldTable, in head: Bytes) {
+        self = .token
+        var verdicts = Verdicts()
+        var isContinued = false
+        for index in 0..<table.count where table[index].name == .wwwAuthenticate {
+            // A field that cannot be read says nothing, and nothing goes on from it.
+            var attempt = verdicts
+            isContinued = attempt.add(table.value(index, in: head), continued: isContinued)
+            if isContinued { verdicts = attempt }
+        }
+        if verdicts.insufficientScope {
+            self = .insufficientScope
+        } else if verdicts.invalidRequest, !verdicts.invalidToken {
+            self = .invalidRequest
+        }
+    }
+
+    /// What has been read so far.
+    private struct Verdicts {
+        var insufficientScope = false
+        var invalidToken = false
+        var invalidRequest = false
+        /// The challenge being read is one whose `error` counts.
+        private var isBearer = false
+        private var hasError = false
+
+        /// False if the value cannot be read.
+        mutating func add(_ value: Bytes, continued: Bool) -> Bool {
+            var reader = ChallengeReader(value, continued: continued)
+            if !continued { isBearer = false }
+            do throws(HeadFault) {
+                while let element = try reader.next() {
+                    guard take(element) else { return false }
+                }
+                return true
+            } catch {
+                return false
+            }
+        }
+
+        /// False for a second `error` in one challenge (RFC 9110 §11.2): two readers would take it differently.
+        private mutating func take(_ element: ChallengeReader.Element) -> Bool {
+            switch element {
+            case .scheme(let name):
+                isBearer = name.equals(lowered: "bearer") || name.equals(lowered: "dpop")
+                hasError = false
+            case .token68: break
+            case .parameter(let name, let value):
+                guard isBearer, name.equals(lowered: "error") else { break }
+                guard !hasError else { return false }
+                hasError = true
+                if value.equals(lowered: "insufficient_scope") { insufficientScope = true }
+                if value.equals(lowered: "invalid_token") { invalidToken = true }
+                if value.equals(lowered: "invalid_request") { invalidRequest = true }
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,15 @@
+/// A keyed hash of a credential: tells whether it is the one that was refused, and nothing else about it.
+package struct CredentialMark: Equatable, Sendable {
+    /// HMAC-SHA256 under the store's own random key: 32 bytes. No secret without that key.
+    package let bytes: [UInt8]
+    /// The service's `error_code` that came with the refusal.
+    package var code: String?
+
+    package init(bytes: [UInt8], code: String? = nil) {
+        self.bytes = bytes
+        self.code = code
+    }
+
+    /// Whether both are of one credential.
+    package func isSame(as other: CredentialMark?) -> Bool { bytes == other?.bytes }
+}

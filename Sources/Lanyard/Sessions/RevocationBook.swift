@@ -1,0 +1,101 @@
+/// Which sessions the identity services must still be told are over, and when each is told again: decisions without I/O, with time and
+/// chance as arguments (design §5: "retried in the background").
+///
+/// The first call is made at once; after a failure again after 1 s, doubling up to 5 minutes, for a day.
+package struct RevocationBook: Sendable {
+    package enum Act: Equatable, Sendable {
+        /// Tell the service; the answer comes back by `answered`.
+        case call(StoredRevocation)
+        /// Nothing is left to do about this one.
+        case done(StoredRevocation, Outcome)
+        /// Told again then.
+        case postponed(StoredRevocation, IdentityFault, until: Instant)
+    }
+
+    package enum Outcome: String, Sendable {
+        /// The service knows.
+        case told
+        /// It could not be told for a day, or nobody here knows that service any more.
+        case givenUp = "given_up"
+    }
+
+    private struct Entry {
+        let revocation: StoredRevocation
+        var failures = 0
+        /// `.never` while a call is under way.
+        var nextAt: Instant
+    }
+
+    /// Calls at once: after an outage a thousand sessions may have to be told of.
+    private static let callsMax = 4
+    static let patience = Duration.seconds(86_400)
+    private static let backOffMost = Duration.seconds(300)
+
+    private var entries: [Entry] = []
+    private var calls: Int { entries.count { $0.nextAt == .never } }
+
+    package init() {}
+
+    /// How many have not been told.
+    package var count: Int { entries.count }
+
+    /// Every service has been asked at least once.
+    package var isSettled: Bool { entries.allSatisfy { $0.failures > 0 } }
+
+    /// Whether a session with this refresh token has still to be told of.
+    package func contains(_ token: Secret) -> Bool { entries.contains { $0.revocation.refresh == token } }
+
+    /// Whether this service has still to be told of something.
+    package func contains(identity: String) -> Bool { entries.contains { $0.revocation.identity == identity } }
+
+    /// When `due` is to be called; `.never` if nothing waits, or as much is under way as may be.
+    package var dueAt: Instant { calls < Self.callsMax ? entries.map(\.nextAt).min() ?? .never : .never }
+
+    /// One more; a second one of the same token is none.
+    package mutating func add(_ revocation: StoredRevocation, at moment: SessionMoment) -> [Act] {
+        guard !contains(revocation.refresh) else { return [] }
+        entries.append(Entry(revocation: revocation, nextAt: moment.instant))
+        return due(at: moment)
+    }
+
+    /// Makes the calls whose time has come.
+    package mutating func due(at moment: SessionMoment) -> [Act] {
+        var acts: [Act] = []
+        for place in entries.indices where entries[place].nextAt <= moment.instant && calls < Self.callsMax {
+            entries[place].nextAt = .never
+            acts.append(.call(entries[place].revocation))
+        }
+        return acts
+    }
+
+    /// A session that the service does not know (any more) is as good as revoked.
+    package mutating func answered(
+        _ token: Secret, _ result: Result<Void, IdentityFault>, at moment: SessionMoment
+    ) -> [Act] {
+        guard let place = entries.firstIndex(where: { $0.revocation.refresh == token }) else { return [] }
+        let revocation = entries[place].revocation
+        switch result {
+        case .success: return settle(place, .told, at: moment)
+        case .failure(let fault) where fault.verdict == .sessionDead: return settle(place, .told, at: moment)
+        case .failure where moment.wall - revocation.since >= Self.patience:
+            return settle(place, .givenUp, at: moment)
+        case .failure(let fault):
+            entries[place].failures += 1
+            let until = moment.instant + delay(after: entries[place].failures, fault, moment)
+            entries[place].nextAt = until
+            return [.postponed(revocation, fault, until: until)] + due(at: moment)
+        }
+    }
+
+    private mutating func settle(_ place: Int, _ outcome: Outcome, at moment: SessionMoment) -> [Act] {
+        [.done(entries.remove(at: place).revocation, outcome)] + due(at: moment)
+    }
+
+    /// Between half of the back-off and all of it.
+    private func delay(after failures: Int, _ fault: IdentityFault, _ moment: SessionMoment) -> Duration {
+        let doubled = min(.seconds(1) * (1 << min(failures - 1, 16)), Self.backOffMost)
+        let jittered = max(doubled * (0.5 + 0.5 * moment.chance), .seconds(1))
+        guard case .transient(let asked?) = fault.verdict else { return jittered }
+        return max(jittered, min(asked, Self.backOffMost))
+    }
+}

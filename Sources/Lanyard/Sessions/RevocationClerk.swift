@@ -1,0 +1,162 @@
+import Logging
+
+/// Tells identity services of sessions that are over, and tells them again: the shell of `RevocationBook`. Belongs to the home's queue.
+final class RevocationClerk: @unchecked Sendable {
+    /// Who wants to know whether the service was told.
+    private struct Waiter {
+        let token: Secret
+        let until: Instant
+        let reply: @Sendable (Bool) -> Void
+    }
+
+    /// A person is not kept waiting longer for a service that does not answer; the call itself goes on.
+    private static let waitMost = Duration.seconds(5)
+
+    private unowned let home: SessionHome
+    private var book = RevocationBook()
+    private var waiters: [Waiter] = []
+    /// What the store could not take.
+    private var unsaved: [StoredRevocation] = []
+    /// By the token, which the book hands on as it is.
+    private var loggers: [ObjectIdentifier: Logger] = [:]
+    private lazy var alarm = SessionAlarm(on: home.loop) { [unowned self] in due() }
+
+    init(of home: SessionHome) { self.home = home }
+
+    /// - Parameters:
+    ///   - isStored: the store holds it already; else it is stored now, so that a crash does not forget it.
+    ///   - reply: hears once, on the home's queue, whether the service knows; false: not yet.
+    func tell(
+        _ revocation: StoredRevocation, isStored: Bool = false, _ logger: Logger,
+        _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) {
+        if !isStored, !book.contains(revocation.refresh) { save(revocation) }
+        guard home.service(of: revocation) != nil else {
+            giveUp(revocation, logger)
+            return reply(false)
+        }
+        loggers[ObjectIdentifier(revocation.refresh)] = logger
+        waiters.append(Waiter(token: revocation.refresh, until: .now + Self.waitMost, reply: reply))
+        perform(book.add(revocation, at: .now))
+    }
+
+    /// Whether this service has still to be told of something.
+    func owes(_ identity: String) -> Bool { book.contains(identity: identity) }
+
+    /// Every service has been asked at least once, so that what is left can wait for the next start.
+    var isSettled: Bool { book.isSettled }
+
+    private func save(_ revocation: StoredRevocation) {
+        home.commit(.owe(revocation)) { [weak self] result in
+            guard case .failure = result else { return }
+            self?.home.loop.post { [weak self] in
+                guard let self, book.contains(revocation.refresh) else { return }
+                unsaved.append(revocation)
+            }
+        }
+    }
+
+    /// What could not be stored is stored with the next call, and before the end.
+    private func saveAgain() {
+        let again = unsaved
+        unsaved = []
+        for revocation in again where book.contains(revocation.refresh) { save(revocation) }
+    }
+
+    func stop() {
+        alarm.drop()
+        saveAgain()
+        let left = waiters
+        waiters = []
+        for waiter in left { waiter.reply(false) }
+    }
+
+    /// Nobody here knows the service, and no other is to see the token. For a day it stays in the store: another start, or another process, may.
+    private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
+        if .now - revocation.since >= RevocationBook.patience { home.commit(.revoked(revocation.refresh)) { _ in } }
+        logger.warning(
+            "the session of an identity that is not configured here cannot be ended at its service",
+            metadata: [
+                "event": "session.revoke.given_up", "identity": .string(revocation.identity),
+                "reason": "identity_not_configured",
+            ])
+    }
+
+    private func due() {
+        saveAgain()
+        perform(book.due(at: .now))
+        let now = Instant.now
+        answer(false) { $0.until <= now }
+    }
+
+    private func perform(_ acts: [RevocationBook.Act]) {
+        for act in acts {
+            switch act {
+            case .call(let revocation): call(revocation)
+            case .done(let revocation, let outcome):
+                log(revocation, outcome)
+                forget(revocation.refresh, outcome)
+            case .postponed(let revocation, let fault, let until):
+                log(revocation, fault, until)
+                answer(false) { $0.token == revocation.refresh }
+            }
+        }
+        alarm.set(at: min(book.dueAt, waiters.map(\.until).min() ?? .never))
+    }
+
+    private func call(_ revocation: StoredRevocation) {
+        let token = revocation.refresh
+        guard let service = home.service(of: revocation) else {
+            let fault = IdentityFault(.transient(retryAfter: nil), words: "no such identity is configured any more")
+            return home.loop.post { [self] in hear(.failure(fault), token) }
+        }
+        service.revoke(token) { [self] result in home.loop.post { [self] in hear(result, token) } }
+    }
+
+    private func hear(_ result: Result<Void, IdentityFault>, _ token: Secret) {
+        guard !home.isStopped else { return }
+        perform(book.answered(token, result, at: .now))
+        home.tellSettled()
+    }
+
+    /// Who waits hears of it when the store holds the token no more.
+    private func forget(_ token: Secret, _ outcome: RevocationBook.Outcome) {
+        home.commit(.revoked(token)) { [weak self] _ in
+            self?.home.loop.post { [weak self] in self?.answer(outcome == .told) { $0.token == token } }
+        }
+    }
+
+    private func answer(_ isTold: Bool, where isMeant: (Waiter) -> Bool) {
+        let meant = waiters.filter(isMeant)
+        guard !meant.isEmpty else { return }
+        waiters.removeAll(where: isMeant)
+        for waiter in meant { waiter.reply(isTold) }
+    }
+
+    // MARK: Log
+
+    private func log(_ revocation: StoredRevocation, _ outcome: RevocationBook.Outcome) {
+        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? home.logger
+        switch outcome {
+        case .told:
+            logger.info(
+                "the identity service was told of a session's end",
+                metadata: ["event": "session.revoke.succeeded", "identity": .string(revocation.identity)])
+        case .givenUp:
+            logger.warning(
+                "the identity service could not be told of a session's end for a day: it is not told any more",
+                metadata: ["event": "session.revoke.given_up", "identity": .string(revocation.identity)])
+        }
+    }
+
+    private func log(_ revocation: StoredRevocation, _ fault: IdentityFault, _ until: Instant) {
+        let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
+        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? home.logger
+        logger.warning(
+            "the identity service was not told of a session's end; it is told again",
+            metadata: [
+                "event": "session.revoke.failed", "identity": .string(revocation.identity),
+                "reason": .string(fault.verdict.label), "error": .string(fault.words), "next_at": .string(next),
+            ])
+    }
+}

@@ -1,0 +1,9 @@
+/// Whether a login's account may be its user's: two users of one device never share an account (design §5).
+package enum SessionClaim: Equatable, Sendable {
+    /// Nobody else has it.
+    case free
+    /// Another user is logged in to it: the new session is revoked.
+    case inUse(by: String)
+    /// Another user, who is not logged in, is known by it: the login is taken as that user's.
+    case belongs(to: String)
+}

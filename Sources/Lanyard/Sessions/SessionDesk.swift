@@ -1,0 +1,270 @@
+/// Everything that is decided about one user: the session, the errand that makes its calls, and what the store could not be told yet, as
+/// one machine. `SessionCell` performs its acts and brings the answers back; so does the simulation, with a disk and a service of its own.
+///
+/// Every event is told by `take`, which says what to do, in this order; `due` says when to tell `.due` next. Acts are answered by one event
+/// each: `tryLock` by `locked`, `read` by `read`, `commit` by `committed` (at most one is open), `login` and `refresh` by `answered`,
+/// `claim` by `claimed`; `unlock`, `revoke`, `publish`, `note` and `reply` by none. A crash is to drop the desk and everything unanswered;
+/// a start is a new desk that is told `begin` with what the store holds.
+package struct SessionDesk: Sendable {
+    package enum Event: Sendable {
+        /// The first event of a user whose session Lanyard renews: what the store holds, nil if it does not know the user.
+        case begin(StoredUser?)
+        case due
+        /// What shards, clocks, feeds and watches tell.
+        case session(Session.Event)
+        /// A person logs in.
+        case login(Credential, ticket: UInt64?)
+        /// A session that was made on another user's behalf, or elsewhere.
+        case given(SessionGift, ticket: UInt64?)
+        /// A person wants a new access token now.
+        case refresh(ticket: UInt64)
+        /// A person ends the session.
+        case leave(Leaving, ticket: UInt64?)
+        /// The process is about to end: what has begun is finished, no call begins any more, and what the store lacks is tried once more.
+        case settle
+        case locked(StoreLock)
+        case read(Result<StoredUser?, StoreFault>, errand: UInt64)
+        /// What the store holds, read for all users at once; no change of this one was on its way.
+        case seen(StoredUser?)
+        case committed(Result<StoreChange.Verdict, StoreFault>)
+        case answered(Result<Grant, IdentityFault>, SessionCall)
+        case claimed(SessionClaim, errand: UInt64)
+    }
+
+    package enum Act: Sendable {
+        case tryLock, unlock
+        case read(errand: UInt64)
+        case commit(StoreChange)
+        /// - refused: not to be sent if it is this one.
+        case login(Credential, refused: CredentialMark?, SessionCall)
+        case refresh(Secret, SessionCall)
+        /// May this account be the user's?
+        case claim(account: String, errand: UInt64)
+        /// Tell the service that a session is over.
+        case revoke(StoredRevocation)
+        /// A person's logout or removal is done here; the service is to be told of the session, if there was one, and then the `ticket` is
+        /// answered `left` with the outcome.
+        ///
+        /// - isStored: the store holds it, and what is to be revoked.
+        case dismiss(StoredRevocation?, isStored: Bool, ticket: UInt64?)
+        case publish(AccessToken.Availability)
+        case note(SessionNote)
+        case reply(UInt64, SessionReply)
+    }
+
+    package enum Leaving: Sendable {
+        /// The user stays known, and is not logged in again without a person.
+        case logOut
+        /// The user is forgotten.
+        case remove
+    }
+
+    /// Who it is, and what binds it.
+    package struct Setup: Sendable {
+        package var user: String
+        package var identity: String
+        package var index: UserIndex
+        /// What logs the user in without a person; nil: a person does.
+        package var credential: Credential?
+        package var rotation: SessionRotation
+        /// No configuration names the user.
+        package var isAdded: Bool
+        package var refresh: RefreshSettings
+        package var offline: LoginSettings.Offline
+        /// `BootInstant.boot` of this life of the machine.
+        package var boot: String
+        /// What the identity's name stands for; nil: nobody can tell.
+        package var mark: IdentityMark?
+        /// All identities whose users can be known here.
+        package var others: [StoredIdentity]
+
+        package init(
+            user: String, identity: String, index: UserIndex, credential: Credential?,
+            rotation: SessionRotation = .none,
+            isAdded: Bool = false, refresh: RefreshSettings = RefreshSettings(),
+            offline: LoginSettings.Offline = .cached,
+            boot: String = "", mark: IdentityMark? = nil, others: [StoredIdentity] = []
+        ) {
+            self.user = user
+            self.identity = identity
+            self.index = index
+            self.credential = credential
+            self.rotation = rotation
+            self.isAdded = isAdded
+            self.refresh = refresh
+            self.offline = offline
+            self.boot = boot
+            self.mark = mark
+            self.others = others
+        }
+    }
+
+    /// A login that waits for the errand before it.
+    struct AskedLogin: Sendable {
+        enum Source: Sendable {
+            case credential(Credential)
+            case gift(SessionGift)
+        }
+
+        var source: Source
+        var ticket: UInt64?
+
+        var credential: Credential? { if case .credential(let credential) = source { credential } else { nil } }
+        var gift: SessionGift? { if case .gift(let gift) = source { gift } else { nil } }
+    }
+
+    enum Lock { case free, asked, held }
+
+    package let setup: Setup
+    package internal(set) var session = Session.loggedOut(.loggingIn)
+    package internal(set) var ledger: SessionLedger
+    package internal(set) var errand: SessionErrand?
+    /// What the store is known to hold: the base of each change.
+    package internal(set) var base = SessionMark(session: 0, generation: 0)
+    /// The user as it stands there; nil: it does not, or not as this identity's.
+    var ours: StoredUser?
+    /// Another identity's user of this name, whom the store holds instead.
+    var stranger: StoredUser?
+    /// The store has held this user as this identity's.
+    var hasStood = false
+    /// Nobody has known the user before: its name is given with its first login.
+    var isNewcomer = false
+    /// How far the session had come when an older file was put in place of the newer one.
+    var floor: UInt64 = 0
+    /// The generation of the session in hand as the store counts: past that of `base` by what it could not take.
+    var held: UInt64 = 0
+    /// Another process's session, whose account is being asked for, and whether the errand ends with it.
+    var adopting: (user: StoredUser, finishing: Bool)?
+    /// The credential that was definitely refused.
+    var refused: CredentialMark?
+    /// How often the present refresh token has been sent without an answer, and when last.
+    var unanswered = 0
+    var unansweredAt = WallTime(seconds: 0)
+    /// The store knows of fewer of them than this.
+    var isIntentUnstored = false
+    var lock = Lock.free
+    /// The session's call that waits for the errand before it.
+    var wanted: (call: SessionCall, refresh: Secret?)?
+    var asked: AskedLogin?
+    /// A call that a crash has cut off stands open in the store, and no later one would close it.
+    var isUntidy = false
+    /// The process is about to end.
+    var isSettling = false
+    /// The last try of what the store lacks has been made.
+    var hasTriedLast = false
+    /// People who wait for a new access token.
+    var refreshers: [UInt64] = []
+    var writes = SessionWrites()
+    var warnings = SessionWarnings()
+    /// The kind of the latest login, and since when the account is known.
+    package internal(set) var provider: String?
+    package internal(set) var accountSince: WallTime?
+    /// This event's.
+    var moment = SessionMoment(instant: .past, wall: WallTime(seconds: 0), chance: 0)
+    private var acts: [Act] = []
+
+    package init(_ setup: Setup) {
+        self.setup = setup
+        isNewcomer = setup.isAdded
+        ledger = SessionLedger(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
+    }
+
+    /// The one way in.
+    package mutating func take(_ event: Event, at moment: SessionMoment) -> [Act] {
+        self.moment = moment
+        acts = []
+        handle(event)
+        startNext()
+        tryLast()
+        answerRefreshers()
+        warn()
+        defer { acts = [] }
+        return acts
+    }
+
+    /// When `.due` is to be told next, or `.never`.
+    package var due: Instant {
+        min(min(session.due(ledger), errand?.due ?? .never), min(writes.retryAt, warnings.nextAt))
+    }
+
+    /// Nothing is under way, and nothing waits to be stored: the desk may be taken away.
+    package var isIdle: Bool {
+        errand == nil && asked == nil && adopting == nil && writes.lane.isEmpty && writes.backlog.isEmpty
+            && lock == .free
+    }
+
+    /// The store has not taken everything: what is missing is tried again.
+    package var storeFault: StoreFault? { writes.fault }
+
+    /// In the middle of a call, from its intent to its answer in the store, or of another change of the store.
+    var isMidway: Bool {
+        switch errand?.stage {
+        case .intending, .calling, .claiming, .saving, .closing: true
+        case nil, .locking, .queueing, .reading, .pausing: writes.isOpen
+        }
+    }
+
+    private mutating func handle(_ event: Event) {
+        switch event {
+        case .begin(let stored): begin(stored)
+        case .due:
+            tell(.due)
+            if let errand, errand.due <= moment.instant { goOn() }
+            retryWrites()
+        case .session(let event): tell(event)
+        case .login(let credential, let ticket): ask(AskedLogin(source: .credential(credential), ticket: ticket))
+        case .given(let gift, let ticket): ask(AskedLogin(source: .gift(gift), ticket: ticket))
+        case .refresh(let ticket): refresh(ticket)
+        case .leave(let leaving, let ticket): leave(leaving, ticket: ticket)
+        case .settle: settle()
+        case .locked(let result): locked(result)
+        case .read(let result, let number): read(result, number)
+        case .seen(let user): see(user)
+        case .committed(let result): committed(result)
+        case .answered(let result, let call): answered(result, call)
+        case .claimed(let claim, let number): claimed(claim, number)
+        }
+    }
+
+    /// What ends by itself is told ahead.
+    private mutating func warn() {
+        let tokens = session.tokens
+        let notes = warnings.look(
+            expiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry, hasCredential: ledger.hasCredential,
+            accountSince: tokens != nil && provider == "anonymous" ? accountSince : nil, at: moment)
+        for note in notes { act(.note(note)) }
+    }
+
+    // MARK: What every part uses
+
+    mutating func act(_ act: Act) { acts.append(act) }
+
+    mutating func note(
+        _ event: SessionNote.Event, _ level: SessionNote.Level = .info, reason: String, nextAt: Instant? = nil,
+        fault: IdentityFault? = nil, details: [String: String] = [:]
+    ) {
+        var note = SessionNote(event, level, reason: reason, nextAt: nextAt, fault: fault)
+        note.details = details
+        act(.note(note))
+    }
+
+    /// The session's own steps: publications and notes go out, calls wait for their errand.
+    mutating func tell(_ event: Session.Event) {
+        for step in session.take(event, at: moment, &ledger) {
+            switch step {
+            case .login(let call): wanted = (call, nil)
+            case .refresh(let token, let call): wanted = (call, token)
+            case .revoke(let token): revoke(token)
+            case .publish(let availability): act(.publish(availability))
+            case .note(let note): act(.note(note))
+            }
+        }
+    }
+
+    /// A session that must not live on, and that no person's logout has ended.
+    mutating func revoke(_ token: Secret) { act(.revoke(revocation(of: token))) }
+
+    func revocation(of token: Secret) -> StoredRevocation {
+        StoredRevocation(identity: setup.identity, refresh: token, since: moment.wall, mark: setup.mark)
+    }
+}

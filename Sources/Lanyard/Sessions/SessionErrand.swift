@@ -1,0 +1,118 @@
+/// One call on a user's behalf with everything around it, in this order: the user's lock, what the store holds by now, the intent, the
+/// call, the answer in the store, the lock given back (refresh-policy rules 6, 8, 9). `SessionDesk` takes it from stage to stage.
+package struct SessionErrand: Sendable {
+    package enum Purpose: Equatable, Sendable {
+        /// The session asked for its call.
+        case own
+        /// A person logs in, with the session as it is until that has succeeded; nil: nobody waits for an answer.
+        case asked(ticket: UInt64?)
+        /// Settles an intent that a crash left; there is no call.
+        case tidying
+    }
+
+    package enum Stage: Sendable {
+        /// The lock was asked for.
+        case locking
+        /// Another process has the lock: asked again then.
+        case queueing(until: Instant)
+        /// The store was asked what it holds.
+        case reading
+        /// The single retry of rule 9 comes two seconds after the call whose answer was lost.
+        case pausing(until: Instant)
+        /// The intent is being stored.
+        case intending
+        case calling
+        /// A login has succeeded: may its account be this user's?
+        case claiming(Grant)
+        /// What the call brought is being stored, before anybody may use it.
+        case saving(Grant)
+        /// The session knows of the failure; the store is being told.
+        case closing
+    }
+
+    /// How long another process may have the lock before that counts as a transient failure: longer than a call.
+    static let patience = Duration.seconds(35)
+    /// Between the call whose answer was lost and its repetition.
+    static let retryAfter = Duration.seconds(2)
+
+    package let purpose: Purpose
+    /// Its number is the errand's.
+    package internal(set) var call: SessionCall
+    package internal(set) var stage = Stage.locking
+    /// The log knows that another process has the lock.
+    var hasQueued = false
+    /// What a refresh sends.
+    let refresh: Secret?
+    /// What a login sends; nil: the session is at hand already.
+    let credential: Credential?
+    let gift: SessionGift?
+    let patienceEnd: Instant
+
+    /// A call that the session asked for.
+    init(_ call: SessionCall, refresh: Secret?, credential: Credential?, at now: Instant) {
+        purpose = .own
+        self.call = call
+        self.refresh = refresh
+        self.credential = credential
+        gift = nil
+        patienceEnd = now + Self.patience
+    }
+
+    /// A login that a person asked for, or the session that came of one.
+    init(_ call: SessionCall, asked: SessionDesk.AskedLogin, at now: Instant) {
+        purpose = .asked(ticket: asked.ticket)
+        var call = call
+        if case .gift(let gift) = asked.source {
+            call.startedAt = gift.startedAt
+            call.startedAtWall = gift.startedAtWall
+            self.gift = gift
+            credential = nil
+        } else {
+            gift = nil
+            credential = asked.credential
+        }
+        self.call = call
+        refresh = nil
+        patienceEnd = now + Self.patience
+    }
+
+    /// Looks after what a crash left open.
+    init(tidying call: SessionCall, at now: Instant) {
+        purpose = .tidying
+        self.call = call
+        refresh = nil
+        credential = nil
+        gift = nil
+        patienceEnd = now
+    }
+
+    var number: UInt64 { call.number }
+
+    /// An end now would leave something undone: the store may know of the call, or there is a session that nobody else knows of.
+    var hasBegun: Bool {
+        switch stage {
+        case .intending, .calling, .claiming, .saving, .closing: true
+        case .locking, .queueing, .reading, .pausing: gift != nil
+        }
+    }
+
+    /// As the store keeps it.
+    var provider: String? { gift?.provider ?? credential?.provider }
+
+    /// When it goes on by itself.
+    var due: Instant {
+        switch stage {
+        case .queueing(let until), .pausing(let until): until
+        default: .never
+        }
+    }
+
+    /// What came of a call and nobody has stored for certain: ended, should the errand be given up.
+    var unsavedRefresh: Secret? {
+        switch stage {
+        case .claiming(let grant), .saving(let grant): grant.refreshToken
+        case .closing: nil
+        case .locking, .queueing, .reading, .pausing, .intending, .calling: gift?.grant.refreshToken
+        }
+    }
+}

@@ -1,0 +1,11 @@
+/// A session at one point of its life: what a change of the store is based on. A change whose base has moved is not made.
+package struct SessionMark: Hashable, Sendable {
+    /// `StoredSession.id`; 0: nobody was logged in.
+    package var session: UInt64
+    package var generation: UInt64
+
+    package init(session: UInt64, generation: UInt64) {
+        self.session = session
+        self.generation = generation
+    }
+}

@@ -1,0 +1,62 @@
+/// One change of the store. It is applied to what the file holds at that moment, under the store's lock: two processes that change two
+/// users lose neither, and of two that change one user the later learns of the earlier.
+package enum StoreChange: Sendable {
+    /// A call is about to be made on behalf of a session at `base`.
+    case intend(user: String, identity: StoredIdentity, StoredIntent, base: SessionMark)
+    /// The intent's call was answered, and changed nothing: no further call has an unknown outcome because of it.
+    case settle(user: String)
+    /// The refresh token of the session at `base` is dead, or must not be sent again: the access token alone stays.
+    case spend(user: String, base: SessionMark)
+    /// A login or a refresh that began at `base` brought this; its intent and refusal go. Where the base has moved within one session, who is
+    /// further on in it holds.
+    case hold(user: String, StoredLogin, base: SessionMark)
+    /// The credential was definitely refused.
+    case refuse(user: String, identity: StoredIdentity, CredentialMark)
+    /// The session at `base` is over without a person's doing: tokens are wiped, the user stays.
+    case end(user: String, base: SessionMark)
+    /// A person logged the user out: tokens are wiped whatever they are; what the service must be told stays in `revocation`.
+    case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
+    /// The user is forgotten; what the service must be told stays in `revocation`.
+    case remove(user: String, revocation: StoredRevocation?)
+    case activate(StoreContents.ActiveChoice)
+    /// The service must be told of the end of a session that came to nobody.
+    case owe(StoredRevocation)
+    /// The service was told of the end of the session with this refresh token, or it was given up.
+    case revoked(Secret)
+
+    /// What a login or a refresh leaves in the store.
+    package struct StoredLogin: Sendable {
+        package var identity: String
+        package var session: StoredSession
+        package var accountID: String?
+        /// nil after a refresh.
+        package var provider: String?
+        package var isAdded: Bool
+        /// The generation is no lower than this, which is what its process counts: there may be tokens before it that no store took, and an
+        /// older file may have been put in the place of a newer one.
+        package var floor: UInt64
+        /// What the identity's name stands for.
+        package var mark: IdentityMark?
+
+        package init(
+            identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
+            floor: UInt64 = 0, mark: IdentityMark? = nil
+        ) {
+            self.floor = floor
+            self.mark = mark
+            self.identity = identity
+            self.session = session
+            self.accountID = accountID
+            self.provider = provider
+            self.isAdded = isAdded
+        }
+    }
+
+    /// What became of it.
+    package enum Verdict: Equatable, Sendable {
+        /// The file holds it, and so it will after a crash. The user as it stands now, if the change was about one.
+        case stored(StoredUser?)
+        /// The base has moved: nothing was written. What is there instead; nil: the user is not known any more.
+        case overtaken(by: StoredUser?)
+    }
+}

@@ -1,0 +1,41 @@
+extension UserDirectory {
+    /// At the start: whom the configuration names, then whom the store has kept besides.
+    ///
+    /// - Parameters:
+    ///   - members: in the order of the configuration.
+    ///   - identities: all that are configured.
+    init(
+        _ members: [SessionMember], identities: [SessionIdentity], contents: StoreContents,
+        settings: SessionHome.Settings, names: UserNames
+    ) {
+        var kinds = Dictionary(identities.map { ($0.name, $0.isFixed) }) { first, _ in first }
+        var users: [KnownUser] = []
+        for member in members {
+            let (name, identity) = (member.settings.name, member.settings.identity)
+            let isFixed = if case .feed = member.source { true } else { false }
+            kinds[identity] = isFixed
+            // Whoever changes a user's identity means another account.
+            let stored = contents[name].flatMap { $0.belongs(to: member.home) ? $0 : nil }
+            users.append(
+                KnownUser(
+                    name: name, index: names.index(of: name), identity: identity, isConfigured: true,
+                    configuredProvider: member.settings.login?.provider, isFixed: isFixed, accountID: stored?.accountID,
+                    provider: stored?.provider, isLoggedOut: stored?.isLoggedOut ?? false))
+        }
+        let homes = identities.compactMap(\.home)
+        for stored in contents.users where stored.isAdded && kinds[stored.identity] == false {
+            guard !users.contains(where: { $0.name == stored.name }) else { continue }
+            // The identity's name may stand for another service by now: then the account and its session are nobody's here.
+            let isSame = homes.contains { stored.belongs(to: $0) }
+            users.append(
+                KnownUser(
+                    name: stored.name, index: names.index(of: stored.name), identity: stored.identity,
+                    isConfigured: false, accountID: isSame ? stored.accountID : nil,
+                    provider: isSame ? stored.provider : nil, isLoggedOut: stored.isLoggedOut))
+        }
+        self.init(
+            users, identities: kinds, configuredActive: settings.activeUser, remembered: contents.active,
+            activatesNext: settings.activatesNextOnLogout, names: names)
+        strangers = Set(contents.users.map(\.name)).subtracting(users.map(\.name))
+    }
+}

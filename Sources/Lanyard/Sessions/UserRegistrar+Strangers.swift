@@ -1,0 +1,78 @@
+import Logging
+
+/// Users whom the store has kept and nobody else knows: no configuration names them any more, nor did the admin API make them.
+extension UserRegistrar {
+    /// Says whom the store keeps for nobody, and what to do about it; what a login that was cut off has left goes by itself.
+    func start() {
+        for stored in home.contents.users where directory.strangers.contains(stored.name) {
+            if Self.isRemnant(stored) {
+                sweep(stored.name)
+            } else {
+                home.logger.warning(
+                    """
+                    the store holds a user that is not configured (any more); name it in the configuration, or forget \
+                    it with DELETE /v1/users/\(stored.name)
+                    """,
+                    metadata: [
+                        "event": "store.user.unknown", "user": .string(stored.name),
+                        "identity": .string(stored.identity),
+                        "reason": stored.session == nil ? "logged_out" : "session_kept",
+                    ])
+            }
+        }
+    }
+
+    /// Forgets one of them; its session is ended at the service, if that is still configured.
+    func expel(_ ask: UserDirectory.Ask, _ name: String) {
+        home.store.read(name) { [weak self] result in
+            self?.later { [weak self] in self?.expel(ask, name, result) }
+        }
+    }
+
+    private func expel(_ ask: UserDirectory.Ask, _ name: String, _ result: Result<StoredUser?, StoreFault>) {
+        guard case .success(let found) = result else { return deliver(ask, .failure(.storeFailing)) }
+        guard let user = found else { return expelled(ask, name, .failure(.noSuchUser)) }
+        let revocation = user.eviction(at: .now).flatMap { home.service(of: $0) == nil ? nil : $0 }
+        home.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
+            self?.later { [weak self] in self?.expelled(ask, name, revocation, result) }
+        }
+    }
+
+    private func expelled(
+        _ ask: UserDirectory.Ask, _ name: String, _ revocation: StoredRevocation?,
+        _ result: Result<StoreChange.Verdict, StoreFault>
+    ) {
+        guard case .success = result else { return deliver(ask, .failure(.storeFailing)) }
+        guard let revocation else { return expelled(ask, name, .success(.removed(isStored: true))) }
+        home.revocations.tell(revocation, isStored: true, home.logger) { [weak self] _ in
+            self?.expelled(ask, name, .success(.removed(isStored: true)))
+        }
+    }
+
+    private func expelled(_ ask: UserDirectory.Ask, _ name: String, _ result: Result<UserOutcome, UserFault>) {
+        directory.strangers.remove(name)
+        deliver(ask, result)
+    }
+
+    // MARK: Logins that were cut off
+
+    /// A new user's first login has begun, and never ended.
+    private static func isRemnant(_ user: StoredUser) -> Bool {
+        user.session == nil && user.generation == 0 && !user.isLoggedOut && user.intent?.kind == .login
+    }
+
+    /// Under the user's lock: it may just as well be another process's, and still under way. That one will see to it.
+    private func sweep(_ name: String) {
+        home.store.lock(name) { [weak self] lock in
+            guard lock == .taken, let self else { return }
+            home.store.read(name) { [weak self] result in
+                guard let self else { return }
+                if case .success(let user?) = result, Self.isRemnant(user) {
+                    home.commit(.remove(user: name, revocation: nil)) { _ in }
+                }
+                home.store.unlock(name)
+            }
+        }
+        directory.strangers.remove(name)
+    }
+}

@@ -1,0 +1,33 @@
+/// A user as the App Services SDKs see it (design §5): for status and the admin API.
+package enum UserStanding: String, Sendable, CaseIterable {
+    /// Authenticated, and the one that routes without a user of their own follow.
+    case active
+    /// Authenticated: may be made active without a new login.
+    case inactive
+    case loggedOut = "logged_out"
+}
+
+extension SessionState {
+    /// There is a session, whether or not its access token can be renewed just now.
+    package var isAuthenticated: Bool {
+        switch self {
+        case .valid, .refreshing, .stale, .unreachable: true
+        case .loggedOut, .loggingIn, .loginRequired, .refused: false
+        }
+    }
+}
+
+extension SessionReport {
+    package func standing(of user: SessionStatus) -> UserStanding {
+        guard user.state.isAuthenticated else { return .loggedOut }
+        return user.index == activeUser ? .active : .inactive
+    }
+
+    /// The user of that name as it stands, nil if nobody bears it.
+    package func view(of name: String) -> UserView? {
+        users.first { $0.user == name }.map { UserView(status: $0, standing: standing(of: $0)) }
+    }
+
+    /// All users as they stand.
+    package var views: [UserView] { users.map { UserView(status: $0, standing: standing(of: $0)) } }
+}

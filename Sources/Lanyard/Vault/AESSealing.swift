@@ -1,0 +1,87 @@
+import CLanyard.OpenSSL
+
+/// The seal of design §4: AES-256-GCM under a key of the file's own, the header authenticated, the key named by its id.
+package final class AESSealing: Sealing {
+    /// Fills the room with random bytes; false if there are none to be had.
+    package typealias Entropy = @Sendable (UnsafeMutableRawBufferPointer) -> Bool
+
+    /// What the keys come from, and the latest of those that a passphrase has become.
+    private struct Stretched {
+        var scrypt: SealHeader.Scrypt
+        var secret: Secret
+    }
+
+    private let secret: StoreSecret
+    private let entropy: Entropy
+    /// scrypt costs 100 ms: done once per process, and again only if the file turns up with another salt.
+    private let stretched = Guarded<Stretched?>(nil)
+
+    /// - Parameter entropy: for salts and nonces; a test may fix it.
+    package init(_ secret: StoreSecret, entropy: @escaping Entropy = AESSealing.random) {
+        self.secret = secret
+        self.entropy = entropy
+    }
+
+    /// OpenSSL's generator, which the kernel seeds.
+    package static let random: Entropy = { room in
+        RAND_bytes(room.baseAddress?.assumingMemoryBound(to: UInt8.self), CInt(room.count)) == 1
+    }
+
+    package func seal(_ text: UnsafeRawBufferPointer) throws(SealFault) -> [UInt8] {
+        let (key, scrypt) = try keyForWriting()
+        let header = SealHeader(
+            scrypt: scrypt, keyID: try SealKeys.keyID(of: key), salt: try fresh(SealHeader.saltByteCount),
+            nonce: try fresh(SealHeader.nonceByteCount), textByteCount: text.count)
+        var file = header.bytes
+        try SealCipher().encrypt(
+            text, key: try SealKeys.fileKey(of: key, salt: header.salt), nonce: header.nonce, into: &file)
+        return file
+    }
+
+    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealFault) -> Secret {
+        let header = try SealHeader(of: sealed)
+        let key = try key(for: header)
+        guard try SealKeys.keyID(of: key) == header.keyID else { throw .wrongKey }
+        let text = try SealCipher().decrypt(
+            sealed, header: SealHeader.byteCount, key: try SealKeys.fileKey(of: key, salt: header.salt),
+            nonce: header.nonce)
+        guard let text else { throw .damaged(SealHeader.notAsWritten) }
+        return text
+    }
+
+    // MARK: Keys
+
+    private func key(for header: SealHeader) throws(SealFault) -> Secret {
+        switch (secret.kind, header.scrypt) {
+        case (.key, nil): return secret.secret
+        case (.passphrase, let scrypt?): return try stretch(scrypt)
+        case (.key, _?): throw .otherKind(isPassphrase: true)
+        case (.passphrase, nil): throw .otherKind(isPassphrase: false)
+        }
+    }
+
+    /// A passphrase keeps the salt that it met, so that neither this process nor the others compute it again.
+    private func keyForWriting() throws(SealFault) -> (Secret, SealHeader.Scrypt?) {
+        guard secret.kind == .passphrase else { return (secret.secret, nil) }
+        if let known = stretched.withLock({ $0 }) { return (known.secret, known.scrypt) }
+        let scrypt = SealHeader.Scrypt(salt: try fresh(SealHeader.scryptSaltByteCount))
+        return (try stretch(scrypt), scrypt)
+    }
+
+    private func stretch(_ scrypt: SealHeader.Scrypt) throws(SealFault) -> Secret {
+        if let known = stretched.withLock({ $0 }), known.scrypt == scrypt { return known.secret }
+        let made = try SealKeys.stretch(secret.secret, scrypt)
+        stretched.withLock { $0 = Stretched(scrypt: scrypt, secret: made) }
+        return made
+    }
+
+    private func fresh(_ count: Int) throws(SealFault) -> [UInt8] {
+        var isFilled = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { room, filled in
+            isFilled = entropy(UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(room)[0..<count]))
+            filled = isFilled ? count : 0
+        }
+        guard isFilled else { throw .failed("the random generator") }
+        return bytes
+    }
+}

@@ -1,0 +1,34 @@
+/// What stands at a name, or the folder itself, as far as it matters whether it may be trusted.
+package struct DiskEntry: Equatable, Sendable {
+    package enum Kind: Equatable, Sendable { case file, folder, link, other }
+
+    package var kind: Kind
+    /// The uid that owns it.
+    package var owner: UInt32
+    /// Permissions: the twelve lower bits of `st_mode`.
+    package var mode: UInt32
+    /// In bytes.
+    package var size: Int
+
+    package init(_ kind: Kind, owner: UInt32, mode: UInt32, size: Int = 0) {
+        self.kind = kind
+        self.owner = owner
+        self.mode = mode
+        self.size = size
+    }
+}
+
+/// A file as it was read: what it is, and its bytes.
+package struct DiskContent: Equatable, Sendable {
+    package var entry: DiskEntry
+    /// nil: not read, for it is no regular file, too large, or `refusal` says why. Sealed bytes: no secret.
+    package var bytes: [UInt8]?
+    /// `errno` of an `open` that this process may not make.
+    package var refusal: CInt?
+
+    package init(_ entry: DiskEntry, bytes: [UInt8]?, refusal: CInt? = nil) {
+        self.entry = entry
+        self.bytes = bytes
+        self.refusal = refusal
+    }
+}

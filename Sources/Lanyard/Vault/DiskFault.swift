@@ -1,0 +1,12 @@
+/// A file call of the store that failed. Nothing came of it.
+package struct DiskFault: Error, Equatable, Sendable {
+    /// `errno`.
+    package var code: CInt
+    /// A participle: "writing".
+    package var doing: String
+
+    package init(_ code: CInt, _ doing: String) {
+        self.code = code
+        self.doing = doing
+    }
+}

@@ -1,0 +1,23 @@
+/// The store without a file (`store.memory: true`): everything in it ends with the process. Answers within the call.
+package final class MemoryStore: SessionStore {
+    private let contents: Guarded<StoreContents>
+
+    package init(markKey: Secret) { contents = Guarded(StoreContents(markKey: markKey)) }
+
+    package var isMemoryOnly: Bool { true }
+
+    package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void) {
+        reply(.success(contents.withLock { $0[user] }))
+    }
+
+    package func commit(
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+    ) {
+        reply(.success(contents.withLock { $0.apply(change, now: .now) }))
+    }
+
+    /// Nobody else has this store.
+    package func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { reply(.taken) }
+
+    package func unlock(_ user: String) {}
+}

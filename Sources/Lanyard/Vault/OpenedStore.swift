@@ -1,0 +1,162 @@
+import Glibc
+import Logging
+
+/// The store as the start of the program needs it: opened before the first thread, by whoever may read its key.
+package struct OpenedStore: Sendable {
+    private enum Place {
+        case memory
+        /// `door` is `PATH.open`, held in common until the process ends: whoever rekeys the file needs it alone.
+        case file(StoreFile, door: any DiskLock)
+    }
+
+    /// What was there.
+    package let contents: StoreContents
+    /// Why a new store could not be written yet; the sessions live in memory until it can.
+    package let unwritten: StoreFault?
+    private let notes: [StoreNote]
+    private let place: Place
+
+    /// Opens, checks and reads; blocks as long as the disk does, and 10 s at most while another process writes. Starts no thread.
+    ///
+    /// - Throws: what an operator must do, naming the path; the file is as it was. `busy` alone passes by itself.
+    package static func open(_ settings: StoreSettings) throws(StoreFault) -> OpenedStore {
+        switch settings {
+        case .memory:
+            return OpenedStore(
+                contents: StoreContents(markKey: try randomKey()), unwritten: nil, notes: [], place: .memory)
+        case .file(let path, let keyFile):
+            let secret = try StoreSecret.read(keyFile)
+            return try open(file(path, makesFolder: true, sealing: AESSealing(secret)))
+        }
+    }
+
+    /// The same for a file on whatever disk.
+    package static func open(_ file: StoreFile) throws(StoreFault) -> OpenedStore {
+        try file.inspect()
+        let door = try patiently { () throws(StoreFault) in try file.enter(.shared) }
+        let (contents, unwritten) = try patiently { () throws(StoreFault) in try file.begin() }
+        return OpenedStore(
+            contents: contents, unwritten: unwritten, notes: file.takeNotes(), place: .file(file, door: door))
+    }
+
+    /// What `open` would say of a store that is there, without touching anything: no lock, no folder, no file is made.
+    ///
+    /// - Returns: nil if nothing stands in its way, or there is no folder yet.
+    package static func look(at settings: StoreSettings) -> StoreFault? {
+        guard case .file(let path, let keyFile) = settings else { return nil }
+        do throws(StoreFault) {
+            let sealing = AESSealing(try StoreSecret.read(keyFile))
+            try file(path, makesFolder: false, sealing: sealing).inspect()
+            return nil
+        } catch {
+            return error.kind == .system(ENOENT) ? nil : error
+        }
+    }
+
+    /// Changes the key of a store that no process has open.
+    ///
+    /// - Throws: `busy` if one has; else what stands in the way. The file is then sealed as before.
+    package static func rekey(
+        path: String, from old: StoreSettings.KeyFile, to new: StoreSettings.KeyFile
+    ) throws(StoreFault) {
+        let (oldSecret, newSecret) = (try StoreSecret.read(old), try StoreSecret.read(new))
+        let file = try file(path, makesFolder: false, sealing: AESSealing(oldSecret))
+        guard try file.inspect() else {
+            throw StoreFault(
+                .system(ENOENT),
+                words: "there is no store at \(path) yet: the first run makes one with whatever key is configured")
+        }
+        let door: any DiskLock
+        do throws(StoreFault) {
+            door = try file.enter(.exclusive)
+        } catch  where error.kind == .busy {
+            throw StoreFault(.busy, words: "\(path) is in use; stop every Lanyard that has it open, then rekey it")
+        }
+        defer { door.release() }
+        try patiently { () throws(StoreFault) in try file.reseal(with: AESSealing(newSecret)) }
+    }
+
+    package var isMemoryOnly: Bool {
+        if case .memory = place { true } else { false }
+    }
+
+    /// The store for the life of the process. Its queue exists from here on, a thread only with the first call.
+    ///
+    /// - Throws: `.local` faults: descriptors that cannot be had.
+    package func store(log: Logger) throws(Fault) -> any SessionStore {
+        switch place {
+        case .memory: MemoryStore(markKey: contents.markKey)
+        case .file(let file, let door):
+            try SealedStore(
+                file, door: door, unwritten: unwritten, loop: EventLoop(label: "lanyard.store"), log: log)
+        }
+    }
+
+    /// One line that says where sessions live, and one for each thing that needs an operator's eye.
+    package func announce(on log: Logger) {
+        guard case .file(let file, _) = place else {
+            return log.warning(
+                "sessions are kept in memory only: a restart forgets every login; name a file with store.path and store.key_file",
+                metadata: ["event": "store.memory_only"])
+        }
+        for note in notes { note.announce(of: file.path, on: log) }
+        if let unwritten {
+            log.error("\(unwritten.words)", metadata: ["event": "store.write_failed", "path": "\(file.path.path)"])
+        }
+        log.info(
+            "the store is open",
+            metadata: [
+                "event": "store.opened", "path": "\(file.path.path)",
+                "users": .stringConvertible(contents.users.count), "writes": .stringConvertible(contents.writes),
+            ])
+        for user in contents.users {
+            guard let intent = user.intent else { continue }
+            log.warning(
+                "a call was under way when the last process ended: its outcome is unknown",
+                metadata: [
+                    "event": "store.intent.open", "user": "\(user.name)", "kind": "\(intent.kind.rawValue)",
+                    "tries": .stringConvertible(intent.tries),
+                ])
+        }
+    }
+
+    private static func file(
+        _ text: String, makesFolder: Bool, sealing: any Sealing
+    ) throws(StoreFault) -> StoreFile {
+        guard let path = StorePath(text) else {
+            throw StoreFault(
+                .unfit, words: "\(text) cannot be a store's path; name a file that does not end in .lock, .open or .tmp"
+            )
+        }
+        let markKey = try randomKey()
+        do throws(DiskFault) {
+            let disk = try SystemDisk(folder: path.folder, makesFolder: makesFolder)
+            return StoreFile(path, on: disk, sealing: sealing, markKey: markKey)
+        } catch {
+            throw StoreFault(path, error, owner: geteuid())
+        }
+    }
+
+    private static func randomKey() throws(StoreFault) -> Secret {
+        try Secret(capacity: StoreText.markKeyByteCount) { room throws(StoreFault) in
+            guard AESSealing.random(room) else {
+                throw StoreFault(
+                    .unfit, words: "OpenSSL gives no random bytes; mend the library or the kernel's generator")
+            }
+            return room.count
+        }
+    }
+
+    /// Asks again for a lock that others hold for moments. There is no queue yet on which to wait.
+    private static func patiently<Value>(_ call: () throws(StoreFault) -> Value) throws(StoreFault) -> Value {
+        let end = Instant.now + StorePatience.limit
+        while true {
+            do throws(StoreFault) {
+                return try call()
+            } catch {
+                guard error.kind == .busy, Instant.now < end else { throw error }
+                usleep(UInt32(StorePatience.pause.nanoseconds / 1000))
+            }
+        }
+    }
+}

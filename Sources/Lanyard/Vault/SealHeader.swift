@@ -1,0 +1,113 @@
+/// The plain beginning of a sealed file, which the seal covers too (docs/store.md has it byte by byte). Integers are big-endian.
+struct SealHeader: Equatable {
+    /// How a passphrase becomes a key (RFC 7914).
+    struct Scrypt: Hashable {
+        /// Salt, 16 bytes.
+        var salt: [UInt8]
+        /// log2 of N.
+        var costLog2: UInt8 = 15
+        /// r.
+        var blockSize: UInt8 = 8
+        /// p.
+        var parallelism: UInt8 = 1
+
+        /// What may be asked for: a forged header must cost neither the process' memory nor the passphrase its protection.
+        var isAcceptable: Bool {
+            (14...15).contains(costLog2) && blockSize == 8 && (1...4).contains(parallelism)
+        }
+    }
+
+    static let version = 1
+    static let magic: StaticString = "LANYSTOR"
+    static let byteCount = 88
+    static let tagByteCount = 16
+    static let scryptSaltByteCount = 16
+    static let keyIDByteCount = 8
+    static let saltByteCount = 32
+    static let nonceByteCount = 12
+
+    private static let versionPlace = 8
+    private static let kindPlace = 10
+    private static let scryptPlace = 12
+    private static let keyIDPlace = 32
+    private static let saltPlace = 40
+    private static let noncePlace = 72
+    private static let countPlace = 84
+
+    /// nil: the secret is a key.
+    var scrypt: Scrypt?
+    var keyID: [UInt8]
+    /// New on each write: the file's own key comes from it.
+    var salt: [UInt8]
+    var nonce: [UInt8]
+    /// Of the ciphertext, without the tag.
+    var textByteCount: Int
+
+    init(scrypt: Scrypt?, keyID: [UInt8], salt: [UInt8], nonce: [UInt8], textByteCount: Int) {
+        self.scrypt = scrypt
+        self.keyID = keyID
+        self.salt = salt
+        self.nonce = nonce
+        self.textByteCount = textByteCount
+    }
+
+    /// Reads the header of a whole file, whose length must be what the header says.
+    ///
+    /// - Throws: `damaged` with what shows, `newerVersion`.
+    init(of file: UnsafeRawBufferPointer) throws(SealFault) {
+        let begins = min(file.count, Self.magic.utf8CodeUnitCount)
+        guard (0..<begins).allSatisfy({ file[$0] == Self.magic.utf8Start[$0] }) else {
+            throw .damaged("it is no store")
+        }
+        guard file.count >= Self.kindPlace else { throw .damaged(Self.truncated) }
+        let version = Int(file[Self.versionPlace]) << 8 | Int(file[Self.versionPlace + 1])
+        guard version <= Self.version else { throw .newerVersion(version) }
+        guard version == Self.version else { throw .damaged(Self.notAsWritten) }
+        guard file.count >= Self.byteCount + Self.tagByteCount else { throw .damaged(Self.truncated) }
+        textByteCount = (0..<4).reduce(0) { $0 << 8 | Int(file[Self.countPlace + $1]) }
+        let whole = Self.byteCount + textByteCount + Self.tagByteCount
+        guard file.count >= whole else { throw .damaged(Self.truncated) }
+        guard file.count == whole else { throw .damaged("bytes follow its end") }
+        keyID = Array(file[Self.keyIDPlace..<Self.saltPlace])
+        salt = Array(file[Self.saltPlace..<Self.noncePlace])
+        nonce = Array(file[Self.noncePlace..<Self.countPlace])
+        scrypt = try Self.scrypt(of: file)
+    }
+
+    static let truncated = "it is truncated"
+    static let notAsWritten = "it is not as it was written"
+
+    private static func scrypt(of file: UnsafeRawBufferPointer) throws(SealFault) -> Scrypt? {
+        let field = file[scryptPlace..<keyIDPlace]
+        guard file[kindPlace + 1] == 0 else { throw .damaged(notAsWritten) }
+        switch file[kindPlace] {
+        case 1:
+            guard field.allSatisfy({ $0 == 0 }) else { throw .damaged(notAsWritten) }
+            return nil
+        case 2:
+            guard field[scryptPlace + 3] == 0 else { throw .damaged(notAsWritten) }
+            let scrypt = Scrypt(
+                salt: Array(field.dropFirst(4)), costLog2: field[scryptPlace], blockSize: field[scryptPlace + 1],
+                parallelism: field[scryptPlace + 2])
+            guard scrypt.isAcceptable else { throw .unfit("its scrypt parameters are beyond what Lanyard writes") }
+            return scrypt
+        default: throw .damaged(notAsWritten)
+        }
+    }
+
+    /// `byteCount` bytes: the file's beginning, and what its seal authenticates beside the text.
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.byteCount + textByteCount + Self.tagByteCount)
+        bytes += UnsafeBufferPointer(start: Self.magic.utf8Start, count: Self.magic.utf8CodeUnitCount)
+        bytes += [0, UInt8(Self.version), scrypt == nil ? 1 : 2, 0]
+        if let scrypt {
+            bytes += [scrypt.costLog2, scrypt.blockSize, scrypt.parallelism, 0] + scrypt.salt
+        } else {
+            bytes += [UInt8](repeating: 0, count: Self.keyIDPlace - Self.scryptPlace)
+        }
+        bytes += keyID + salt + nonce
+        bytes += stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: textByteCount >> $0) }
+        return bytes
+    }
+}

@@ -1,0 +1,67 @@
+import CLanyard.OpenSSL
+import Glibc
+
+/// Keys from keys: HKDF-SHA256 (RFC 5869) and scrypt (RFC 7914), in wiped memory.
+enum SealKeys {
+    /// Bytes of a key of AES-256, and of what a passphrase becomes.
+    static let keyByteCount = 32
+    /// OpenSSL refuses N = 2^15, r = 8 with its own limit.
+    private static let scryptBytesMax: UInt64 = 64 << 20
+    private static let keyIDSalt = Array("lanyard store key id".utf8)
+    private static let keyIDLabel = Array("lanyard key id".utf8)
+    private static let fileKeyLabel = Array("lanyard store file key".utf8)
+
+    /// Tells keys apart, and nothing else about them: GCM alone could not tell a wrong key from a damaged file.
+    static func keyID(of secret: Secret) throws(SealFault) -> [UInt8] {
+        try derive(from: secret, salt: keyIDSalt, label: keyIDLabel).withBytes { key in
+            Array(key.prefix(SealHeader.keyIDByteCount))
+        }
+    }
+
+    /// The key of one file: `salt` is new on each write, so that no two nonces ever meet under one key.
+    static func fileKey(of secret: Secret, salt: [UInt8]) throws(SealFault) -> Secret {
+        try derive(from: secret, salt: salt, label: fileKeyLabel)
+    }
+
+    /// HKDF for an output of one block: T(1) = HMAC(HMAC(salt, secret), label | 0x01).
+    static func derive(from secret: Secret, salt: [UInt8], label: [UInt8]) throws(SealFault) -> Secret {
+        let extracted = try secret.withBytes { bytes throws(SealFault) in
+            try salt.withUnsafeBytes { key in Result { () throws(SealFault) in try hmac(key: key, bytes) } }.get()
+        }
+        return try extracted.withBytes { key throws(SealFault) in
+            try (label + [1]).withUnsafeBytes { text in
+                Result { () throws(SealFault) in try hmac(key: key, text) }
+            }.get()
+        }
+    }
+
+    private static func hmac(
+        key: UnsafeRawBufferPointer, _ text: UnsafeRawBufferPointer
+    ) throws(SealFault) -> Secret {
+        ERR_clear_error()
+        return try Secret(capacity: keyByteCount) { room throws(SealFault) in
+            let made = HMAC(
+                EVP_sha256(), key.baseAddress, CInt(key.count),
+                text.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count,
+                room.baseAddress?.assumingMemoryBound(to: UInt8.self), nil)
+            guard made != nil else { throw .failed("HMAC") }
+            return keyByteCount
+        }
+    }
+
+    /// About 100 ms and 32 MiB.
+    static func stretch(_ passphrase: Secret, _ scrypt: SealHeader.Scrypt) throws(SealFault) -> Secret {
+        ERR_clear_error()
+        return try Secret(capacity: keyByteCount) { room throws(SealFault) in
+            let made = passphrase.withBytes { bytes in
+                EVP_PBE_scrypt(
+                    bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count, scrypt.salt,
+                    scrypt.salt.count, 1 << UInt64(scrypt.costLog2), UInt64(scrypt.blockSize),
+                    UInt64(scrypt.parallelism), scryptBytesMax,
+                    room.baseAddress?.assumingMemoryBound(to: UInt8.self), room.count)
+            }
+            guard made == 1 else { throw .failed("scrypt") }
+            return keyByteCount
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import Glibc
+
+/// What an operator reads: the path, what is wrong, what to do. The file is as it was.
+extension StoreFault {
+    static func foreignOwner(_ path: String, _ entry: DiskEntry, _ owner: UInt32) -> StoreFault {
+        StoreFault(
+            .foreignOwner,
+            words: "\(path) belongs to uid \(entry.owner), and this process is uid \(owner); "
+                + "run Lanyard as uid \(entry.owner), or chown it")
+    }
+
+    static func unsafeMode(_ path: String, _ entry: DiskEntry, wanted: String) -> StoreFault {
+        StoreFault(
+            .unsafeMode,
+            words: "\(path) has mode 0\(String(entry.mode, radix: 8)): other users reach what is sealed there; "
+                + "see who has used that, then chmod \(wanted) \(path)")
+    }
+
+    static func notRegular(_ path: String, _ entry: DiskEntry) -> StoreFault {
+        let words = entry.kind == .link ? "is a symbolic link; name the file that it leads to" : "is no regular file"
+        return StoreFault(.notRegular, words: "\(path) \(words)")
+    }
+
+    static func damaged(_ path: String, _ words: String) -> StoreFault {
+        StoreFault(
+            .damaged,
+            words:
+                "\(path) is damaged: \(words); put a copy of it in its place, or move it away and let users log in anew"
+        )
+    }
+
+    static func newerVersion(_ path: String, _ version: Int, known: Int) -> StoreFault {
+        StoreFault(
+            .newerVersion,
+            words: "\(path) was written by a later release of Lanyard (its format is \(version), this release reads "
+                + "\(known)); run that release, or move the file away and let users log in anew")
+    }
+
+    static func busy(_ path: String) -> StoreFault {
+        StoreFault(.busy, words: "another process holds \(path)")
+    }
+
+    /// Somebody took the file away while it was open.
+    static func gone(_ path: String) -> StoreFault {
+        StoreFault(
+            .system(ENOENT),
+            words: "\(path) has been removed; put it back, or restart Lanyard to begin with an empty one")
+    }
+
+    static func tooLarge(_ path: String, _ words: String) -> StoreFault {
+        StoreFault(.unfit, words: "\(path) cannot be written: \(words); remove users that are not needed any more")
+    }
+
+    init(_ path: String, _ fault: SealFault) {
+        let anew = "or move the file away and let users log in anew"
+        switch fault {
+        case .wrongKey:
+            self.init(
+                .wrongKey,
+                words:
+                    "\(path) is sealed with another key or passphrase than the configuration names; name the one it was "
+                    + "sealed with (after lanyard store rekey the new one), \(anew)")
+        case .otherKind(let isPassphrase):
+            let (sealed, named) = isPassphrase ? ("passphrase", "key") : ("key", "passphrase")
+            self.init(
+                .wrongKey,
+                words:
+                    "\(path) is sealed with a \(sealed), and the configuration names a \(named); name the \(sealed), "
+                    + anew)
+        case .damaged(let words): self = .damaged(path, words)
+        case .newerVersion(let version): self = .newerVersion(path, version, known: SealHeader.version)
+        case .unfit(let words): self = .damaged(path, words)
+        case .failed(let what):
+            self.init(.unfit, words: "\(path): OpenSSL failed in \(what); free memory, or mend the library")
+        }
+    }
+
+    init(_ path: String, _ problem: StoreText.Problem) {
+        switch problem {
+        case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.version)
+        case .malformed(let place): self = .damaged(path, "its contents make no sense from byte \(place) on")
+        case .tooLarge(let words): self = .tooLarge(path, words)
+        }
+    }
+
+    init(_ path: StorePath, _ fault: DiskFault, owner: UInt32) {
+        self.init(
+            .system(fault.code),
+            words: "\(path.path): \(fault.doing) failed (\(SystemError.text(of: fault.code)))"
+                + Self.remedy(fault.code, path, owner))
+    }
+
+    private static func remedy(_ code: CInt, _ path: StorePath, _ owner: UInt32) -> String {
+        switch code {
+        case ENOSPC, EDQUOT: "; free space where \(path.folder) is"
+        case EFBIG: "; raise the limit of file sizes (ulimit -f, LimitFSIZE=)"
+        case EACCES, EPERM: "; let uid \(owner) read and write in \(path.folder)"
+        case EROFS: "; mount what holds \(path.folder) writable, or name another path"
+        case ENOENT, ENOTDIR: "; make the folder \(path.folder), mode 0700, for uid \(owner)"
+        case ELOOP: "; let root or uid \(owner) make that link, or name the folder itself"
+        default: "; see what the system's log says of that disk"
+        }
+    }
+}

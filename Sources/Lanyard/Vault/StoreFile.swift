@@ -1,0 +1,271 @@
+import Glibc
+
+/// The sealed file of design §4: read whole, and replaced whole, so that after a crash at whatever moment it is the old one or the new.
+///
+/// A write is: lock, read, change, seal, temporary file, fsync, rename, fsync of the folder, unlock. Used by one queue at a time.
+package final class StoreFile: @unchecked Sendable {
+    /// Of the sealed file.
+    static let bytesMax = StoreText.bytesMax + 1024
+
+    let path: StorePath
+    let disk: any StoreDisk
+    private var sealing: any Sealing
+    /// Random, for the empty store that a missing file is.
+    private let newMarkKey: Secret
+    /// The file has been there: that it is missing means that somebody took it away.
+    private var hasBeenThere = false
+    /// `writes` of what is known to outlast a loss of power: another process may have died between its rename and its fsync.
+    private var durable: UInt64?
+    /// The `writes` that could not be synced. For these another fsync would prove nothing: the kernel tells of a loss once, and then takes
+    /// what is lost for written (fsync(2)).
+    private var failedSync: (writes: UInt64, fault: StoreFault)?
+    private var highestWrites: UInt64 = 0
+    private var notes: [StoreNote] = []
+    /// Whether the latest commit that was answered has replaced the file: the only proof that writing works.
+    package private(set) var hasWritten = false
+
+    /// - Parameter markKey: 32 random bytes for a store that does not exist yet.
+    package init(_ path: StorePath, on disk: any StoreDisk, sealing: any Sealing, markKey: Secret) {
+        self.path = path
+        self.disk = disk
+        self.sealing = sealing
+        newMarkKey = markKey
+    }
+
+    /// Why what the file holds may not outlast a loss of power; nil: it does. A later write ends it, our own or another process's.
+    package var unsynced: StoreFault? { failedSync?.fault }
+
+    /// What happened beside, since it was last asked.
+    package func takeNotes() -> [StoreNote] {
+        defer { notes = [] }
+        return notes
+    }
+
+    // MARK: Opening
+
+    /// Whether folder and file may be trusted, and the file can be opened with this key: looks, and touches nothing.
+    ///
+    /// - Returns: whether there is a file.
+    @discardableResult
+    package func inspect() throws(StoreFault) -> Bool {
+        let folder = try called { () throws(DiskFault) in try disk.lookAtFolder() }
+        guard folder.owner == disk.owner else { throw .foreignOwner(path.folder, folder, disk.owner) }
+        guard folder.mode & 0o077 == 0 else { throw .unsafeMode(path.folder, folder, wanted: "700") }
+        return try load() != nil
+    }
+
+    /// Takes `PATH.open`: `shared` by whoever has the store open, `exclusive` by who changes its key.
+    ///
+    /// - Throws: `busy` at once.
+    package func enter(_ kind: DiskLockKind) throws(StoreFault) -> any DiskLock {
+        guard let door = try called({ () throws(DiskFault) in try disk.lock(path.open, kind) }) else {
+            throw .busy("\(path.path).open")
+        }
+        return door
+    }
+
+    /// Removes what a crash has left, and makes the store if there is none.
+    ///
+    /// - Returns: what it holds, and why an empty one could not be written: for lack of room, which may come, it is kept in memory meanwhile.
+    /// - Throws: `busy` while another process writes.
+    package func begin() throws(StoreFault) -> (contents: StoreContents, unwritten: StoreFault?) {
+        let lock = try takeLock()
+        defer { lock.release() }
+        try removeLeftover()
+        if let contents = try load() {
+            try makeDurable(contents)
+            return (contents, nil)
+        }
+        var contents = StoreContents(markKey: newMarkKey)
+        do throws(StoreFault) {
+            try replace(with: &contents)
+            notes.append(.created)
+            return (contents, nil)
+        } catch {
+            guard case .system(let code) = error.kind, [ENOSPC, EDQUOT, EFBIG, EIO].contains(code) else { throw error }
+            return (StoreContents(markKey: newMarkKey), error)
+        }
+    }
+
+    // MARK: Reading and writing
+
+    /// What the store holds now, whoever wrote it. Needs no lock: the file is only ever replaced whole.
+    ///
+    /// It outlasts a loss of power, unless `unsynced` says why not. It is given all the same: whoever went without it would go by what was
+    /// there before, and send a refresh token that another process has spent. What it brings has its intent on the disk since before the call.
+    package func read() throws(StoreFault) -> StoreContents {
+        let contents = try current()
+        if failedSync?.writes != contents.writes { try? makeDurable(contents) }
+        return contents
+    }
+
+    /// Applies the changes, in order, to what the file holds now, and writes once, unless nothing has changed and all is synced. When this
+    /// returns, what is answered outlasts a crash; when it throws, all or none of it may.
+    ///
+    /// - Parameter tries: replaces the file although nothing has changed, to find out whether that works; that it does not is no fault of
+    ///   this commit.
+    /// - Returns: a verdict for each change; `hasWritten` tells whether the file was replaced.
+    /// - Throws: `busy` at once while another process writes.
+    package func commit(
+        _ changes: [StoreChange], now: WallTime, tries: Bool = false
+    ) throws(StoreFault) -> [StoreChange.Verdict] {
+        hasWritten = false
+        let lock = try takeLock()
+        defer { lock.release() }
+        var contents = try current()
+        let before = contents
+        let verdicts = changes.map { contents.apply($0, now: now) }
+        if contents != before || failedSync?.writes == contents.writes {
+            try replace(with: &contents)
+            hasWritten = true
+        } else {
+            try makeDurable(contents)
+            if tries { hasWritten = (try? replace(with: &contents)) != nil }
+        }
+        return verdicts
+    }
+
+    /// The same contents under another seal, by the same safe sequence; the file is sealed so from now on.
+    ///
+    /// - Throws: `gone` if there is no file.
+    package func reseal(with other: any Sealing) throws(StoreFault) {
+        let lock = try takeLock()
+        defer { lock.release() }
+        try removeLeftover()
+        guard var contents = try load() else { throw .gone(path.path) }
+        let former = sealing
+        sealing = other
+        do throws(StoreFault) {
+            try replace(with: &contents)
+        } catch {
+            sealing = former
+            throw error
+        }
+    }
+
+    // MARK: Steps
+
+    private func takeLock() throws(StoreFault) -> any DiskLock {
+        guard let lock = try called({ () throws(DiskFault) in try disk.lock(path.lock, .exclusive) }) else {
+            throw .busy("\(path.path).lock")
+        }
+        return lock
+    }
+
+    private func current() throws(StoreFault) -> StoreContents {
+        if let contents = try load() { return contents }
+        guard !hasBeenThere else { throw .gone(path.path) }
+        return StoreContents(markKey: newMarkKey)
+    }
+
+    /// nil: there is no file.
+    private func load() throws(StoreFault) -> StoreContents? {
+        let found = try called { () throws(DiskFault) in try disk.read(path.name, bytesMax: Self.bytesMax) }
+        guard let found else { return nil }
+        let entry = found.entry
+        guard entry.kind == .file else { throw .notRegular(path.path, entry) }
+        guard entry.owner == disk.owner else { throw .foreignOwner(path.path, entry, disk.owner) }
+        guard entry.mode & 0o077 == 0 else { throw .unsafeMode(path.path, entry, wanted: "600") }
+        if let code = found.refusal { throw StoreFault(path, DiskFault(code, "opening"), owner: disk.owner) }
+        guard let bytes = found.bytes else { throw .damaged(path.path, "it is larger than any store") }
+        let contents = try unsealed(bytes)
+        hasBeenThere = true
+        if contents.writes < highestWrites { notes.append(.rolledBack(from: highestWrites, to: contents.writes)) }
+        highestWrites = contents.writes
+        return contents
+    }
+
+    private func unsealed(_ bytes: [UInt8]) throws(StoreFault) -> StoreContents {
+        let text: Secret
+        do throws(SealFault) {
+            text = try bytes.withUnsafeBytes { sealed in
+                Result { () throws(SealFault) in try sealing.open(sealed) }
+            }.get()
+        } catch {
+            throw StoreFault(path.path, error)
+        }
+        do throws(StoreText.Problem) {
+            return try text.withBytes { bytes throws(StoreText.Problem) in try StoreText.read(bytes) }
+        } catch {
+            throw StoreFault(path.path, error)
+        }
+    }
+
+    /// Under the lock. Nothing that fails before the rename has changed the file.
+    private func replace(with contents: inout StoreContents) throws(StoreFault) {
+        contents.writes += 1
+        let sealed = try sealed(contents)
+        try called { () throws(DiskFault) in
+            try disk.remove(path.temporary)
+            do throws(DiskFault) {
+                try writeTemporary(sealed)
+                try disk.rename(path.temporary, to: path.name)
+            } catch {
+                // Another attempt may find room.
+                try? disk.remove(path.temporary)
+                throw error
+            }
+        }
+        hasBeenThere = true
+        highestWrites = contents.writes
+        try syncFolder(contents.writes)
+    }
+
+    private func sealed(_ contents: StoreContents) throws(StoreFault) -> [UInt8] {
+        let text: Secret
+        do throws(StoreText.Problem) {
+            text = try StoreText.write(contents)
+        } catch {
+            throw StoreFault(path.path, error)
+        }
+        do throws(SealFault) {
+            return try text.withBytes { bytes throws(SealFault) in try sealing.seal(bytes) }
+        } catch {
+            throw StoreFault(path.path, error)
+        }
+    }
+
+    private func writeTemporary(_ bytes: [UInt8]) throws(DiskFault) {
+        let draft = try disk.create(path.temporary)
+        try bytes.withUnsafeBytes { all in
+            Result { () throws(DiskFault) in
+                var rest = all
+                while !rest.isEmpty {
+                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try draft.write(rest)))
+                }
+            }
+        }.get()
+        try draft.sync()
+    }
+
+    private func removeLeftover() throws(StoreFault) {
+        let found = try called { () throws(DiskFault) in try disk.read(path.temporary, bytesMax: 0) }
+        guard found != nil else { return }
+        try called { () throws(DiskFault) in try disk.remove(path.temporary) }
+        notes.append(.leftoverRemoved)
+    }
+
+    /// Whoever wrote the file may have died before the folder was synced.
+    private func makeDurable(_ contents: StoreContents) throws(StoreFault) {
+        guard durable != contents.writes, hasBeenThere else { return }
+        try syncFolder(contents.writes)
+    }
+
+    private func syncFolder(_ writes: UInt64) throws(StoreFault) {
+        do throws(StoreFault) {
+            try called { () throws(DiskFault) in try disk.syncFolder() }
+            (durable, failedSync) = (writes, nil)
+        } catch {
+            failedSync = (writes, error)
+            throw error
+        }
+    }
+
+    private func called<Value>(_ call: () throws(DiskFault) -> Value) throws(StoreFault) -> Value {
+        do throws(DiskFault) {
+            return try call()
+        } catch {
+            throw StoreFault(path, error, owner: disk.owner)
+        }
+    }
+}

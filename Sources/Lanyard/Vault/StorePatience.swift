@@ -1,0 +1,7 @@
+/// How long the sealed file's lock is asked for (design §4). Others hold it for a read and a write.
+enum StorePatience {
+    static let limit = Duration.seconds(10)
+
+    /// Until it is asked again: at random, so that two that wait do not meet for ever.
+    static var pause: Duration { .milliseconds(Int64.random(in: 20...200)) }
+}

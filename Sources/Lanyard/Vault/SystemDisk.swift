@@ -1,0 +1,134 @@
+import Glibc
+
+/// The kernel's file calls, relative to a folder's descriptor: whatever happens to the path's other parts, it stays that folder.
+package final class SystemDisk: StoreDisk {
+    private let folder: OwnedDescriptor
+
+    /// Opens the folder.
+    ///
+    /// A symbolic link is followed if root or this user made it (systemd's `DynamicUser=` puts one at the state directory): whoever could
+    /// turn it elsewhere could do more than that.
+    ///
+    /// - Parameter makesFolder: if only it is missing, with mode 0700.
+    /// - Throws: `ELOOP` for another's link.
+    package init(folder path: String, makesFolder: Bool) throws(DiskFault) {
+        if makesFolder, mkdir(path, 0o700) != 0, errno != EEXIST, errno != EROFS, errno != EACCES {
+            throw DiskFault(errno, "making the folder")
+        }
+        var status = stat()
+        guard lstat(path, &status) == 0 else { throw DiskFault(errno, "looking for the folder") }
+        if status.st_mode & S_IFMT == S_IFLNK, status.st_uid != 0, status.st_uid != geteuid() {
+            throw DiskFault(ELOOP, "following another user's symbolic link")
+        }
+        let raw = try Self.repeated("opening the folder") { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        folder = OwnedDescriptor(taking: raw)
+    }
+
+    package var owner: UInt32 { geteuid() }
+
+    package func lookAtFolder() throws(DiskFault) -> DiskEntry {
+        var status = stat()
+        guard fstat(folder.raw, &status) == 0 else { throw DiskFault(errno, "looking at the folder") }
+        return Self.entry(status)
+    }
+
+    package func read(_ name: String, bytesMax: Int) throws(DiskFault) -> DiskContent? {
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
+        let raw = openat(folder.raw, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard raw >= 0 else {
+            let refusal = errno
+            if refusal == ENOENT { return nil }
+            var status = stat()
+            guard fstatat(folder.raw, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+                throw DiskFault(refusal, "opening")
+            }
+            return DiskContent(Self.entry(status), bytes: nil, refusal: refusal)
+        }
+        let file = OwnedDescriptor(taking: raw)
+        var status = stat()
+        guard fstat(file.raw, &status) == 0 else { throw DiskFault(errno, "looking") }
+        let entry = Self.entry(status)
+        guard entry.kind == .file, entry.size <= bytesMax else { return DiskContent(entry, bytes: nil) }
+        return DiskContent(entry, bytes: try Self.bytes(of: file, count: entry.size))
+    }
+
+    /// `count` bytes, or fewer if the file has become shorter meanwhile.
+    private static func bytes(of file: borrowing OwnedDescriptor, count: Int) throws(DiskFault) -> [UInt8] {
+        var failure: CInt = 0
+        let raw = file.raw
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { room, filled in
+            while filled < count {
+                let more = Glibc.read(raw, room.baseAddress! + filled, count - filled)
+                if more == 0 { return }
+                if more > 0 {
+                    filled += more
+                } else if errno != EINTR {
+                    failure = errno
+                    return
+                }
+            }
+        }
+        if failure != 0 { throw DiskFault(failure, "reading") }
+        return bytes
+    }
+
+    package func create(_ name: String) throws(DiskFault) -> any DiskDraft {
+        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+        let raw = try Self.repeated("creating a temporary file") { openat(folder.raw, name, flags, 0o600) }
+        let file = OwnedDescriptor(taking: raw)
+        // The umask may have taken even the owner's rights.
+        guard fchmod(raw, 0o600) == 0 else { throw DiskFault(errno, "creating a temporary file") }
+        return SystemDraft(file)
+    }
+
+    package func rename(_ name: String, to other: String) throws(DiskFault) {
+        _ = try Self.repeated("renaming") { renameat(folder.raw, name, folder.raw, other) }
+    }
+
+    package func syncFolder() throws(DiskFault) {
+        _ = try Self.repeated("syncing the folder") { fsync(folder.raw) }
+    }
+
+    package func remove(_ name: String) throws(DiskFault) {
+        guard unlinkat(folder.raw, name, 0) != 0, errno != ENOENT else { return }
+        throw DiskFault(errno, "removing a temporary file")
+    }
+
+    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)? {
+        let flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
+        // Network file systems want a lock's file open for writing; where nothing may be written, reading must do.
+        var raw = openat(folder.raw, name, O_RDWR | flags, 0o600)
+        if raw < 0, errno == EROFS { raw = openat(folder.raw, name, O_RDONLY | flags, 0o600) }
+        guard raw >= 0 else { throw DiskFault(errno, "opening \(name)") }
+        let file = OwnedDescriptor(taking: raw)
+        var status = stat()
+        guard fstat(raw, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            throw DiskFault(EINVAL, "opening \(name), which is no regular file")
+        }
+        while flock(raw, (kind == .exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 {
+            if errno == EWOULDBLOCK { return nil }
+            if errno != EINTR { throw DiskFault(errno, "locking \(name)") }
+        }
+        return SystemLock(file)
+    }
+
+    /// A call that a signal may end before it has begun.
+    private static func repeated(_ doing: String, _ call: () -> CInt) throws(DiskFault) -> CInt {
+        while true {
+            let result = call()
+            if result >= 0 { return result }
+            if errno != EINTR { throw DiskFault(errno, doing) }
+        }
+    }
+
+    private static func entry(_ status: stat) -> DiskEntry {
+        let kind: DiskEntry.Kind =
+            switch status.st_mode & S_IFMT {
+            case S_IFREG: .file
+            case S_IFDIR: .folder
+            case S_IFLNK: .link
+            default: .other
+            }
+        return DiskEntry(kind, owner: status.st_uid, mode: status.st_mode & 0o7777, size: Int(status.st_size))
+    }
+}

@@ -1,0 +1,46 @@
+/// What the service's sessions have been through since the start or the last reset of the counts, by account. An account is named by
+/// its email, by its key's name, or by its user id.
+public struct EmulatorLedger: Equatable, Sendable {
+    /// One account's part, or the sum of all.
+    public struct Account: Equatable, Sendable {
+        /// Logins that made a session, by the provider's name on the wire (`anon-user`, `local-userpass`, `api-key`). Whether the
+        /// answer ever arrived does not matter.
+        public var logins: [String: Int] = [:]
+        /// Session calls that brought an access token, repeats among them.
+        public var refreshes = 0
+        /// Session calls with an old refresh token that were answered with the successor it had already been given.
+        public var repeatsWithinGrace = 0
+        /// Session calls with an old refresh token that were refused with 401.
+        public var repeatsAfterGrace = 0
+        /// Logouts with an old refresh token.
+        public var repeatsAtLogout = 0
+        /// Sessions that ended because an old refresh token was repeated (`one_use`).
+        public var familyKills = 0
+        /// Session calls and logouts with the refresh token of a session that had ended before, or had expired.
+        public var callsOfDeadSessions = 0
+        /// Logouts that ended a session.
+        public var revocations = 0
+
+        /// Logins of whatever kind.
+        public var loginCount: Int { logins.values.reduce(0, +) }
+        /// Calls with an old refresh token of a session that rotates.
+        public var repeats: Int { repeatsWithinGrace + repeatsAfterGrace + repeatsAtLogout + familyKills }
+    }
+
+    /// By the account's name.
+    public internal(set) var accounts: [String: Account] = [:]
+
+    /// All accounts together.
+    public var total: Account {
+        accounts.values.reduce(into: Account()) { sum, account in
+            sum.logins.merge(account.logins) { $0 + $1 }
+            sum.refreshes += account.refreshes
+            sum.repeatsWithinGrace += account.repeatsWithinGrace
+            sum.repeatsAfterGrace += account.repeatsAfterGrace
+            sum.repeatsAtLogout += account.repeatsAtLogout
+            sum.familyKills += account.familyKills
+            sum.callsOfDeadSessions += account.callsOfDeadSessions
+            sum.revocations += account.revocations
+        }
+    }
+}

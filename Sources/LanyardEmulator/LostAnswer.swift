@@ -1,0 +1,57 @@
+import FlyingFox
+import FlyingSocks
+import Foundation
+
+/// Ways of losing an answer after the call has had its effect.
+enum LostAnswer: Equatable, Sendable {
+    /// The connection closes without a byte.
+    case closed
+    /// The head and half of the body arrive, then the connection closes.
+    case cut
+    /// Nothing comes until the client gives up, or for as long.
+    case silent(seconds: Double)
+
+    /// How the answer goes out, or does not. Returns at once unless silence is asked for.
+    func response(instead answer: Answer, to method: HTTPMethod, date: Date) async -> HTTPResponse {
+        switch self {
+        case .cut where !answer.body.isEmpty:
+            var response = answer.response(to: method, date: date)
+            let body = Data(answer.body.utf8)
+            response.payload = .httpBody(HTTPBodySequence(from: TornBody(data: body), count: body.count))
+            return response
+        case .silent(let seconds): try? await Task.sleep(for: .seconds(seconds))
+        case .closed, .cut: break
+        }
+        return HTTPResponse(webSocket: Refusing())
+    }
+}
+
+/// FlyingFox asks whoever takes a connection over before it writes anything: refusing then closes it without a byte.
+private struct Refusing: WSHandler {
+    func makeFrames(for client: AsyncThrowingStream<WSFrame, any Error>) async throws -> AsyncStream<WSFrame> {
+        throw Torn()
+    }
+}
+
+private struct Torn: Error {}
+
+/// Half of what was promised, then a failure, which closes the connection.
+private struct TornBody: AsyncBufferedSequence {
+    typealias Element = UInt8
+    let data: Data
+
+    func makeAsyncIterator() -> Iterator { Iterator(rest: data.prefix(data.count / 2)) }
+
+    struct Iterator: AsyncBufferedIteratorProtocol {
+        typealias Element = UInt8
+        var rest: Data
+
+        mutating func next() async throws -> UInt8? { try await nextBuffer(suggested: 1)?.first }
+
+        mutating func nextBuffer(suggested count: Int) async throws -> Data? {
+            guard !rest.isEmpty else { throw Torn() }
+            defer { rest = Data() }
+            return rest
+        }
+    }
+}

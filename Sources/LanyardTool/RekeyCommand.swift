@@ -1,0 +1,59 @@
+import ArgumentParser
+import Lanyard
+
+/// `lanyard store rekey`: seals the store with a new key. Exit 0, 75 while a Lanyard has it open, 78 if it cannot be opened.
+struct RekeyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rekey", abstract: "Seal the store with a new key or passphrase.",
+        usage: """
+            lanyard store rekey --config PATH --new-key-file PATH
+            lanyard store rekey --config PATH --new-passphrase-file PATH
+            """,
+        discussion:
+            "Stop every Lanyard that has the store open first. The configuration names the present key; afterwards it must name the new one."
+    )
+
+    @Option(help: ArgumentHelp("The new key: 32 bytes or more.", valueName: "path"))
+    var newKeyFile: String?
+
+    @Option(help: ArgumentHelp("A passphrase in place of a key.", valueName: "path"))
+    var newPassphraseFile: String?
+
+    @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, as of run.", valueName: "flags"))
+    var flags: [String] = []
+
+    func validate() throws {
+        switch (newKeyFile, newPassphraseFile) {
+        case (nil, nil): throw ValidationError("name the new secret with --new-key-file or --new-passphrase-file")
+        case (_?, _?): throw ValidationError("--new-key-file and --new-passphrase-file: one secret seals the store")
+        default: return
+        }
+    }
+
+    func run() throws {
+        Signals.prepare()
+        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+        guard let configuration = loaded.configuration else {
+            Report.faults(of: loaded)
+            throw ExitCode(loaded.exitCode ?? 78)
+        }
+        guard case .file(let path, let present) = configuration.store else {
+            Report.error(
+                "error: the configuration names no store.path: sessions are in memory only, and nothing is sealed")
+            throw ExitCode(78)
+        }
+        do throws(StoreFault) {
+            try OpenedStore.rekey(path: path, from: present, to: new)
+        } catch {
+            Report.error("error: \(error.words)")
+            throw ExitCode(error.exitCode)
+        }
+        Report.output("\(path) is sealed with \(new.path).")
+        Report.output(
+            "Now let the configuration say it: store.\(new.word)_file: \(new.path), in place of \(present.path).")
+    }
+
+    private var new: StoreSettings.KeyFile {
+        newKeyFile.map { .key($0) } ?? .passphrase(newPassphraseFile ?? "")
+    }
+}

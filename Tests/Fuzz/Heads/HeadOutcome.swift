@@ -1,0 +1,24 @@
+import Lanyard
+
+/// What a reader makes of some bytes.
+enum HeadOutcome<Head: FuzzedHead> {
+    case head(Head)
+    case fault(HeadFault)
+    case more
+
+    func same(as other: HeadOutcome) -> Bool {
+        switch (self, other) {
+        case (.head(let left), .head(let right)): left == right
+        case (.fault(let left), .fault(let right)): left.isSame(as: right)
+        case (.more, .more): true
+        default: false
+        }
+    }
+}
+
+extension HeadFault {
+    /// As `==`, which makes two strings where one look at the address of the words will nearly always do.
+    func isSame(as other: HeadFault) -> Bool {
+        kind == other.kind && (words.utf8Start == other.words.utf8Start || self == other)
+    }
+}

@@ -1,0 +1,213 @@
+import Dispatch
+import Glibc
+import Lanyard
+import TestSupport
+import Testing
+
+/// The admin API over its socket: what is answered, with which words.
+@Suite(.timeLimit(.minutes(1))) struct AdminListenerTests {
+    @Test("status tells version, uptime, addresses and all users in the three states")
+    func status() async throws {
+        let server = try AdminServer()
+        let answer = try await server.ask("GET", "/v1/status")
+        #expect(answer.status == 200)
+        #expect(answer["Content-Type"] == "application/json")
+        #expect(answer["Cache-Control"] == "no-store")
+        let json = try answer.json
+        #expect(Set(json.object.keys) == ["version", "uptime_seconds", "active_user", "listeners", "users"])
+        #expect(json["version"].string == "1.2.3")
+        #expect((90...120).contains(json["uptime_seconds"].int ?? 0))
+        #expect(json["active_user"].string == "alice")
+        #expect(json["listeners"][0]["address"].string == "127.0.0.1:7400")
+        #expect(json["users"].array.map { $0["name"].string } == ["alice", "bob", "carol"])
+        #expect(json["users"].array.map { $0["state"].string } == ["active", "inactive", "logged_out"])
+        #expect(
+            json["users"][0]
+                == .object([
+                    "name": .string("alice"), "identity": .string("demo"), "user_id": .string("65f0c0ffee"),
+                    "state": .string("active"), "session": .string("stale"), "generation": .number(7),
+                    "access_token_expires_at": .string("2030-03-17T17:46:40.000Z"),
+                    "refresh_token_expires_at": .null, "next_refresh_at": .null,
+                    "last_error": .string("it said \"no\""),
+                ]))
+        let users = try await server.ask("GET", "/v1/users").json
+        #expect(users == .object(["users": json["users"]]))
+        #expect(try await server.ask("GET", "/v1/users/carol").json == json["users"][2])
+        #expect(server.log.lines("admin.call") == [])
+    }
+
+    @Test("a new user is 201 with its place, one that was there 200")
+    func added() async throws {
+        let server = try AdminServer()
+        let body =
+            #"{"name":"bob","identity":"demo","credential":{"email_password":{"email":"b@x","password":"s3cret"}}}"#
+        server.users.answers(.success(.added(PlayedUsers.bob)))
+        let answer = try await server.ask("POST", "/v1/users", body)
+        #expect(answer.status == 201)
+        #expect(answer["Location"] == "/v1/users/bob")
+        #expect(try answer.json["user_id"].string == "b0b")
+        server.users.answers(.success(.user(PlayedUsers.bob)))
+        #expect(try await server.ask("POST", "/v1/users", body).status == 200)
+        #expect(server.users.requests == Array(repeating: "add bob at demo by password of b@x", count: 2))
+        #expect(
+            server.users.given.map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } == ["s3cret", "s3cret"])
+        #expect(!server.log.text.contains("s3cret"))
+    }
+
+    @Test("each call about a user reaches the users, and is answered with what became of it")
+    func calls() async throws {
+        let server = try AdminServer()
+        server.users.answers(.success(.user(PlayedUsers.bob)))
+        #expect(try await server.ask("POST", "/v1/users/bob/login").json["state"].string == "active")
+        #expect(try await server.ask("POST", "/v1/users/bob/login", "{}").status == 200)
+        #expect(
+            try await server.ask("POST", "/v1/users/bob/login", #"{"credential":{"api_key":{"key":"k"}}}"#).status
+                == 200)
+        #expect(try await server.ask("POST", "/v1/users/bob/activate").json["name"].string == "bob")
+        server.users.answers(.success(.refreshed(WallTime(seconds: 1_900_000_000))))
+        #expect(
+            try await server.ask("POST", "/v1/users/bob/refresh").json
+                == .object(["access_token_expires_at": .string("2030-03-17T17:46:40.000Z")]))
+        server.users.answers(.success(.loggedOut(PlayedUsers.bob, isRevoked: false, isStored: true)))
+        let out = try await server.ask("POST", "/v1/users/bob/logout").json
+        #expect(out["revoked"].bool == false)
+        #expect(out["removed"].bool == false)
+        #expect(out["name"].string == "bob")
+        server.users.answers(.success(.loggedOut(nil, isRevoked: true, isStored: false)))
+        #expect(
+            try await server.ask("POST", "/v1/users/guest/logout").json
+                == .object([
+                    "name": .string("guest"), "removed": .bool(true), "revoked": .bool(true), "stored": .bool(false),
+                ]))
+        server.users.answers(.success(.removed(isStored: true)))
+        let removed = try await server.ask("DELETE", "/v1/users/bob")
+        #expect(removed.status == 204)
+        #expect(removed["Content-Length"] == nil)
+        #expect(removed.body == [])
+        #expect(
+            server.users.requests == [
+                "login bob by configuration", "login bob by configuration", "login bob by key", "activate bob",
+                "refresh bob", "logout bob", "logout guest", "remove bob",
+            ])
+    }
+
+    @Test("every call that changes something leaves one line of the audit, whatever came of it")
+    func audit() async throws {
+        let server = try AdminServer()
+        server.users.answers(.success(.user(PlayedUsers.bob)))
+        _ = try await server.ask("POST", "/v1/users/bob/activate")
+        server.users.answers(.failure(.notLoggedIn))
+        _ = try await server.ask("POST", "/v1/users/carol/activate")
+        _ = try await server.ask("POST", "/v1/users", "{")
+        _ = try await server.ask("GET", "/v1/users")
+        let lines = server.log.lines("admin.call")
+        #expect(lines.map { $0["call"] } == ["activate", "activate", "add"])
+        #expect(lines.map { $0["user"] } == ["bob", "carol", nil])
+        #expect(lines.map { $0["result"] } == ["ok", "not-logged-in", "malformed-request"])
+        #expect(lines.allSatisfy { $0["uid"] == "\(getuid())" && $0["pid"] == "\(getpid())" })
+    }
+
+    @Test(
+        "what a person did not get is a problem with its own type",
+        arguments: [
+            (.noSuchUser, 404, "no-such-user", nil), (.noSuchIdentity, 404, "no-such-identity", nil),
+            (.nameInUse, 409, "name-in-use", "bob"), (.accountInUse(by: "alice"), 409, "account-in-use", "alice"),
+            (.notLoggedIn, 409, "not-logged-in", "bob"), (.notSupported, 409, "not-supported", "bob"),
+            (.loginInProgress, 409, "login-in-progress", "bob"), (.noCredential, 422, "invalid-value", "bob"),
+            (.stopping, 503, "shutting-down", "bob"),
+            (.identity(.init(.credentialRefused, status: 401, words: "w")), 422, "credential-refused", "bob"),
+            (.identity(.init(.credentialUnavailable, words: "w")), 422, "credential-refused", "bob"),
+            (.identity(.init(.transient(retryAfter: nil), words: "w")), 503, "identity-unreachable", "bob"),
+            (
+                .identity(.init(.transient(retryAfter: nil), status: 500, words: "w")), 503, "identity-unreachable",
+                "bob"
+            ),
+            (
+                .identity(.init(.transient(retryAfter: nil), status: 429, words: "w")), 503, "identity-unreachable",
+                "bob"
+            ),
+            (.identity(.init(.transient(retryAfter: nil), status: 400, words: "w")), 400, "identity-error", "bob"),
+            (.identity(.init(.unknownOutcome, words: "w")), 503, "identity-unreachable", "bob"),
+            (.identity(.init(.sessionDead, status: 401, words: "w")), 401, "identity-error", "bob"),
+            (.identity(.init(.unknownApp, status: 404, words: "w")), 404, "identity-error", "bob"),
+            (.identity(.init(.gone, status: 410, words: "w")), 410, "identity-error", "bob"),
+        ] as [(UserFault, Int, String, String?)])
+    func problems(_ fault: UserFault, _ status: Int, _ name: String, _ user: String?) async throws {
+        let server = try AdminServer()
+        server.users.answers(.failure(fault))
+        let answer = try await server.ask("POST", "/v1/users/bob/login")
+        #expect(answer.status == status)
+        #expect(try AdminServer.problem(answer) == name)
+        #expect(try answer.json["user"].string == user)
+        #expect(try answer.json["retryable"].bool == (status == 503))
+        #expect((answer["Retry-After"] != nil) == (name == "identity-unreachable"))
+    }
+
+    @Test("what the identity service said comes along: its words and its code")
+    func identityWords() async throws {
+        let server = try AdminServer()
+        server.users.answers(
+            .failure(
+                .identity(IdentityFault(.credentialRefused, status: 401, code: "UserDisabled", words: "it said 401"))))
+        let json = try await server.ask("POST", "/v1/users/bob/login").json
+        #expect(json["error_code"].string == "UserDisabled")
+        #expect(json["error"].string == "it said 401")
+        server.users.answers(
+            .failure(.identity(IdentityFault(.transient(retryAfter: .seconds(17)), status: 503, words: "busy"))))
+        #expect(try await server.ask("POST", "/v1/users/bob/login")["Retry-After"] == "17")
+    }
+
+    @Test("bad requests are told apart")
+    func bad() async throws {
+        let server = try AdminServer()
+        server.users.answers(.success(.user(PlayedUsers.bob)))
+        let table: [(String, String, String?, Int, String)] = [
+            ("POST", "/v1/users", nil, 422, "invalid-value"),
+            ("POST", "/v1/users", "{\"a\":", 400, "malformed-request"),
+            ("POST", "/v1/users", "[]", 422, "invalid-value"),
+            ("POST", "/v1/users/bob/login", #"{"credentials":{}}"#, 422, "invalid-value"),
+            ("POST", "/v1/users/bob/activate", #"{"x":1}"#, 422, "invalid-value"),
+            ("POST", "/v1/users/b%6fb/login", nil, 404, "no-such-user"),
+            ("GET", "/v1/users/zoe", nil, 404, "no-such-user"),
+            ("GET", "/v1/nothing", nil, 404, "no-route"),
+            ("GET", "/v1/users/bob/login", nil, 405, "method-not-allowed"),
+            ("DELETE", "/v1/users/bob?account=delete", nil, 422, "invalid-value"),
+            ("GET", "/v1/status?x", nil, 422, "invalid-value"),
+        ]
+        for (method, target, body, status, name) in table {
+            let answer = try await server.ask(method, target, body)
+            #expect(answer.status == status, "\(method) \(target)")
+            #expect(try AdminServer.problem(answer) == name, "\(method) \(target)")
+        }
+        #expect(try await server.ask("PUT", "/v1/users/bob")["Allow"] == "GET, HEAD, DELETE")
+        #expect(server.users.requests == [])
+    }
+
+    @Test("HEAD gets the head alone")
+    func head() async throws {
+        let server = try AdminServer()
+        let head = try await server.ask("HEAD", "/v1/users")
+        #expect(head.status == 200)
+        #expect(head.body == [])
+        #expect(head["Content-Length"] == "\(try await server.ask("GET", "/v1/users").body.count)")
+    }
+
+    @Test("shutdown is accepted, and begins the end")
+    func shutdown() async throws {
+        let server = try AdminServer()
+        #expect(try await server.ask("POST", "/v1/shutdown").status == 202)
+        #expect(server.stopCount == 1)
+        #expect(server.log.lines("admin.call").map { $0["call"] } == ["shutdown"])
+    }
+
+    @Test("the socket is for its owner alone, and gone with the listener")
+    func socketMode() throws {
+        var server: AdminServer? = try AdminServer()
+        guard case .unix(let path)? = server?.endpoint else { return }
+        var status = stat()
+        #expect(lstat(path, &status) == 0)
+        #expect(status.st_mode & 0o7777 == 0o600)
+        server = nil
+        #expect(lstat(path, &status) != 0)
+    }
+}

@@ -1,0 +1,177 @@
+import Glibc
+import Lanyard
+import TestSupport
+import Testing
+
+/// A side that stands still, or turns away, in the middle of an exchange: what of the other side's goes on.
+///
+/// Over unix sockets, whose buffers hold about 200 KiB and do not grow.
+@Suite(.timeLimit(.minutes(1))) struct ProxyStallTests {
+    private static let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+
+    /// A bench before one upstream connection that the test serves by hand.
+    private final class Stage {
+        let folder: TemporaryFolder
+        let listener: RawSocket
+        let bench: ProxyBench
+
+        init(_ configure: (inout ProxyBench.Plan) -> Void = { _ in }) throws {
+            let folder = try TemporaryFolder()
+            let upstream = folder.file("up.sock")
+            listener = try RawSocket.listen(at: .unix(upstream))
+            bench = try ProxyBench(plan: {
+                $0.usesUpstream = false
+                $0.upstream.endpoint = .unix(path: upstream)
+                $0.listener = ListenerSettings(address: .unix(path: folder.file("in.sock")))
+                configure(&$0)
+            })
+            self.folder = folder
+        }
+    }
+
+    @Test("a token that ends while its head waits for the upstream to take it is not sent any more")
+    func expiredInWait() async throws {
+        let stage = try Stage { $0.limits.headerBytesMax = 1 << 20 }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        bench.publish(generation: 1, usableUntil: .now + .milliseconds(600))
+        let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        async let answer = bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\(fields)\r\nbody")
+        let socket = try await offPool { try #require(listener.accept()) }
+        try await Task.sleep(for: .milliseconds(900))
+        let received = try await offPool { String(decoding: try RawReader(socket).readToEnd(), as: UTF8.self) }
+        #expect(received.hasPrefix("POST / HTTP/1.1\r\n"))
+        #expect(!received.contains(ProxyBench.token) && !received.contains("\r\n\r\n"))
+        let refused = try await answer
+        #expect(refused.status == 504)
+        #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
+    }
+
+    @Test(
+        "the head of a request that asks for 100 must be taken within the write time-out; the 100 is due a second after it went",
+        arguments: [true, false])
+    func expectInWait(_ isTaken: Bool) async throws {
+        let stage = try Stage {
+            $0.limits.headerBytesMax = 1 << 20
+            $0.upstream.timeouts.write = .milliseconds(isTaken ? 20_000 : 1_500)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        try await bench.talk { client throws in
+            try client.send(Self.post + "4\r\nExpect: 100-continue\r\n\(fields)\r\n")
+            let socket = try #require(listener.accept())
+            guard isTaken else {
+                let refused = try client.reader.readResponse(to: "POST")
+                #expect(refused.status == 504)
+                return #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
+            }
+            usleep(1_300_000)
+            let reader = RawReader(socket)
+            let start = ContinuousClock.now
+            _ = try reader.readHead()
+            #expect(try client.reader.readResponse(to: "POST").status == 100)
+            #expect(ContinuousClock.now - start >= .milliseconds(980))
+            try client.send("body")
+            #expect(try reader.read(4) == Array("body".utf8))
+            try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
+            #expect(try client.reader.readResponse(to: "POST").status == 200)
+        }
+    }
+
+    @Test("a kept connection that takes no byte of a request carries none: any method goes to another connection")
+    func closedForReading() async throws {
+        let stage = try Stage()
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let body = String(repeating: "b", count: 100_000)
+        async let upstream = offPool { () throws -> String in
+            let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+            let first = try #require(listener.accept())
+            _ = try RawReader(first).readRequest()
+            first.refuseInput()
+            try first.send(ok.utf8)
+            let second = try #require(listener.accept())
+            let message = try #require(try RawReader(second).readRequest())
+            try second.send(ok.utf8)
+            return message.bodyText
+        }
+        let statuses = try await bench.talk { client throws in
+            let first = try client.exchange("GET", "/").status
+            return [first, try client.exchange("POST", "/", body: Array(body.utf8)).status]
+        }
+        #expect(statuses == [200, 200])
+        #expect(try await upstream == body)
+    }
+
+    /// What a client does with its upload once the answer has begun.
+    enum Upload: CaseIterable { case stalls, isHalfClosed, isNotTaken }
+
+    @Test(
+        "an answer that began before the upload's end is relayed to its end, whatever becomes of the upload",
+        arguments: Upload.allCases)
+    func earlyAnswer(_ upload: Upload) async throws {
+        let stage = try Stage {
+            $0.upstream.timeouts.requestIdle = .milliseconds(200)
+            $0.upstream.timeouts.write = .milliseconds(200)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let size = 1_000_000
+        async let upstream = offPool { () throws -> Int in
+            let socket = try #require(listener.accept())
+            _ = try socket.receive(through: "\r\n\r\n")
+            try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc".utf8)
+            usleep(800_000)
+            try socket.send("def".utf8)
+            return try RawReader(socket).readToEnd().count
+        }
+        let answer = try await bench.talk { client throws in
+            try client.send(Self.post + "\(size)\r\n\r\n")
+            let head = try client.read(1)
+            if upload == .isHalfClosed { client.halfClose() }
+            if upload == .isNotTaken {
+                _ = try? client.socket.send([UInt8](repeating: 7, count: size), within: .milliseconds(300))
+            }
+            return head + (try client.readToEnd())
+        }
+        let text = String(decoding: answer, as: UTF8.self)
+        #expect(text.contains("\r\nConnection: close\r\n"))
+        #expect(text.hasSuffix("\r\n\r\nabcdef"), "\(text)")
+        #expect(try await upstream < size)
+    }
+
+    @Test("an upload that stalls before any answer is 408, whose reader half-closes is 400")
+    func stalledBeforeAnswer() async throws {
+        let stage = try Stage { $0.upstream.timeouts.requestIdle = .milliseconds(200) }
+        defer { withExtendedLifetime(stage) {} }
+        let bench = stage.bench
+        for halfCloses in [false, true] {
+            let status = try await bench.talk { client throws in
+                try client.send(Self.post + "9\r\n\r\npart")
+                if halfCloses { client.halfClose() }
+                return try client.response().status
+            }
+            #expect(status == (halfCloses ? 400 : 408))
+        }
+    }
+
+    @Test("a body that lasts until the close, and whose HTTP/1.0 reader stands still, is cut by a reset")
+    func resetAtWriteTimeout() async throws {
+        let bench = try ProxyBench { _ in
+            RawAnswer([
+                .send(Array("HTTP/1.1 200 OK\r\n\r\n".utf8)),
+                .repeated([UInt8](repeating: 7, count: 1 << 20), times: 64),
+            ])
+        } plan: {
+            $0.upstream.timeouts.write = .milliseconds(300)
+        }
+        try await bench.talk { client throws in
+            try client.send("GET / HTTP/1.0\r\n\r\n")
+            #expect(String(decoding: try client.read(12), as: UTF8.self) == "HTTP/1.1 200")
+            while bench.count("lanyard_upstream_connections", ["state": "open"]) > 0 { usleep(10_000) }
+            #expect(throws: TestFailure.self) { try client.readToEnd() }
+        }
+        #expect(bench.count("lanyard_requests", ["origin": "upstream"]) == 1)
+    }
+}

@@ -1,0 +1,16 @@
+import Testing
+
+@testable import Lanyard
+
+@Suite struct RefusalSampleTests {
+    @Test("a flood leaves so many lines a second, and the first of the next second tells how many were left out")
+    func flood() {
+        var sample = RefusalSample()
+        let start = Instant(nanoseconds: 1_000_000_000)
+        let logged = (0..<1000).compactMap { _ in sample.take(at: start) }
+        #expect(logged == Array(repeating: 0, count: RefusalSample.most))
+        #expect(sample.take(at: start + .milliseconds(999)) == nil)
+        #expect(sample.take(at: start + .seconds(1)) == 1001 - RefusalSample.most)
+        #expect(sample.take(at: start + .seconds(1)) == 0)
+    }
+}

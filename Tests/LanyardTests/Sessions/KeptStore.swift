@@ -1,0 +1,46 @@
+import Dispatch
+import TestSupport
+
+@testable import Lanyard
+
+/// A store in memory that outlives a home, and fails when a test says so.
+final class KeptStore: SessionStore {
+    private let kept = Guarded(StoreContents(markKey: KeyedHash.newKey()))
+    private let isFailing = Guarded(false)
+    private let delay = Guarded(Duration.zero)
+    private let queue = DispatchQueue(label: "test.store")
+
+    var contents: StoreContents { kept.withLock { $0 } }
+    var isMemoryOnly: Bool { false }
+
+    func fails(_ fails: Bool) { isFailing.withLock { $0 = fails } }
+
+    /// How long a change takes from now on.
+    func takes(_ delay: Duration) { self.delay.withLock { $0 = delay } }
+
+    /// As another process does.
+    func apply(_ change: StoreChange) { _ = kept.withLock { $0.apply(change, now: .now) } }
+
+    func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void) {
+        reply(.success(kept.withLock { $0[user] }))
+    }
+
+    func commit(
+        _ change: StoreChange,
+        reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+    ) {
+        let delay = delay.withLock { $0 }
+        guard delay > .zero else { return take(change, reply) }
+        queue.asyncAfter(deadline: .now() + .nanoseconds(Int(delay.nanoseconds))) { [self] in take(change, reply) }
+    }
+
+    private func take(_ change: StoreChange, _ reply: (Result<StoreChange.Verdict, StoreFault>) -> Void) {
+        guard !isFailing.withLock({ $0 }) else {
+            return reply(.failure(StoreFault(.system(28), words: "full")))
+        }
+        reply(.success(kept.withLock { $0.apply(change, now: .now) }))
+    }
+
+    func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { reply(.taken) }
+    func unlock(_ user: String) {}
+}

@@ -1,0 +1,252 @@
+import Testing
+
+@testable import Lanyard
+
+@Suite("Desk: errands and the store")
+struct SessionDeskTests {
+    @Test("a login: the lock, what the store holds, the intent, the call, the answer stored, and only then served")
+    func order() throws {
+        let driver = DeskDriver()
+        driver.begin()
+        #expect(driver.trail == ["lock", "read", "intend", "login"])
+        #expect(driver.stored?.intent == StoredIntent(kind: .login, at: driver.wall, tries: 0))
+        driver.holdsStore = true
+        try driver.grant(refresh: "one", account: "a")
+        #expect(driver.token == nil && driver.state == .loggingIn)
+        driver.release()
+        #expect(driver.trail.suffix(3) == ["hold", "publish 1", "unlock"])
+        let user = try #require(driver.stored)
+        #expect(user.generation == 1 && user.intent == nil && user.accountID == "a")
+        #expect(user.provider == "email_password" && user.accountSince == driver.wall)
+    }
+
+    @Test("Rule 8: a refreshed token is stored before anybody may use it")
+    func persistBeforePublish() throws {
+        let driver = DeskDriver(rotation: .grace)
+        try driver.logIn()
+        driver.toDue()
+        #expect(driver.trail == ["lock", "read", "intend", "refresh"] && driver.sent == ["one"])
+        driver.holdsStore = true
+        try driver.grant(refresh: "two")
+        #expect(driver.token?.generation == 1 && driver.state == .refreshing)
+        driver.release()
+        #expect(driver.trail.suffix(3) == ["hold", "publish 2", "unlock"] && driver.storedRefresh == "two")
+        #expect(driver.stored?.session?.id == driver.desk.base.session)
+    }
+
+    @Test(
+        "Rule 8: what cannot be stored serves from memory, is stored later, and the old refresh token is never used again"
+    )
+    func unsaved() throws {
+        let driver = DeskDriver(rotation: .grace)
+        try driver.refreshUnsaved()
+        #expect(driver.state == .valid && driver.token?.generation == 2 && driver.refresh == "two")
+        #expect(driver.desk.storeFault == DeskDriver.full && driver.noted(.storeFailing))
+        // Nobody else may send the old one meanwhile.
+        #expect(!driver.trail.contains("unlock"))
+        var waits: [Double] = []
+        for _ in 0..<8 {
+            waits.append((driver.desk.due - driver.now).inSeconds)
+            driver.toDue()
+        }
+        #expect(waits.first! >= 0.5 && waits.first! <= 1 && waits.last! >= 15 && waits.last! <= 30)
+        driver.toCall(200)
+        #expect(driver.sent.last == "two")
+        try driver.grant(refresh: "three")
+        driver.storeFault = nil
+        driver.forget()
+        driver.toDue()
+        #expect(driver.desk.storeFault == nil && driver.storedRefresh == "three" && driver.noted(.storeRecovered))
+        #expect(driver.trail == ["hold", "unlock"])
+        driver.toCall()
+        #expect(driver.sent.last == "three")
+    }
+
+    @Test("without rotation the lock goes back although the store is failing")
+    func unsavedWithoutRotation() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        driver.storeFault = DeskDriver.full
+        try driver.grant()
+        #expect(driver.trail.last == "unlock" && driver.token?.generation == 2)
+    }
+
+    @Test("an intent that cannot be stored does not stop the refresh")
+    func fullDisk() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.storeFault = DeskDriver.full
+        driver.failsReads = true
+        driver.toDue()
+        #expect(driver.call?.kind == .refresh && driver.desk.storeFault == DeskDriver.full)
+        driver.storeFault = nil
+        try driver.grant()
+        #expect(driver.desk.storeFault == nil && driver.noted(.storeRecovered) && driver.stored?.generation == 2)
+    }
+
+    @Test("the generation goes on from the store's, over logins, logouts, restarts and processes")
+    func generations() throws {
+        var driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.grant()
+        #expect(driver.token?.generation == 2)
+        driver.take(.leave(.logOut, ticket: nil))
+        #expect(driver.stored?.generation == 3)
+        driver = driver.restart()
+        driver.take(.begin(driver.stored))
+        driver.take(.login(.given(.anonymous), ticket: 1))
+        try driver.grant(refresh: "new", account: "b")
+        #expect(driver.stored?.generation == 4 && driver.token?.generation == 4)
+    }
+
+    @Test("a transient failure settles the intent and the lock goes back; the retry begins anew")
+    func transient() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(
+            driver.trail.suffix(2) == ["settle", "unlock"] && driver.stored?.intent == nil && driver.state == .stale)
+        driver.toDue()
+        #expect(driver.trail.suffix(4) == ["lock", "read", "intend", "refresh"] && driver.sent == ["one", "one"])
+    }
+
+    @Test("a dead refresh token is wiped from the store; the access token serves on beside the new login")
+    func dead() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .login && driver.stored?.session?.refresh == nil)
+        #expect(driver.stored?.session != nil && driver.token?.generation == 1)
+        #expect(
+            driver.trail == ["lock", "read", "intend", "refresh", "spend", "unlock", "lock", "read", "intend", "login"])
+        try driver.grant(refresh: "two", account: "a")
+        #expect(driver.state == .valid && driver.storedRefresh == "two" && driver.revoked.isEmpty)
+    }
+
+    @Test("without a credential a dead session ends in the store, too")
+    func deadForGood() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        let bare = driver.restart(hasCredential: false)
+        bare.begin()
+        bare.toDue()
+        try bare.fail(.sessionDead)
+        #expect(bare.state == .loginRequired && bare.stored?.session == nil && bare.stored?.isLoggedOut == false)
+    }
+
+    @Test("Rule 12: a definite refusal is remembered over restarts, and whoever logs in by hand is not bound by it")
+    func remembered() throws {
+        let driver = DeskDriver()
+        driver.begin()
+        let mark = CredentialMark(bytes: [1, 2, 3])
+        try driver.fail(.credentialRefused, credential: mark)
+        #expect(
+            driver.state == .refused && driver.stored?.refused == mark
+                && driver.trail.suffix(2) == ["refuse", "unlock"])
+        let next = driver.restart()
+        next.begin()
+        #expect(next.call?.kind == .login && next.refused == mark)
+        try next.fail(.credentialRefused, credential: mark)
+        next.take(.login(next.desk.setup.credential!, ticket: 1))
+        #expect(next.call?.cause == .asked && next.refused == nil)
+        try next.grant(refresh: "one", account: "a")
+        #expect(next.state == .valid && next.stored?.refused == nil)
+        guard case .loggedIn = next.replies[1] else { throw Missing() }
+    }
+
+    struct Missing: Error {}
+
+    @Test("a doubted credential is remembered once the doubt is confirmed")
+    func doubted() throws {
+        let driver = DeskDriver()
+        driver.begin()
+        let mark = CredentialMark(bytes: [1])
+        try driver.fail(.credentialDoubted, credential: mark)
+        #expect(driver.stored?.refused == nil && driver.state == .loggingIn)
+        driver.pass(31)
+        driver.toCall()
+        try driver.fail(.credentialDoubted, credential: mark)
+        #expect(driver.state == .refused && driver.stored?.refused == mark)
+    }
+
+    @Test("a refusal that cannot be stored is stored later")
+    func refusalLater() throws {
+        let driver = DeskDriver()
+        driver.begin()
+        driver.storeFault = DeskDriver.full
+        let mark = CredentialMark(bytes: [1])
+        try driver.fail(.credentialRefused, credential: mark)
+        driver.toDue()
+        #expect(driver.stored?.refused == nil && driver.desk.storeFault != nil)
+        driver.storeFault = nil
+        driver.toDue()
+        #expect(driver.stored?.refused == mark && driver.desk.storeFault == nil && driver.desk.due == .never)
+    }
+
+    @Test("a credential that changes while it is refused: the refusal is remembered, and the new one is tried")
+    func changedWhileRefused() throws {
+        let driver = DeskDriver()
+        driver.begin()
+        driver.take(.session(.credentialChanged))
+        let mark = CredentialMark(bytes: [1])
+        try driver.fail(.credentialRefused, credential: mark)
+        #expect(driver.stored?.refused == mark && driver.call?.cause == .credentialChanged && driver.refused == mark)
+    }
+
+    @Test("what the store lacks goes there before the next intent, so that a crash finds the newest refresh token")
+    func backlogBeforeIntent() throws {
+        let driver = DeskDriver(rotation: .grace)
+        try driver.logIn(.seconds(20))
+        driver.toDue()
+        driver.storeFault = DeskDriver.full
+        try driver.grant(.seconds(20), refresh: "two")
+        // The store works again just when the next refresh is due.
+        driver.pass(13)
+        driver.storeFault = nil
+        driver.forget()
+        driver.take(.session(.tokenRefused(2)))
+        #expect(driver.trail == ["publish 2", "read", "hold", "intend", "refresh"])
+        #expect(driver.sent.last == "two")
+        #expect(driver.storedRefresh == "two" && driver.stored?.intent?.tries == 1)
+        let next = driver.restart(rotation: .grace)
+        next.begin()
+        next.toCall()
+        #expect(next.sent == ["two"])
+    }
+
+    @Test("the backlog is not stored in the middle of a call: that would wipe the call's intent")
+    func noBacklogDuringCall() throws {
+        let driver = DeskDriver(rotation: .grace)
+        try driver.logIn(.seconds(20))
+        driver.toDue()
+        driver.storeFault = DeskDriver.full
+        try driver.grant(.seconds(20), refresh: "two")
+        driver.pass(13)
+        driver.take(.session(.tokenRefused(2)))
+        #expect(driver.call != nil)
+        driver.storeFault = nil
+        driver.forget()
+        for _ in 0..<5 { driver.toDue() }
+        #expect(driver.trail.isEmpty)
+        try driver.fail(.transient(retryAfter: nil))
+        driver.toDue()
+        #expect(driver.storedRefresh == "two" && driver.desk.storeFault == nil)
+    }
+
+    @Test("the life of a token counts from its call, however long the lock was waited for")
+    func lifeFromTheCall() throws {
+        let driver = DeskDriver()
+        driver.lockAnswer = .busy
+        driver.begin()
+        for _ in 0..<20 { driver.toDue() }
+        driver.lockAnswer = .taken
+        driver.toDue()
+        let began = driver.now
+        try driver.grant(.seconds(1000), refresh: "one", account: "a")
+        #expect(driver.token?.usableUntil == began + .seconds(995))
+    }
+}

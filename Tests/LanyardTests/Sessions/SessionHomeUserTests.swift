@@ -1,0 +1,252 @@
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+/// Users that come and go, across restarts: a home, the emulator, and a store that outlives both.
+@Suite(.timeLimit(.minutes(1))) struct SessionHomeUserTests {
+    /// One life of a home on a store that was there before.
+    final class Life: Sendable {
+        let home: SessionHome
+        let published = PublicationLog()
+
+        /// - Parameter identity: the name under which the service is configured.
+        init(
+            _ bench: HomeBench, on store: KeptStore, identity: String = "demo", active: String? = nil,
+            users: [String] = ["alice"]
+        ) throws {
+            let login = UserSettings.Login.emailPassword(
+                email: HomeBench.email, passwordFile: bench.passwordFile)
+            home = try SessionHome(
+                users.map { name in
+                    SessionMember(
+                        UserSettings(name: name, identity: identity, login: name == "alice" ? login : nil),
+                        source: .service(bench.identity))
+                }, identities: [SessionIdentity(identity, .service(bench.identity, .none))],
+                settings: SessionHome.Settings(activeUser: active), store: store, contents: store.contents,
+                publisher: published, logger: bench.log.logger)
+            home.start()
+        }
+
+        deinit { home.stop() }
+
+        /// Brings a user whose account the emulator has.
+        @discardableResult
+        func add(_ name: String) async throws -> UserView {
+            let answer = await ask(.add(name: name, identity: "demo", SessionHomeUserTests.email(name)))
+            guard case .success(.added(let view)) = answer else {
+                throw TestFailure("\(name) did not come: \(answer)")
+            }
+            return view
+        }
+
+        func ask(_ request: UserRequest) async -> Result<UserOutcome, UserFault> {
+            await withCheckedContinuation { continuation in
+                home.perform(request) { continuation.resume(returning: $0) }
+            }
+        }
+
+        /// Who is known, with standing.
+        var users: [String] { home.report.views.map { "\($0.status.user):\($0.standing.rawValue)" } }
+
+        func becomes(_ users: [String]) async throws {
+            try await eventually("\(users)", within: .seconds(10)) { self.users == users }
+        }
+    }
+
+    static func email(_ name: String) -> GivenCredential {
+        .emailPassword(
+            email: "\(name)@example.com",
+            password: Array("secret-\(name)".utf8).withUnsafeBytes { Secret(copying: $0) }
+        )
+    }
+
+    private let bench: HomeBench
+    private let store = KeptStore()
+
+    init() async throws {
+        bench = try await HomeBench(startsHome: false)
+        for name in ["bob", "carol"] {
+            try await bench.control(
+                "/users", #"{"email":"\#(name)@example.com","password":"secret-\#(name)"}"#)
+        }
+    }
+
+    /// One life, from a start that comes to `users` to the end of `body`.
+    private func live(
+        identity: String = "demo", active: String? = nil, to users: [String] = ["alice:active"],
+        _ body: (Life) async throws -> Void = { _ in }
+    ) async throws {
+        let life = try Life(bench, on: store, identity: identity, active: active)
+        try await life.becomes(users)
+        try await body(life)
+        life.home.stop()
+    }
+
+    @Test("a restart knows all users and who is active, and needs no login")
+    func restart() async throws {
+        try await live { life in
+            for name in ["carol", "bob"] {
+                let view = try await life.add(name)
+                #expect(view.standing == .active && view.status.state == .valid)
+            }
+            #expect(life.users == ["alice:inactive", "carol:inactive", "bob:active"])
+            _ = await life.ask(.activate("carol"))
+        }
+        let logins = try await bench.calls("login")
+        try await live(to: ["alice:inactive", "carol:active", "bob:inactive"]) { life in
+            #expect(life.published.active == UserIndex(1))
+            #expect(life.published.token(1) != nil)
+            let later = try await bench.calls("login")
+            #expect(later == logins)
+        }
+        await bench.end()
+    }
+
+    @Test("the remembered active user counts until the configuration says something else")
+    func remembered() async throws {
+        try await live(active: "alice") { try await $0.add("bob") }
+        for (configured, users) in [
+            ("alice", ["alice:inactive", "bob:active"]), (nil, ["alice:active", "bob:inactive"]),
+            ("bob", ["alice:inactive", "bob:active"]),
+        ] {
+            try await live(active: configured, to: users)
+        }
+        await bench.end()
+    }
+
+    @Test("an explicit logout and the empty place of the active user outlive a restart")
+    func loggedOut() async throws {
+        try await live { life in
+            guard
+                case .success(.loggedOut(let view?, isRevoked: true, isStored: true)) = await life.ask(.logOut("alice"))
+            else {
+                throw TestFailure("not logged out")
+            }
+            #expect(view.standing == .loggedOut)
+        }
+        try await live(to: ["alice:logged_out"]) { life in
+            #expect(life.home.report.activeUser == nil)
+            let logins = try await bench.calls("login")
+            #expect(logins == 1)
+            guard case .success(.user) = await life.ask(.login("alice", nil)) else {
+                throw TestFailure("not logged in")
+            }
+            #expect(life.users == ["alice:active"])
+        }
+        try await live()
+        #expect(try await bench.calls("login") == 2)
+        await bench.end()
+    }
+
+    @Test("what the service could not be told before the end is told after the start")
+    func revocation() async throws {
+        try await live { life in
+            try await bench.control("/faults", #"{"route":"logout","fault":"unavailable"}"#)
+            guard case .success(.loggedOut(_, isRevoked: false, isStored: true)) = await life.ask(.logOut("alice"))
+            else {
+                throw TestFailure("told, or not logged out")
+            }
+            #expect(store.contents.revocations.count == 1)
+        }
+        try await bench.control("/faults", "{}", method: "DELETE")
+        try await live(to: ["alice:logged_out"]) { life in
+            try await eventually("the service was told", within: .seconds(10)) {
+                store.contents.revocations.isEmpty
+            }
+            let ledger = try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json
+            #expect(ledger["total"]["revocations"].int == 1)
+            #expect(life.users == ["alice:logged_out"])
+        }
+        await bench.end()
+    }
+
+    @Test("a removed user is not back; a configured one is, and logs in")
+    func removed() async throws {
+        try await live { life in
+            try await life.add("bob")
+            for name in ["alice", "bob"] {
+                guard case .success(.removed(isStored: true)) = await life.ask(.remove(name)) else {
+                    throw TestFailure("\(name) is still there")
+                }
+            }
+            #expect(life.users == [])
+            #expect(store.contents.users.isEmpty)
+            #expect(
+                life.published.refusal(0) == .userUnknown && life.published.refusal(1) == .userUnknown)
+        }
+        try await live(to: ["alice:inactive"]) { #expect($0.home.report.activeUser == nil) }
+        await bench.end()
+    }
+
+    @Test("an added user whose identity is configured no more is not known")
+    func identityGone() async throws {
+        try await live { try await $0.add("bob") }
+        try await live(identity: "other")
+        await bench.end()
+    }
+
+    @Test(
+        "a failed login of a newcomer leaves nothing, in memory or in the store, and the name is free")
+    func stillborn() async throws {
+        try await live { life in
+            store.takes(.milliseconds(30))
+            let wrong = GivenCredential.emailPassword(
+                email: "bob@example.com",
+                password: Array("wrong".utf8).withUnsafeBytes { Secret(copying: $0) })
+            for _ in 0..<2 {
+                guard
+                    case .failure(.identity(let fault)) = await life.ask(
+                        .add(name: "bob", identity: "demo", wrong))
+                else {
+                    throw TestFailure("it did not fail")
+                }
+                #expect(fault.verdict == .credentialRefused)
+                #expect(store.contents["bob"] == nil)
+            }
+            #expect(bench.log.lines.allSatisfy { !$0.contains("session.logout") })
+            try await life.add("bob")
+            #expect(life.users == ["alice:inactive", "bob:active"])
+        }
+        await bench.end()
+    }
+
+    @Test(
+        "while the store fails a switch holds at once, is said to be unsaved, and is saved when the store is back"
+    )
+    func storeFails() async throws {
+        try await live { life in
+            try await life.add("bob")
+            store.fails(true)
+            guard case .success(.user(let view)) = await life.ask(.activate("alice")) else {
+                throw TestFailure("not switched")
+            }
+            #expect(view.standing == .active)
+            #expect(life.published.active == UserIndex(0))
+            #expect(life.home.report.isStoreFailing)
+            #expect(store.contents.active?.user == "bob")
+            store.fails(false)
+            try await eventually("it is saved", within: .seconds(10)) {
+                store.contents.active?.user == "alice"
+            }
+            try await eventually("nothing fails any more") { !life.home.report.isStoreFailing }
+        }
+        await bench.end()
+    }
+
+    @Test("whoever waits at the end is told so")
+    func stopping() async throws {
+        try await live { life in
+            try await bench.control("/delays", #"{"route":"login","milliseconds":3000}"#)
+            async let login = life.ask(.login("alice", nil))
+            try await eventually("it is under way") { try await bench.calls("login") == 2 }
+            life.home.stop()
+            guard case .failure(.outcomeUnknown) = await login,
+                case .failure(.stopping) = await life.ask(.activate("alice"))
+            else {
+                throw TestFailure("not told")
+            }
+        }
+        await bench.end()
+    }
+}

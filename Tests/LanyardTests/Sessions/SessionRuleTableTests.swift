@@ -1,0 +1,41 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The table of refresh-policy rules in docs/life-of-a-session.md against the tests that it names.
+@Suite struct SessionRuleTableTests {
+    private static func rows() throws -> [(rule: String, tests: [String])] {
+        try String(contentsOfFile: "\(Products.root)/docs/life-of-a-session.md", encoding: .utf8).split(separator: "\n")
+            .compactMap { line in
+                let cells = line.split(separator: "|", omittingEmptySubsequences: false)
+                    .map { $0.trimmingCharacters(in: .whitespaces) }
+                guard cells.count == 5, Int(cells[1]) != nil else { return nil }
+                return (cells[1], cells[3].split(separator: ", ").map { $0.trimmingCharacters(in: ["`"]) })
+            }
+    }
+
+    /// Every test of the rooms' folder whose name begins with a rule's number.
+    private static func tests() throws -> Set<String> {
+        let folder = "\(Products.root)/Tests/LanyardTests/Sessions"
+        var found: Set<String> = []
+        for file in try FileManager.default.contentsOfDirectory(atPath: folder) where file.hasSuffix(".swift") {
+            let text = try String(contentsOfFile: "\(folder)/\(file)", encoding: .utf8)
+            guard let suite = text.firstMatch(of: /struct (\w+) \{/)?.1 else { continue }
+            for match in text.matches(of: /"Rule (\d+): [^"]*"/) {
+                guard let name = text[match.range.upperBound...].firstMatch(of: /func (\w+)\(/)?.1 else { continue }
+                found.insert("\(match.1) \(suite)/\(name)")
+            }
+        }
+        return found
+    }
+
+    @Test("each of the 16 rules is in the table, with all tests that bear its number, and with no other")
+    func table() throws {
+        let rows = try Self.rows()
+        #expect(rows.map(\.rule) == (1...16).map(String.init))
+        #expect(rows.allSatisfy { !$0.tests.isEmpty })
+        let listed = rows.flatMap { row in row.tests.map { "\(row.rule) \($0)" } }
+        #expect(Set(listed).count == listed.count)
+        #expect(Set(listed).symmetricDifference(try Self.tests()).sorted() == [])
+    }
+}

@@ -1,0 +1,255 @@
+import Testing
+
+@testable import Lanyard
+
+@Suite("Desk: two processes on one store")
+struct SessionSharingTests {
+    @Test("Rule 6: what another process has refreshed is adopted without a call")
+    func adopted() throws {
+        let one = DeskDriver(rotation: .grace)
+        try one.logIn()
+        let two = one.another(rotation: .grace)
+        one.toDue()
+        try one.grant(refresh: "two")
+        two.pass((one.now - two.now).inSeconds + 100)
+        two.take(.due)
+        #expect(two.calls.isEmpty && two.token?.generation == 2 && two.refresh == "two" && two.noted(.adopted))
+        #expect(two.trail == ["lock", "read", "publish 2", "unlock"])
+        two.toCall()
+        #expect(two.sent == ["two"])
+    }
+
+    @Test(
+        "Rule 6: while another process has the lock it is asked for every 20 to 200 ms, then what that process stored is adopted"
+    )
+    func waits() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        two.pass((one.now - two.now).inSeconds)
+        two.toDue()
+        #expect(two.calls.isEmpty && two.noted(.waitingForLock))
+        for chance in [0, 0.999] {
+            two.chance = chance
+            two.toDue()
+            let wait = (two.desk.due - two.now).inSeconds
+            #expect(wait >= 0.02 && wait <= 0.2)
+        }
+        one.pass((two.now - one.now).inSeconds)
+        try one.grant()
+        two.toDue()
+        #expect(two.calls.isEmpty && two.token?.generation == 2)
+    }
+
+    @Test("Rule 6: a lock not had within 35 s is a transient failure")
+    func patience() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.lockAnswer = .busy
+        driver.toDue()
+        let began = driver.now
+        while driver.state == .refreshing { driver.toDue() }
+        #expect(driver.state == .stale && driver.calls.count == 1)
+        #expect((35.0...35.3).contains((driver.now - began).inSeconds))
+        #expect(driver.stored?.intent == nil)
+    }
+
+    @Test("a person's login that never gets the lock says so, and leaves the other process's intent alone")
+    func patienceOfAPerson() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        let intent = one.stored?.intent
+        two.take(.login(.given(.anonymous), ticket: 1))
+        while two.replies[1] == nil { two.toDue() }
+        guard case .failed(let fault) = two.replies[1] else { throw SessionDeskTests.Missing() }
+        #expect(fault.verdict == .transient(retryAfter: nil) && one.stored?.intent == intent && intent != nil)
+    }
+
+    @Test("a lock that fails is logged, and the refresh goes on without it")
+    func lockFails() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.lockAnswer = .failed("read-only file system")
+        driver.toDue()
+        #expect(driver.call?.kind == .refresh && driver.noted(.lockFailed))
+        try driver.grant()
+        #expect(!driver.trail.contains("unlock"))
+    }
+
+    @Test("two processes that start on an empty store make one login")
+    func oneLogin() throws {
+        let one = DeskDriver()
+        one.begin()
+        let two = one.another()
+        #expect(one.calls.count == 1 && two.calls.isEmpty)
+        try one.grant(refresh: "one", account: "a")
+        two.toDue()
+        #expect(two.calls.isEmpty && two.token?.generation == 1 && two.state == .valid)
+    }
+
+    @Test("a logout in another process ends the session here at the next look, and what was under way is revoked")
+    func loggedOutElsewhere() throws {
+        let one = DeskDriver(rotation: .grace)
+        try one.logIn()
+        let two = one.another(rotation: .grace)
+        two.toDue()
+        one.take(.leave(.logOut, ticket: 1))
+        #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
+        try two.grant(refresh: "two")
+        #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked == ["two"])
+        #expect(one.stored?.session == nil && two.trail.last == "unlock" && two.noted(.overtaken))
+        let three = one.another()
+        #expect(three.state == .loggedOut && three.calls.isEmpty)
+    }
+
+    @Test("a session that another process found dead is not asked for again")
+    func deadElsewhere() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        try one.fail(.sessionDead)
+        two.pass((one.now - two.now).inSeconds)
+        two.toDue()
+        #expect(two.sent.isEmpty)
+        try one.grant(refresh: "new", account: "a")
+        for _ in 0..<3 where two.refresh != "new" { two.toDue() }
+        #expect(two.sent.isEmpty && two.calls.isEmpty && two.refresh == "new" && two.token?.generation == 2)
+    }
+
+    @Test("an intent that a crashed process left open counts here as there")
+    func crashedElsewhere() throws {
+        let one = DeskDriver(rotation: .oneUse)
+        try one.logIn()
+        let two = one.another(rotation: .oneUse)
+        one.toDue()
+        // Process one has gone, and its lock with it.
+        two.disk.holder = nil
+        two.pass((one.now - two.now).inSeconds + 100)
+        two.toCall()
+        #expect(two.call?.kind == .login && two.sent.isEmpty)
+    }
+
+    @Test("a user that another process has removed is gone here, too")
+    func removedElsewhere() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.take(.leave(.remove, ticket: nil))
+        two.toDue()
+        #expect(two.state == .loggedOut && two.calls.isEmpty && two.stored == nil)
+    }
+
+    @Test("a store that failed while another process logged in anew: theirs holds, ours is revoked")
+    func overtakenBacklog() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        one.storeFault = StoreFault(.system(28), words: "full")
+        try one.grant()
+        two.take(.login(.given(.anonymous), ticket: 1))
+        try two.grant(refresh: "theirs", account: "b")
+        one.storeFault = nil
+        one.toDue()
+        #expect(
+            one.refresh == "theirs" && one.revoked == ["one"] && one.desk.storeFault == nil && one.noted(.overtaken))
+        #expect(one.token.map { $0.generation > 2 } == true)
+    }
+
+    @Test("Rule 8: of two tokens of one session the store keeps the later, also where it took neither for a while")
+    func ahead() throws {
+        let one = DeskDriver(rotation: .grace)
+        try one.logIn()
+        let two = one.another(rotation: .grace)
+        // No lock can be had: both send the same token, and the service tells both the same successor.
+        one.lockAnswer = .failed("no locks")
+        two.lockAnswer = .failed("no locks")
+        one.storeFault = StoreFault(.system(37), words: "no locks")
+        one.toCall()
+        two.toCall()
+        try one.grant(refresh: "two")
+        try two.grant(refresh: "two", account: "a")
+        #expect(two.storedRefresh == "two" && two.stored?.generation == 2)
+        one.toCall(200)
+        try one.grant(refresh: "three")
+        one.storeFault = nil
+        one.toCall(200)
+        #expect(one.sent == ["one", "two", "three"] && one.storedRefresh == "three" && one.stored?.generation == 3)
+        #expect(!one.noted(.overtaken))
+        // The other one learns of it.
+        try one.grant(refresh: "four")
+        two.toCall(200)
+        #expect(two.sent == ["one", "four"])
+    }
+
+    @Test("a login under way is undone by a logout in another process, although there was no session to log out of")
+    func logoutBeatsLogin() throws {
+        let one = DeskDriver()
+        one.begin()
+        let two = DeskDriver(hasCredential: false, disk: one.disk)
+        two.begin()
+        two.take(.leave(.logOut, ticket: 1))
+        try one.grant(refresh: "late", account: "a")
+        #expect(one.state == .loggedOut && one.revoked == ["late"] && one.token == nil)
+        #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
+    }
+
+    @Test("a person's login in another process is found by the next look, whyever nobody is logged in here")
+    func loggedInElsewhere() throws {
+        for ending in [SessionState.loggedOut, .refused, .loginRequired] {
+            let one = DeskDriver(hasCredential: ending == .refused)
+            if ending == .refused {
+                one.begin()
+                try one.fail(.credentialRefused, credential: CredentialMark(bytes: Array(repeating: 1, count: 32)))
+            } else {
+                one.begin()
+                if ending == .loggedOut { one.take(.leave(.logOut, ticket: 1)) }
+            }
+            try #require(one.state == ending)
+            let two = one.another(hasCredential: false)
+            one.take(.seen(one.stored))
+            #expect(one.state == ending)
+            two.take(.login(.given(.anonymous), ticket: 1))
+            try two.grant(refresh: "theirs", account: "a")
+            one.forget()
+            one.take(.seen(one.stored))
+            #expect(one.state == .valid && one.refresh == "theirs" && one.noted(.adopted))
+            #expect(one.trail.count == 1 && one.token != nil)
+            one.forget()
+            one.take(.seen(one.stored))
+            #expect(one.trail.isEmpty)
+        }
+    }
+
+    @Test("a logout or a removal in another process is found by the next look")
+    func loggedOutByLook() throws {
+        for leaving in [SessionDesk.Leaving.logOut, .remove] {
+            let one = DeskDriver()
+            try one.logIn()
+            let two = one.another()
+            one.take(.seen(one.stored))
+            #expect(one.state == .valid && one.trail.isEmpty)
+            two.take(.leave(leaving, ticket: 1))
+            one.take(.seen(one.stored))
+            #expect(one.state == .loggedOut && one.refusal == .loginRequired && one.revoked.isEmpty)
+        }
+    }
+
+    @Test("a look tells nothing while something is under way, which finds it by itself")
+    func looksWhileBusy() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        two.take(.leave(.logOut, ticket: 1))
+        one.forget()
+        one.take(.seen(one.stored))
+        #expect(one.trail.isEmpty && one.state == .refreshing)
+        try one.grant()
+        #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true)
+    }
+}

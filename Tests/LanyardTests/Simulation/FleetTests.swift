@@ -1,0 +1,42 @@
+import FleetSimulation
+import Lanyard
+import TestSupport
+import Testing
+
+/// The simulation itself: tests are built for debugging, so the runs are short; the long one is `deploy/test --part simulation`.
+@Suite("The simulated fleet")
+struct FleetTests {
+    @Test("worlds in which everything goes wrong but the program break no promise")
+    func sound() {
+        var run = FleetRun(shares: FleetRun.shares(scale: 0.001), firstSeed: 1, threads: 1)
+        run.beginsWithKnown = false
+        run.secondsMost = 10
+        let report = run.run()
+        #expect(report.violations.isEmpty, "\(report.violations)")
+        #expect(report.refreshes > 100 && report.restarts > 0)
+    }
+
+    @Test("a seed is a world: the same one twice")
+    func repeatable() {
+        let plan = FleetPlan(seed: 5, lifetime: .seconds(1800), span: .seconds(4 * 86_400))
+        let (one, two) = (FleetWorld(plan).run(), FleetWorld(plan).run())
+        #expect(one.faults == two.faults && one.edges == two.edges && one.crashes == two.crashes)
+        #expect(one.writes == two.writes && one.refreshes == two.refreshes && one.writes > 100)
+    }
+}
+
+/// A test that finds nothing proves nothing: each of these mistakes is found, and soon.
+@Suite("Mistakes planted in the simulated fleet")
+struct PlantedBugTests {
+    /// Not under a sanitizer, where these take six minutes: `FleetTests` has the same code run there.
+    @Test("is found within a minute", .disabled(if: Sanitizer.isOn, "slow there"), arguments: PlantedBug.allCases)
+    func found(_ bug: PlantedBug) {
+        let violation = FleetRun.hunt(for: bug, seconds: 60)
+        #expect(violation != nil, "\(bug.rawValue) was not found")
+    }
+
+    @Test("the same worlds without a mistake show none")
+    func none() {
+        #expect(FleetRun.hunt(for: nil, seconds: 10) == nil)
+    }
+}

@@ -1,0 +1,80 @@
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+/// Stores in miniature.
+enum StoreSamples {
+    static func secret(_ text: String) -> Secret {
+        var text = text
+        return text.withUTF8 { Secret(copying: UnsafeRawBufferPointer($0)) }
+    }
+
+    static func secret(_ bytes: some Sequence<UInt8>) -> Secret {
+        Array(bytes).withUnsafeBytes { Secret(copying: $0) }
+    }
+
+    static let markKey = secret(0..<32)
+
+    static func session(_ id: UInt64, access: String = "access", refresh: String? = "refresh") -> StoredSession {
+        StoredSession(
+            id: id, access: secret(access), refresh: refresh.map { secret($0) },
+            refreshExpiry: WallTime(nanoseconds: 1_800_000_000_000_000_000),
+            issuedAt: WallTime(nanoseconds: 1_700_000_000_000_000_001),
+            issuedAtBoot: BootInstant(boot: "boot", instant: Instant(nanoseconds: 12345)), lifetime: .seconds(1800))
+    }
+
+    /// Has everything that contents can have; what the fixed vectors of `SealingTests` hold.
+    static var contents: StoreContents {
+        var contents = StoreContents(markKey: markKey)
+        contents.writes = 7
+        var alice = StoredUser(name: "alice", identity: "demo")
+        alice.generation = 5
+        alice.session = session(0x0102_0304_0506_0708)
+        alice.accountID = "5f0c"
+        alice.provider = "email_password"
+        alice.accountSince = WallTime(nanoseconds: -1)
+        alice.intent = StoredIntent(kind: .refresh, at: WallTime(nanoseconds: 1_700_000_000_000_000_002), tries: 2)
+        var bob = StoredUser(name: "bob.b", identity: "demo")
+        bob.isAdded = true
+        bob.isLoggedOut = true
+        bob.refused = CredentialMark(bytes: [UInt8](repeating: 0xee, count: 32))
+        contents.users = [alice, bob]
+        contents.active = StoreContents.ActiveChoice(user: "alice", configured: "bob.b")
+        contents.revocations = [
+            StoredRevocation(identity: "demo", refresh: secret("old"), since: WallTime(nanoseconds: 3))
+        ]
+        return contents
+    }
+
+    /// A login or refresh of `user` that finds generation `base`.
+    static func hold(
+        _ user: String, session: StoredSession, base: SessionMark = SessionMark(session: 0, generation: 0)
+    ) -> StoreChange {
+        let login = StoreChange.StoredLogin(
+            identity: "demo", session: session, accountID: nil, provider: nil, isAdded: false)
+        return .hold(user: user, login, base: base)
+    }
+
+    static func text(_ secret: Secret?) -> String? { secret?.withBytes { String(decoding: $0, as: UTF8.self) } }
+
+    /// Bytes of hexadecimal digits.
+    static func bytes(_ hex: [String]) -> [UInt8] {
+        let digits = hex.joined().utf8.map { UInt8($0 < 0x3a ? $0 - 0x30 : $0 - 0x57) }
+        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+    }
+
+    /// A store's file on a real disk, sealed with a key of 32 equal bytes.
+    static func file(_ path: String, key: UInt8 = 1) throws -> StoreFile {
+        let path = try #require(StorePath(path))
+        return StoreFile(
+            path, on: try SystemDisk(folder: path.folder, makesFolder: false),
+            sealing: AESSealing(StoreSecret(.key, secret([UInt8](repeating: key, count: 32)))), markKey: markKey)
+    }
+
+    /// A store's file as a process on a simulated machine sees it.
+    static func file(on disk: any StoreDisk, key: UInt64 = 1) throws -> StoreFile {
+        StoreFile(
+            try #require(StorePath("/store/sessions")), on: disk, sealing: StandInSealing(key: key), markKey: markKey)
+    }
+}

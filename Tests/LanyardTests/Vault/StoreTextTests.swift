@@ -1,0 +1,104 @@
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+/// What stands under the seal.
+@Suite struct StoreTextTests {
+    private static func read(_ bytes: [UInt8]) throws -> StoreContents {
+        try bytes.withUnsafeBytes { try StoreText.read($0) }
+    }
+
+    @Test("contents with everything in them are the bytes that docs/store.md says, and come back")
+    func vector() throws {
+        #expect(try StoreText.write(StoreSamples.contents) == StoreSamples.secret(StoreVectors.text))
+        #expect(try Self.read(StoreVectors.text) == StoreSamples.contents)
+    }
+
+    @Test("what version 1 has no place for makes version 2, whole and in every truncation")
+    func second() throws {
+        var contents = StoreSamples.contents
+        contents.users[0].identityMark = IdentityMark(of: ["app_services", "demo", "http://x"])
+        contents.users[1].refused?.code = "InvalidPassword"
+        contents.revocations[0].mark = IdentityMark(of: ["other"])
+        contents.revocations.append(
+            StoredRevocation(identity: "demo", refresh: StoreSamples.secret("older"), since: WallTime(nanoseconds: 4)))
+        let bytes = try StoreText.write(contents).withBytes { Array($0) }
+        #expect(bytes.prefix(2) == [0, 2])
+        #expect(try Self.read(bytes) == contents)
+        for count in bytes.indices {
+            #expect(throws: StoreText.Problem.self, "\(count) bytes") { try Self.read(Array(bytes.prefix(count))) }
+        }
+        for place in bytes.indices {
+            for value in [UInt8(0), 1, 2, 0x7f, 0x80, 0xff] where bytes[place] != value {
+                var changed = bytes
+                changed[place] = value
+                guard let other = try? Self.read(changed) else { continue }
+                #expect(try StoreText.write(other) == StoreSamples.secret(changed), "byte \(place)")
+            }
+        }
+        // Version 2 without any need of it.
+        #expect(throws: StoreText.Problem.self) { try Self.read([0, 2] + StoreVectors.text.dropFirst(2)) }
+    }
+
+    @Test("an empty store and one of a thousand users come back")
+    func sizes() throws {
+        let empty = StoreContents(markKey: StoreSamples.markKey)
+        #expect(try StoreText.write(empty).withBytes { try StoreText.read($0) } == empty)
+        var large = empty
+        large.users = (0..<1000).map { index in
+            var user = StoredUser(name: "user-\(index)", identity: "demo")
+            user.session = StoreSamples.session(UInt64(index + 1), access: String(repeating: "a", count: 1500))
+            return user
+        }
+        #expect(try StoreText.write(large).withBytes { try StoreText.read($0) } == large)
+    }
+
+    @Test("every truncation is refused, and so is a byte too many")
+    func truncations() {
+        for count in StoreVectors.text.indices {
+            #expect(throws: StoreText.Problem.self, "\(count) bytes") {
+                try Self.read(Array(StoreVectors.text.prefix(count)))
+            }
+        }
+        #expect(throws: StoreText.Problem.malformed(at: StoreVectors.text.count)) {
+            try Self.read(StoreVectors.text + [0])
+        }
+    }
+
+    @Test("whatever single byte is changed, the text is refused or means exactly what it says")
+    func changedBytes() throws {
+        for place in StoreVectors.text.indices {
+            for value in [UInt8(0), 1, 0x7f, 0x80, 0xff] where StoreVectors.text[place] != value {
+                var bytes = StoreVectors.text
+                bytes[place] = value
+                guard let contents = try? Self.read(bytes) else { continue }
+                #expect(try StoreText.write(contents) == StoreSamples.secret(bytes), "byte \(place)")
+            }
+        }
+    }
+
+    @Test("a later version is told from nonsense")
+    func newer() {
+        #expect(throws: StoreText.Problem.newerVersion(3)) { try Self.read([0, 3]) }
+        #expect(throws: StoreText.Problem.malformed(at: 2)) { try Self.read([0, 0]) }
+    }
+
+    @Test("what could not be read again is not written", arguments: 0..<6)
+    func unwritable(_ number: Int) {
+        var contents = StoreSamples.contents
+        switch number {
+        case 0: contents.users[0].name = "a/b"
+        case 1: contents.users[1].name = "alice"
+        case 2: contents.users[0].session?.id = 0
+        case 3: contents.users[0].accountID = String(repeating: "a", count: 1025)
+        case 4: contents.users[0].session?.access = StoreSamples.secret([UInt8](repeating: 1, count: 65537))
+        default:
+            contents.revocations = (0..<300).map { _ in
+                StoredRevocation(
+                    identity: "demo", refresh: StoreSamples.secret([UInt8](repeating: 1, count: 65536)), since: .now)
+            }
+        }
+        #expect(throws: StoreText.Problem.self) { try StoreText.write(contents) }
+    }
+}

@@ -1,0 +1,68 @@
+import Lanyard
+
+/// Where a process of the fleet can be stopped: before or after a disk call of one operation on the store, or before an act.
+package struct CrashPoint: Hashable, Sendable {
+    /// What the process was about.
+    package enum Work: Int, CaseIterable, Sendable {
+        case open, read, lockUser, unlockUser
+        // Changes of the store.
+        case intend, settle, spend, hold, refuse, end, logOut, other
+        // Between two acts of a session, no disk call under way.
+        case login, refresh, revoke, publish, answer
+
+        init(_ change: StoreChange) {
+            self =
+                switch change {
+                case .intend: .intend
+                case .settle: .settle
+                case .spend: .spend
+                case .hold: .hold
+                case .refuse: .refuse
+                case .end: .end
+                case .logOut: .logOut
+                default: .other
+                }
+        }
+    }
+
+    package enum Call: Int, CaseIterable, Sendable {
+        case inspect, read, create, write, synchronize, rename, synchronizeFolder, unlink, lock, unlock
+        /// No disk call.
+        case none
+    }
+
+    package var work: Work
+    package var call: Call
+
+    package init(_ work: Work, _ call: Call) {
+        self.work = work
+        self.call = call
+    }
+
+    static let count = Work.allCases.count * Call.allCases.count
+    var index: Int { work.rawValue * Call.allCases.count + call.rawValue }
+
+    init(index: Int) {
+        work = Work(rawValue: index / Call.allCases.count)!
+        call = Call(rawValue: index % Call.allCases.count)!
+    }
+
+    /// While the store is opened.
+    static let opening = [Call.inspect, .read, .lock, .unlock].map { CrashPoint(.open, $0) }
+
+    /// All places where a process can be: what a long run must have reached.
+    package static let possible: [CrashPoint] = {
+        let write: [Call] = [
+            .lock, .read, .unlink, .create, .write, .synchronize, .rename, .synchronizeFolder, .unlock,
+        ]
+        let changes: [Work] = [.intend, .settle, .spend, .hold, .refuse, .end, .logOut]
+        let acts: [Work] = [.login, .refresh, .revoke, .publish, .answer]
+        return changes.flatMap { work in write.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
+            + opening
+            + [
+                CrashPoint(.read, .read), CrashPoint(.lockUser, .lock), CrashPoint(.unlockUser, .unlock),
+            ]
+    }()
+
+    package var name: String { call == .none ? "before \(work)" : "\(work): \(call)" }
+}

@@ -1,0 +1,19 @@
+import Lanyard
+
+/// One call on its way: from a session to the service and back.
+struct FleetCall {
+    var process: Int
+    var life: Int
+    var user: Int
+    /// nil: a revocation, whose answer nobody waits for.
+    var call: SessionCall?
+    /// nil: a login.
+    var token: SimulatedToken?
+    /// Which password the login brings.
+    var password = 0
+    var fate: FleetWeather.Fate
+    /// What the service said, once it was reached.
+    var answer: FleetService.Answer?
+    /// How often it is still to be heard of.
+    var eventsToCome = 0
+}

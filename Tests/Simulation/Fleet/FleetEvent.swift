@@ -1,0 +1,76 @@
+/// What can be next in a simulated world. Processes are named by their place and by which of their lives is meant: what was planned for
+/// one that has died finds nobody.
+enum FleetEvent {
+    /// A session's deadline may have come.
+    case due(process: Int, life: Int, user: Int, plan: UInt64)
+    /// The store's queue goes on.
+    case storeTurn(process: Int, life: Int)
+    /// A call reaches the service.
+    case reach(call: Int)
+    /// What becomes of it reaches the process.
+    case answer(call: Int)
+    /// The clocks are compared.
+    case tick(process: Int, life: Int)
+    /// The store is looked at beside all sessions' calls.
+    case look(process: Int, life: Int)
+    /// A client's request.
+    case request
+    /// A request has waited as long as it does.
+    case patience(process: Int, life: Int, user: Int)
+    /// The account of a login was looked at.
+    case claimed(process: Int, life: Int, user: Int, errand: UInt64)
+    /// The service is told again of sessions that have ended.
+    case revocations(process: Int, life: Int)
+    /// A process begins.
+    case start(process: Int, plan: UInt64)
+    case weather
+    case mischief(FleetMischief)
+    case relief(FleetRelief)
+    /// For a while nothing goes wrong; at its end whoever can live must live.
+    case holiday
+    case audit
+
+    /// The machine must be awake for it.
+    var needsMachine: Bool {
+        switch self {
+        case .due, .storeTurn, .answer, .tick, .look, .request, .patience, .claimed, .revocations, .start, .audit,
+            .relief,
+            .holiday:
+            true
+        default: false
+        }
+    }
+}
+
+/// What goes wrong, or is done, by chance.
+enum FleetMischief: CaseIterable {
+    case crash, power, wall, suspend, pause, disk, locks, account, person, upstream
+
+    /// How many of the plan's units lie between two of a kind.
+    var unitsApart: Double {
+        switch self {
+        case .crash: 1
+        case .power: 12
+        case .wall: 8
+        case .suspend: 6
+        case .pause: 12
+        case .disk: 8
+        case .locks: 15
+        case .account: 6
+        case .person: 6
+        case .upstream: 1.5
+        }
+    }
+}
+
+/// The end of something that went wrong.
+enum FleetRelief {
+    case diskTakesAll
+    case locksWork
+    case weatherClears
+    case wallIsRight
+    case accountEnabled(user: Int)
+    case credentialMended(user: Int)
+    case personLogsIn(user: Int)
+    case personLeaves(process: Int, life: Int, user: Int)
+}

@@ -1,0 +1,37 @@
+import Lanyard
+
+/// What is true of one user, whatever the processes believe: what the checks compare them with.
+struct FleetMember {
+    let name: String
+    let hasCredential: Bool
+    /// The password in the credential's file, by number.
+    var password = 1
+    /// A person has logged the user out, and nobody has asked for a login since.
+    var isLoggedOut = false
+    /// What a person has asked for last, stored or not.
+    var wantsOut = false
+    /// When the store took the latest login, and the latest logout.
+    var loggedInAt = Instant.past
+    var loggedOutAt = Instant.past
+    /// The refresh token that was sent last, and how many of its calls have had no answer.
+    var sent: SimulatedToken?
+    var unanswered = 0
+    /// Answers that a process which has just died had heard and not stored.
+    var unsettled = 0
+    /// Something that no client can know or help has made an old token of the one that the client holds: the service kept the new one to itself
+    /// behind an answer that says otherwise, or a process died whose disk took nothing.
+    var isExcused = false
+    /// Since when; requests that were sent before may arrive a minute later.
+    var excusedAt = Instant.past
+    /// The service has refused this user's login, or said that there is no such application, since the last success.
+    var wasRefused = false
+    /// The service has said that the session is dead.
+    var wasDeclaredDead = false
+    /// A process has died since the last token came: it may have got an answer that it could not store.
+    var isUnsettled = false
+    /// What the storm is measured by.
+    var hour: Int64 = 0
+    var callsInHour = 0
+    var startsInHour = 0
+    var shortestLife = Duration.seconds(Int64.max >> 40)
+}

@@ -1,0 +1,44 @@
+import Lanyard
+
+/// One simulated world: a machine with a store, one or two processes on it, their users, and the service that they belong to.
+///
+/// Everything in it follows from the seed.
+package struct FleetPlan: Sendable {
+    package struct Member: Sendable {
+        /// Whether the configuration has a credential that needs no person.
+        package var hasCredential: Bool
+    }
+
+    package var seed: UInt64
+    /// Of access tokens.
+    package var lifetime: Duration
+    package var span: Duration
+    package var rotation: SessionRotation
+    package var members: [Member]
+    package var processes: Int
+    /// `login.offline`.
+    package var isCachedStart: Bool
+    /// The service says when refresh tokens end.
+    package var tellsExpiry: Bool
+    package var bug: PlantedBug?
+    /// Prints what happens.
+    package var isTold = false
+
+    /// A world by its seed.
+    package init(seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil) {
+        var dice = Dice(seed &* 0x2545_f491_4f6c_dd1d)
+        self.seed = seed
+        self.lifetime = lifetime
+        self.span = span
+        self.bug = bug
+        rotation = SessionRotation.allCases[dice.below(3)]
+        members = (0..<(1 + dice.below(4))).map { _ in Member(hasCredential: false) }
+        for place in members.indices { members[place].hasCredential = dice.hits(0.6) }
+        processes = dice.hits(0.6) ? 2 : 1
+        isCachedStart = dice.hits(0.8)
+        tellsExpiry = dice.hits(0.5)
+    }
+
+    /// What days and hours of trouble are measured in: short lives do not make a service fail faster.
+    var unit: Duration { max(lifetime, .seconds(90)) }
+}

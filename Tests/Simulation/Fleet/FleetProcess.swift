@@ -1,0 +1,72 @@
+import Lanyard
+
+/// One run of Lanyard in a simulated world, from its start to its end.
+final class FleetProcess {
+    /// What the store is asked to do, in the order in which it was asked.
+    struct Task {
+        enum Kind {
+            case read(UInt64)
+            /// Beside all sessions' calls.
+            case look
+            case commit(StoreChange)
+            case lock
+            case unlock
+            /// No session waits for it.
+            case background(StoreChange)
+        }
+
+        var user: Int
+        var kind: Kind
+        /// When it was first tried, while the store's lock is busy.
+        var triedSince: Instant?
+    }
+
+    let number: Int
+    let life: Int
+    let door: FleetDoor
+    let file: StoreFile
+    let source = FleetSource()
+    let board: TokenBoard
+    var sessions: [FleetSession] = []
+    var tasks: [Task] = []
+    /// The turn that does the first of them is planned.
+    var isTurnPlanned = false
+    /// When the looks at the clocks began, 30 s apart.
+    var looksFrom: Instant
+    /// The next look at the store is simulated: it has something to tell.
+    var isLookPlanned = false
+    /// The look before a clock was changed; nil: none was.
+    var comparison: ClockComparison?
+    /// What the service has not been told yet.
+    var revocations: [StoredRevocation] = []
+    /// The users' locks that are held.
+    var locks: [Int: any DiskLock] = [:]
+    /// That the store is open here.
+    var entry: (any DiskLock)?
+    /// What it believes that the file holds: a planted bug writes that.
+    var copy: StoreContents
+
+    /// In real time.
+    let startedAt: Instant
+
+    init(number: Int, life: Int, door: FleetDoor, file: StoreFile, at clocks: HostClocks) {
+        self.number = number
+        self.life = life
+        self.door = door
+        self.file = file
+        looksFrom = clocks.instant
+        startedAt = clocks.now
+        copy = StoreContents(markKey: Secret(capacity: 32) { _ in 32 })
+        board = TokenBoard(source: source)
+    }
+}
+
+/// What a process's shard wants of its sessions, until they are told.
+final class FleetSource: TokenSource, @unchecked Sendable {
+    var needed: [UserIndex] = []
+    var refused: [(user: UserIndex, generation: UInt64)] = []
+
+    func tokenNeeded(by user: UserIndex) { needed.append(user) }
+
+    func tokenRefused(by user: UserIndex, generation: UInt64) { refused.append((user, generation)) }
+}

@@ -1,0 +1,43 @@
+import Lanyard
+
+/// A world that has shown a mistake of the program's: run again by every run, first of all.
+package struct FleetRegression: Sendable, CustomStringConvertible {
+    package var plan: FleetPlan
+    /// What was wrong.
+    package var description: String
+
+    private init(_ seed: UInt64, _ lifetime: Duration, _ span: Duration, _ description: String) {
+        plan = FleetPlan(seed: seed, lifetime: lifetime, span: span)
+        self.description = description
+    }
+
+    package static let all = [
+        FleetRegression(
+            3, .seconds(86_400), .seconds(86_400) * 365,
+            "a person's login that failed left a refresh token in use whose session another process had found dead"),
+        FleetRegression(
+            7, .seconds(20), .seconds(108_000),
+            "a process that began within another's call took its intent for an open one, although its answer came and was stored"
+        ),
+        FleetRegression(
+            6, .seconds(20), .seconds(108_000),
+            "a session that the store took late forgot the call that had been made meanwhile: its token was sent twice"),
+        FleetRegression(
+            15, .seconds(2), .seconds(10_800),
+            "a folder that could not be synchronized kept a process from seeing the token that another had stored: it sent the old one"
+        ),
+        FleetRegression(
+            14, .seconds(2), .seconds(10_800),
+            "a session that the store took late, two tokens ahead of it, gave way to the one token that another process had stored"
+        ),
+        FleetRegression(
+            7, .seconds(1800), .seconds(6_480_000),
+            "a process that had refused a credential never learned of a person's login in another"),
+        FleetRegression(
+            291, .seconds(86_400), .seconds(86_400) * 365,
+            "the same, although a person logged in just when the credential was refused there"),
+        FleetRegression(
+            157, .seconds(86_400), .seconds(86_400) * 365,
+            "a login under way in one process undid the logout of a user without a session in another"),
+    ]
+}

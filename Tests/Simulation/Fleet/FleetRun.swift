@@ -1,0 +1,118 @@
+import Dispatch
+import Lanyard
+
+/// Many worlds, one after another on each of some threads: what `lanyard-simulation` runs.
+package struct FleetRun: Sendable {
+    /// Worlds of one kind, until they have come to so much.
+    package struct Share: Sendable {
+        package var lifetime: Duration
+        /// Of one world.
+        package var span: Duration
+        /// nil: no such aim.
+        package var sessionDays: Double?
+        package var refreshes: Int?
+
+        package init(lifetime: Duration, span: Duration, sessionDays: Double? = nil, refreshes: Int? = nil) {
+            self.lifetime = lifetime
+            self.span = span
+            self.sessionDays = sessionDays
+            self.refreshes = refreshes
+        }
+
+        func isReached(by report: FleetReport) -> Bool {
+            report.sessionDays >= sessionDays ?? 0 && report.refreshes >= refreshes ?? 0
+        }
+    }
+
+    package var shares: [Share]
+    package var firstSeed: UInt64
+    package var threads: Int
+    package var bug: PlantedBug?
+    /// Begins no further world after so many seconds.
+    package var secondsMost = Double.infinity
+    /// Begins with the worlds that have shown mistakes.
+    package var beginsWithKnown = true
+    /// Goes on with other worlds after a broken promise.
+    package var keepsGoing = false
+
+    package init(shares: [Share], firstSeed: UInt64 = 1, threads: Int = 1, bug: PlantedBug? = nil) {
+        self.shares = shares
+        self.firstSeed = firstSeed
+        self.threads = threads
+        self.bug = bug
+    }
+
+    /// The parts of a run of `scale`, 1 being the long one: a million session-days at 24-hour tokens, and at each short life 100,000
+    /// refreshes.
+    ///
+    /// - Parameter refreshes: at each of the short lives; nil: by the scale.
+    package static func shares(scale: Double, refreshes: Int? = nil) -> [Share] {
+        let short = [(2, 3), (20, 30), (1800, 1800)].map { life, hours in
+            Share(lifetime: .seconds(life), span: .seconds(hours * 3600), refreshes: refreshes ?? Int(100_000 * scale))
+        }
+        let days = Duration.seconds(86_400)
+        return short + [Share(lifetime: days, span: days * 365, sessionDays: 1_000_000 * scale)]
+    }
+
+    /// Worlds with a planted mistake, one of each kind after another, until one shows it.
+    package static func hunt(for bug: PlantedBug?, seconds: Double) -> FleetViolation? {
+        let spans: [(life: Double, days: Double)] = [(20, 0.2), (1800, 6), (86_400, 200)]
+        let deadline = Instant.now + .seconds(seconds)
+        var seed: UInt64 = 1
+        while Instant.now < deadline {
+            let (life, days) = spans[Int(seed % 3)]
+            let plan = FleetPlan(seed: seed, lifetime: .seconds(life), span: .seconds(days * 86_400), bug: bug)
+            if let violation = FleetWorld(plan).run().violations.first { return violation }
+            seed += 1
+        }
+        return nil
+    }
+
+    /// Stops at the first broken promise, unless told to go on.
+    package func run() -> FleetReport {
+        var whole = FleetReport()
+        if bug == nil, beginsWithKnown { for known in FleetRegression.all { whole.add(FleetWorld(known.plan).run()) } }
+        let begin = Instant.now
+        for share in shares where keepsGoing || whole.violations.isEmpty {
+            whole.add(run(share, until: begin + .seconds(min(secondsMost, 1e6))))
+        }
+        return whole
+    }
+
+    private func run(_ share: Share, until deadline: Instant) -> FleetReport {
+        let tally = Tally(firstSeed, keepsGoing: keepsGoing)
+        DispatchQueue.concurrentPerform(iterations: threads) { _ in
+            while let seed = tally.next(share, until: deadline) {
+                let plan = FleetPlan(seed: seed, lifetime: share.lifetime, span: share.span, bug: bug)
+                tally.add(FleetWorld(plan).run())
+            }
+        }
+        return tally.report
+    }
+
+    /// What all threads have come to.
+    private final class Tally: Sendable {
+        private let state: Guarded<(report: FleetReport, seed: UInt64)>
+
+        private let keepsGoing: Bool
+
+        init(_ firstSeed: UInt64, keepsGoing: Bool) {
+            state = Guarded((FleetReport(), firstSeed))
+            self.keepsGoing = keepsGoing
+        }
+
+        var report: FleetReport { state.withLock { $0.report } }
+
+        func add(_ report: FleetReport) { state.withLock { $0.report.add(report) } }
+
+        /// The seed of the next world; nil: enough.
+        func next(_ share: Share, until deadline: Instant) -> UInt64? {
+            state.withLock { state in
+                let isSound = keepsGoing || state.report.violations.isEmpty
+                guard isSound, !share.isReached(by: state.report), .now < deadline else { return nil }
+                defer { state.seed += 1 }
+                return state.seed
+            }
+        }
+    }
+}

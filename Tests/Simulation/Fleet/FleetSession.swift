@@ -1,0 +1,70 @@
+import Lanyard
+
+/// One user's session in one process: the real machine, and what the world must remember around it.
+final class FleetSession {
+    private(set) var desk: SessionDesk
+    /// What is asked of the desk most often, as of its latest event: to ask a large value in a class means to copy it.
+    private(set) var glance: Glance
+
+    struct Glance {
+        var state: SessionState
+        var due: Instant
+        /// `SessionMark.generation` of its base.
+        var generation: UInt64
+
+        init(_ desk: inout SessionDesk) {
+            state = desk.session.state
+            due = desk.due
+            generation = desk.base.generation
+        }
+    }
+
+    func take(_ event: SessionDesk.Event, at moment: SessionMoment) -> [SessionDesk.Act] {
+        let acts = desk.take(event, at: moment)
+        glance = Glance(&desk)
+        return acts
+    }
+
+    /// Tells the deadline that is planned from those that are no longer meant.
+    var plan: UInt64 = 0
+    var plannedAt = Instant.never
+    /// The service has asked not to be called before then, on the boot clock.
+    var notBefore = Instant.past
+    /// How often the deadline came at one and the same instant.
+    var spin = (at: Instant.past, times: 0)
+    /// The lock could not be had for a reason other than another's having it: only the process's own single flight protects the call.
+    var isLockless = false
+    /// The call whose answer it waits for.
+    var call: Int?
+    /// When that comes.
+    var answerAt = Instant.past
+    /// Another process had the user's lock when this one wanted it last.
+    var isLockBusy = false
+    /// The refresh token that this process was given last.
+    var newest: SimulatedToken?
+    /// Calls that were answered while nothing of that is stored yet: a crash makes them unanswered again.
+    var unsettled = 0
+    /// A person's doing led to the next call.
+    var isAsked = false
+    /// A person has logged in or out while that call was under way.
+    var wasLeft = false
+
+    // For planted bugs.
+    /// What the store was last known to hold.
+    var known: StoredUser?
+    /// The token that was published last.
+    var latest: AccessToken?
+    var failedSave = false
+
+    init(_ desk: SessionDesk) {
+        var desk = desk
+        glance = Glance(&desk)
+        self.desk = desk
+    }
+
+    /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (design §5).
+    func delay(by after: Duration, at now: Instant) {
+        let zone = desk.session.tokens?.mandatoryFrom ?? .past
+        notBefore = now < zone ? min(now + after, zone) : now + min(after, .seconds(30))
+    }
+}

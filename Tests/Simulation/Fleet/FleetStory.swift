@@ -1,0 +1,45 @@
+import Lanyard
+
+/// Events and acts in words, for whoever looks into a failure; no secret among them but those that the simulated service has made.
+enum FleetStory {
+    static func event(_ event: SessionDesk.Event) -> String {
+        switch event {
+        case .begin(let user): "begin(\(user.map(stored) ?? "unknown"))"
+        case .committed(.success(.stored(let user))): "committed(stored \(user.map(stored) ?? "-"))"
+        case .committed(.success(.overtaken(let user))): "committed(overtaken \(user.map(stored) ?? "-"))"
+        case .committed(.failure(let fault)): "committed(failure \(fault.kind))"
+        case .read(.success(let user), _): "read(\(user.map(stored) ?? "unknown"))"
+        case .answered(.success(let grant), let call): "granted(\(token(grant.refreshToken)) to \(call.number))"
+        case .answered(.failure(let fault), let call): "failed(\(fault.verdict) to \(call.number))"
+        case .seen(let user): "seen(\(user.map(stored) ?? "unknown"))"
+        case .login: "login"
+        default: "\(event)"
+        }
+    }
+
+    static func act(_ act: SessionDesk.Act) -> String {
+        switch act {
+        case .commit(let change): "commit \(CrashPoint.Work(change))"
+        case .login(_, _, let call): "login \(call.number) \(call.cause)"
+        case .refresh(let secret, let call): "refresh \(call.number) \(call.cause) \(token(secret))"
+        case .publish(.token(let token)): "publish \(token.generation)"
+        case .note(let note): "note \(note.event) \(note.reason)"
+        case .revoke(let revocation), .dismiss(let revocation?, _, _): "revoke \(token(revocation.refresh))"
+        case .claim: "claim"
+        default: "\(act)"
+        }
+    }
+
+    static func stored(_ user: StoredUser) -> String {
+        let intent = user.intent.map { " intent \($0.kind) \($0.tries)" } ?? ""
+        let refresh = user.session.map { token($0.refresh) } ?? "no session"
+        return
+            "g\(user.generation) \(refresh)\(intent)\(user.isLoggedOut ? " out" : "")\(user.refused == nil ? "" : " refused")"
+    }
+
+    private static func token(_ secret: Secret?) -> String {
+        guard let secret else { return "-" }
+        let token = SimulatedToken(secret)
+        return "R\(token.session).\(token.value)"
+    }
+}

@@ -1,0 +1,29 @@
+/// A promise that a simulated world has seen broken.
+package struct FleetViolation: Sendable, CustomStringConvertible {
+    package enum Promise: String, CaseIterable, Sendable {
+        case expiredToken = "an expired token is never handed out"
+        case singleFlight = "one refresh in flight per session"
+        case storm = "calls per hour are bounded"
+        case retryAfter = "the service's Retry-After is honoured"
+        case neededLife = "a session that can live never ends"
+        case revival = "a live session has a token soon after the last fault"
+        case persisted = "what was published was persisted, or shown as store_failing"
+        case lostRotation = "no user's rotation is lost to another user's write"
+        case sameAfterCrash = "after a crash logged in where it was"
+        case oldToken = "no old refresh token beyond rule 9's single retry"
+        case needlessLogin = "no login without a cause"
+        case logoutHolds = "a logout holds until the next login"
+        case openIntent = "an intent ends with its answer"
+        case readable = "the store can always be read"
+        case progress = "deadlines that were told do not stay due"
+        case rightUser = "a token goes only on its own user's requests"
+    }
+
+    package var promise: Promise
+    /// The world that shows it: the same plan shows it again.
+    package var plan: FleetPlan
+    /// What shows it, in words; no secret of anybody.
+    package var words: String
+
+    package var description: String { "seed \(plan.seed), lifetime \(plan.lifetime): \(promise.rawValue): \(words)" }
+}

@@ -1,0 +1,298 @@
+import Lanyard
+
+/// Calls on their way to the service and back.
+extension FleetWorld {
+    private static let timeout = Duration.seconds(30)
+
+    func logIn(
+        _ process: FleetProcess, _ user: Int, _ credential: Credential, _ refused: CredentialMark?, _ call: SessionCall
+    ) {
+        let password =
+            switch credential {
+            case .given(.emailPassword(_, let password)): password.count
+            default: members[user].password
+            }
+        let mark = Self.mark(user, password)
+        if refused == mark {
+            // The guard of a refused credential: no call.
+            let fate = FleetWeather.Fate(answersIn: .milliseconds(1), verdict: .credentialRefused)
+            var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
+            sent.password = password
+            return send(sent, process, isCall: false)
+        }
+        // Of a logout in one process and a login in the other at the same time the login comes later if its call does.
+        if call.cause == .asked, plan.processes > 1 { members[user].isLoggedOut = false }
+        checkLogin(process, user, call)
+        var sent = FleetCall(
+            process: process.number, life: process.life, user: user, call: call,
+            fate: weather.fate(isLogin: true, &dice))
+        sent.password = password
+        send(sent, process, isCall: true)
+    }
+
+    func refresh(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
+        var token = SimulatedToken(secret)
+        let session = process.sessions[user]
+        if plan.bug == .oldTokenAfterFailedSave, session.failedSave, let old = session.known?.session?.refresh {
+            token = SimulatedToken(old)
+        }
+        checkRefresh(process, user, token, call)
+        var sent = FleetCall(
+            process: process.number, life: process.life, user: user, call: call,
+            fate: weather.fate(isLogin: false, &dice))
+        sent.token = token
+        send(sent, process, isCall: true)
+    }
+
+    func revoke(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
+        let fate = weather.fate(isLogin: false, &dice)
+        guard let reachesIn = fate.reachesIn else { return process.revocations.append(revocation) }
+        enqueue(process, user, .background(.revoked(revocation.refresh)))
+        var sent = FleetCall(process: process.number, life: process.life, user: user, call: nil, fate: fate)
+        sent.token = SimulatedToken(revocation.refresh)
+        heap.plan(.reach(call: keep(sent)), at: clocks.now + reachesIn)
+    }
+
+    /// Once in a while the service is told again of sessions that have ended.
+    func revokeAgain(_ process: FleetProcess) {
+        planRevocations(process)
+        let open = process.revocations
+        process.revocations = []
+        for revocation in open { revoke(process, 0, revocation) }
+    }
+
+    func planRevocations(_ process: FleetProcess) {
+        let at = clocks.now + max(plan.unit * 0.1, .seconds(60))
+        heap.plan(.revocations(process: process.number, life: process.life), at: at)
+    }
+
+    private func send(_ call: FleetCall, _ process: FleetProcess, isCall: Bool) {
+        let place = keep(call)
+        process.sessions[call.user].call = place
+        process.sessions[call.user].answerAt = clocks.now + call.fate.answersIn
+        process.sessions[call.user].isAsked = false
+        process.sessions[call.user].wasLeft = false
+        if isCall {
+            if let fault = call.fate.fault { count(fault) }
+            countCall(call.user)
+        }
+        if let reachesIn = call.fate.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
+        heap.plan(.answer(call: place), at: clocks.now + call.fate.answersIn)
+    }
+
+    private func keep(_ call: FleetCall) -> Int {
+        var call = call
+        call.eventsToCome = (call.fate.reachesIn == nil ? 0 : 1) + (call.call == nil ? 0 : 1)
+        guard let place = spareCalls.popLast() else {
+            calls.append(call)
+            return calls.count - 1
+        }
+        calls[place] = call
+        return place
+    }
+
+    private func release(_ place: Int) {
+        calls[place].eventsToCome -= 1
+        if calls[place].eventsToCome == 0 { spareCalls.append(place) }
+    }
+
+    // MARK: At the service
+
+    func reach(_ place: Int) {
+        let call = calls[place]
+        defer { release(place) }
+        let life = max(plan.lifetime * call.fate.stretch, .seconds(2))
+        if call.call == nil, let token = call.token { return service.revoke(token) }
+        if let token = call.token {
+            report.refreshes += 1
+            let answer = service.refresh(token, at: clocks.now, life: life)
+            if case .dead(let death) = answer {
+                if death == .repeated { count(.familyKilled) }
+                if death == .expired { count(.refreshTokenExpired) }
+            }
+            if case .granted(_, _, _, let isRotation) = answer, isRotation { hide(call) }
+            calls[place].answer = answer
+        } else {
+            report.logins += 1
+            calls[place].answer = service.logIn(call.user, password: call.password, at: clocks.now, life: life)
+        }
+    }
+
+    /// The service has changed the refresh token: does the caller learn that?
+    private func hide(_ call: FleetCall) {
+        guard let verdict = call.fate.verdict else { return }
+        count(.answerLostAfterRotation)
+        // An answer that says "not done" when it was done: no client can know.
+        if case .transient = verdict { excuse(call.user) }
+    }
+
+    // MARK: Back at the process
+
+    func answer(_ place: Int) {
+        let call = calls[place]
+        defer { release(place) }
+        guard let process = process(call.process, call.life), let asked = call.call else { return }
+        guard survives(process, .answer) else { return }
+        let session = process.sessions[call.user]
+        if session.call == place { session.call = nil }
+        var result = result(of: call)
+        learn(result, call, session)
+        result = plantedAnswer(result, call, process)
+        tell(process, call.user, .answered(result, asked))
+    }
+
+    private func result(of call: FleetCall) -> Result<Grant, IdentityFault> {
+        let mark = call.token == nil ? Self.mark(call.user, call.password) : nil
+        func fault(_ verdict: IdentityFault.Verdict) -> Result<Grant, IdentityFault> {
+            .failure(IdentityFault(verdict, words: "simulated", credential: mark))
+        }
+        if let verdict = call.fate.verdict { return fault(verdict) }
+        switch call.answer {
+        case nil: return fault(.transient(retryAfter: nil))
+        case .dead: return fault(.sessionDead)
+        case .refused: return fault(.credentialRefused)
+        case .granted(let access, let refresh, let stay, _):
+            let life = Duration.nanoseconds(access.value)
+            let end = clocks.trueWall + (service.stays[stay].endsAt - clocks.now)
+            return .success(
+                Grant(
+                    accessToken: access.secret, refreshToken: refresh?.secret,
+                    userID: call.token == nil ? "account-\(call.user)" : nil, lifetime: life,
+                    refreshTokenExpiry: plan.tellsExpiry && refresh != nil ? end : nil,
+                    serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds)))
+        }
+    }
+
+    /// What the checks remember of an answer that a process has got.
+    private func learn(_ result: Result<Grant, IdentityFault>, _ call: FleetCall, _ session: FleetSession) {
+        let before = members[call.user].unanswered
+        defer { session.unsettled += before - members[call.user].unanswered }
+        switch result {
+        case .success(let grant):
+            session.notBefore = .past
+            if let refresh = grant.refreshToken { session.newest = SimulatedToken(refresh) }
+            members[call.user].shortestLife = min(members[call.user].shortestLife, grant.lifetime)
+            members[call.user].unanswered = 0
+            members[call.user].wasRefused = false
+        case .failure(let fault):
+            switch fault.verdict {
+            case .unknownOutcome: break
+            case .credentialRefused, .unknownApp, .credentialDoubted: members[call.user].wasRefused = true
+            default: break
+            }
+            if fault.verdict == .sessionDead { members[call.user].wasDeclaredDead = true }
+            if call.token != nil, fault.verdict != .unknownOutcome {
+                members[call.user].unanswered = max(0, members[call.user].unanswered - 1)
+            }
+            if case .transient(let after?) = fault.verdict, call.call?.cause != .asked {
+                session.delay(by: after, at: clocks.instant)
+            }
+        }
+    }
+
+    /// As the identity service makes one, without its hash.
+    static func mark(_ user: Int, _ password: Int) -> CredentialMark {
+        CredentialMark(bytes: [UInt8(user), UInt8(truncatingIfNeeded: password)] + [UInt8](repeating: 9, count: 30))
+    }
+
+    // MARK: People
+
+    /// A person logs in with what is right, at one of the processes.
+    func logIn(_ user: Int) {
+        if let process = running.randomElement(&dice) { logIn(user, at: process) }
+    }
+
+    func logIn(_ user: Int, at process: FleetProcess) {
+        count(.loggedIn)
+        members[user].isLoggedOut = false
+        members[user].wantsOut = false
+        let session = process.sessions[user]
+        session.isAsked = true
+        session.wasLeft = session.call != nil
+        let password = service.accounts[user].password
+        let secret = Secret(capacity: password) { _ in password }
+        tell(
+            process, user,
+            .login(.given(.emailPassword(email: members[user].name, password: secret)), ticket: dice.next()))
+    }
+
+    func logOut(_ user: Int, at process: FleetProcess) {
+        count(.loggedOut)
+        members[user].wantsOut = true
+        process.sessions[user].isAsked = true
+        process.sessions[user].wasLeft = process.sessions[user].call != nil
+        tell(process, user, .leave(.logOut, ticket: dice.next()))
+    }
+
+    /// The credential's file gets the right password, and those who watch it notice.
+    func mendCredential(of user: Int) {
+        guard members[user].password != service.accounts[user].password else { return }
+        count(.credentialMended)
+        let right = service.accounts[user].password
+        // A person's second attempt may be as wrong as the first.
+        let isWrong = clocks.now >= holidayUntil && dice.hits(0.3)
+        members[user].password = isWrong ? right + 100 + dice.below(100) : right
+        if isWrong {
+            heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (0.5 * dice.chance()))
+        }
+        guard members[user].hasCredential else { return }
+        for process in running {
+            process.sessions[user].isAsked = true
+            tell(process, user, .session(.credentialChanged))
+        }
+    }
+
+    // MARK: Clients
+
+    func request() {
+        heap.plan(.request, at: clocks.now + max(plan.lifetime, .seconds(8)) * (0.25 * dice.chance()))
+        guard let process = running.randomElement(&dice) else { return }
+        let user = dice.below(members.count)
+        report.requests += 1
+        if plan.bug == .expiredTokenServed, let token = process.sessions[user].latest { checkServed(process, token) }
+        switch process.board.decide(UserIndex(user), at: clocks.instant) {
+        case .use(let token): checkServed(process, token)
+        case .park:
+            let patience = process.sessions[user].desk.setup.refresh.waitMax
+            heap.plan(
+                .patience(process: process.number, life: process.life, user: user), at: clocks.now + patience)
+        case .refuse: report.refusedRequests += 1
+        }
+        askSessions(process)
+    }
+
+    func losePatience(_ process: FleetProcess, _ user: Int) {
+        guard let token = process.board.lastResort(UserIndex(user), at: clocks.instant) else {
+            report.refusedRequests += 1
+            return
+        }
+        checkServed(process, token)
+    }
+
+    func refuseUpstream() {
+        guard let process = running.randomElement(&dice) else { return }
+        force(process, dice.below(members.count))
+    }
+
+    /// An upstream refuses the token at hand.
+    func force(_ process: FleetProcess, _ user: Int) {
+        guard processes[process.number] === process else { return }
+        let user = UserIndex(user)
+        guard case .use(let token) = process.board.decide(user, at: clocks.instant) else { return askSessions(process) }
+        count(.upstreamRefused)
+        _ = process.board.refused(token.generation, of: user, at: clocks.instant, forces: true)
+        askSessions(process)
+    }
+
+    private func askSessions(_ process: FleetProcess) {
+        let (needed, refused) = (process.source.needed, process.source.refused)
+        process.source.needed = []
+        process.source.refused = []
+        for user in needed where processes[process.number] === process {
+            tell(process, user.number, .session(.tokenNeeded))
+        }
+        for (user, generation) in refused where processes[process.number] === process {
+            tell(process, user.number, .session(.tokenRefused(generation)))
+        }
+    }
+}

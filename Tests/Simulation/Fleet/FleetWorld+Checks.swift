@@ -1,0 +1,226 @@
+import Lanyard
+
+/// What must hold at each call, publication and request: the promises of `FleetViolation`.
+extension FleetWorld {
+    // MARK: Calls
+
+    func checkRefresh(_ process: FleetProcess, _ user: Int, _ token: SimulatedToken, _ call: SessionCall) {
+        checkFlight(process, user, call)
+        report.checks += 1
+        if let sent = members[user].sent, sent.session != token.session || sent.value != token.value {
+            members[user].unanswered = 0
+        }
+        members[user].sent = token
+        if let newest = process.sessions[user].newest, newest.session == token.session, token.value < newest.value {
+            accuse(.oldToken, "\(name(process, user)) sends token \(token.value), and has been given \(newest.value)")
+        }
+        let open = members[user].unanswered
+        members[user].unanswered += 1
+        guard !members[user].isExcused, !disk.refusesLocks else { return }
+        let allowed: Int =
+            switch plan.rotation {
+            case .none: members[user].hasCredential ? 1 : .max
+            case .grace: 1
+            case .oneUse: 0
+            }
+        if open > allowed {
+            accuse(.oldToken, "\(name(process, user)) sends its token again after \(open) calls without an answer")
+        } else if service.isSpent(token), service.isAlive(token, at: clocks.now),
+            !(plan.rotation == .grace && open == 1)
+        {
+            accuse(.oldToken, "\(name(process, user)) sends token \(token.value), which has a successor")
+        }
+    }
+
+    func checkLogin(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
+        checkFlight(process, user, call)
+        guard call.cause != .asked, !process.sessions[user].isAsked, isStoreTrusted, !members[user].isExcused else {
+            return
+        }
+        report.checks += 1
+        guard members[user].unanswered == 0, let stored = storedContents()?[members[user].name], !stored.isLoggedOut,
+            stored.intent?.kind != .refresh || stored.intent?.tries == 0,
+            let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
+        else { return }
+        accuse(.needlessLogin, "\(name(process, user)) logs in (\(call.cause.rawValue)) beside a live session")
+    }
+
+    /// One call of a user's in flight, in all processes together, as long as locks can be had.
+    private func checkFlight(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
+        let session = process.sessions[user]
+        let isAsked = session.isAsked || call.cause == .asked || call.cause == .credentialChanged
+        if !isAsked, clocks.instant < session.notBefore,
+            clocks.instant < session.desk.session.tokens?.mandatoryFrom ?? .never
+        {
+            let early = session.notBefore - clocks.instant
+            accuse(
+                .retryAfter,
+                "\(name(process, user)) calls \(early) before the service wants it (\(call.cause.rawValue))")
+        }
+        guard !session.isLockless, !disk.refusesLocks, clocks.now >= lockTroubleAt + .seconds(60) else { return }
+        for other in running {
+            guard let place = other.sessions[user].call, !other.sessions[user].isLockless else { continue }
+            // What was under way when a person logged in or out goes on to its late answer.
+            if other === process, isAsked || session.wasLeft { continue }
+            if other !== process, other.sessions[user].wasLeft { continue }
+            accuse(
+                .singleFlight,
+                "\(name(process, user)) calls while \(name(other, user)) waits for call \(calls[place].call?.number ?? 0)"
+            )
+        }
+    }
+
+    func countCall(_ user: Int) {
+        let hour = clocks.now.nanoseconds / Duration.seconds(3600).nanoseconds
+        if members[user].hour != hour {
+            members[user].hour = hour
+            members[user].callsInHour = 0
+            members[user].startsInHour = 0
+            members[user].shortestLife = plan.lifetime
+        }
+        members[user].callsInHour += 1
+        // One in the least part of a lifetime, the back-off with clients waiting, and what starts and people add; for each process.
+        let scheduled = 3600 / max(members[user].shortestLife.inSeconds * 0.6, 1.2)
+        let most = Double(plan.processes) * (scheduled + 950) + Double(20 * members[user].startsInHour)
+        report.checks += 1
+        if Double(members[user].callsInHour) > most {
+            accuse(.storm, "user \(user) has called \(members[user].callsInHour) times within an hour")
+        }
+    }
+
+    // MARK: Tokens on their way to requests
+
+    func checkPublished(_ process: FleetProcess, _ user: Int, _ token: AccessToken) {
+        report.checks += 1
+        let session = process.sessions[user]
+        let made = SimulatedToken(token.token)
+        let end = made.madeAt + .nanoseconds(made.value)
+        if clocks.real(token.usableUntil) > end, !isClockExcused(made) {
+            let late = clocks.real(token.usableUntil) - end
+            accuse(.expiredToken, "\(name(process, user)) publishes a token for \(late) longer than it lives")
+        }
+        if clocks.instant >= token.usableUntil {
+            accuse(.expiredToken, "\(name(process, user)) publishes an ended token")
+        }
+        guard session.latest?.token !== token.token else { return }
+        if session.desk.storeFault == nil, session.known?.session?.access != token.token {
+            accuse(.persisted, "\(name(process, user)) publishes generation \(token.generation), which no store has")
+        }
+    }
+
+    func checkServed(_ process: FleetProcess, _ token: AccessToken) {
+        report.checks += 1
+        let made = SimulatedToken(token.token)
+        let user = token.user.number
+        if service.stays[made.session].account != user {
+            accuse(.rightUser, "\(name(process, user)) serves a token of user \(service.stays[made.session].account)")
+        }
+        let end = made.madeAt + .nanoseconds(made.value)
+        if clocks.now >= end, !isClockExcused(made) {
+            accuse(.expiredToken, "\(name(process, user)) serves a token \(clocks.now - end) after its end")
+        }
+    }
+
+    /// No program can know a token's age when its machine was stopped and not yet told the time, or was started with a clock set back.
+    private func isClockExcused(_ token: SimulatedToken) -> Bool {
+        let from = token.madeAt - .seconds(60)
+        if pauseEndedAt > from, clocks.now < pauseEndedAt + .seconds(45) || isWallSetWrong || wallWrongAt > from {
+            return true
+        }
+        return bootedAt > from && wallLostAt > from
+    }
+
+    // MARK: States
+
+    /// A session that is over must have died for a reason.
+    func checkEnd(_ process: FleetProcess, _ user: Int, _ state: SessionState) {
+        report.checks += 1
+        switch state {
+        case .refused:
+            if !members[user].wasRefused {
+                accuse(.neededLife, "\(name(process, user)) is refused, and nobody has refused it")
+            }
+        case .loginRequired:
+            if members[user].hasCredential {
+                return accuse(.neededLife, "\(name(process, user)) needs a person in spite of its credential")
+            }
+            // An open intent stands for a call that nobody knows to have been made.
+            guard members[user].unanswered == 0, !members[user].isExcused, isStoreTrusted,
+                let stored = storedContents()?[members[user].name], stored.intent?.tries ?? 0 == 0,
+                let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
+            else { return }
+            accuse(.neededLife, "\(name(process, user)) needs a person beside a live session")
+        default: break
+        }
+    }
+
+    /// After a crash, a loss of power or a plain restart: logged in where it was, and logged out where a person said so.
+    func checkStart(_ process: FleetProcess, _ user: Int, _ stored: StoredUser?) {
+        report.checks += 1
+        let state = process.sessions[user].glance.state
+        guard let stored else { return }
+        if stored.isLoggedOut {
+            if state != .loggedOut {
+                accuse(.sameAfterCrash, "\(name(process, user)) was logged out and starts \(state)")
+            }
+        } else if let session = stored.session, session.refresh != nil {
+            let isHere = [.valid, .refreshing, .stale, .unreachable].contains(state)
+            let isLost = stored.intent?.tries ?? 0 > 0 && !members[user].hasCredential && state == .loginRequired
+            if !isHere, !isLost { accuse(.sameAfterCrash, "\(name(process, user)) was logged in and starts \(state)") }
+        }
+    }
+
+    func excuse(_ user: Int) {
+        members[user].isExcused = true
+        members[user].excusedAt = clocks.now
+    }
+
+    func checkProgress(_ process: FleetProcess, _ user: Int) {
+        let session = process.sessions[user]
+        guard session.glance.due <= clocks.instant else { return }
+        session.spin =
+            session.spin.at == clocks.instant ? (clocks.instant, session.spin.times + 1) : (clocks.instant, 1)
+        if session.spin.times > 20 {
+            accuse(.progress, "\(name(process, user)) spins in \(session.glance.state)")
+        }
+    }
+
+    /// At the end of some quiet minutes everybody who can live has a token.
+    func audit() {
+        // A machine that slept may come to it in the next quiet minutes, or after them.
+        guard clocks.now >= holidayUntil - .seconds(15), clocks.now < holidayUntil + .seconds(5), weather == .clear
+        else { return }
+        for process in running where clocks.now - process.startedAt > .seconds(600) {
+            for user in members.indices { audit(process, user) }
+        }
+    }
+
+    private func audit(_ process: FleetProcess, _ user: Int) {
+        report.checks += 1
+        let state = process.sessions[user].glance.state
+        // Whether a session without a credential has died rightly was judged when it did.
+        // A person whose login has failed is told so, and nobody tries it again.
+        let stored = storedContents()?[members[user].name]
+        if stored?.isLoggedOut == true, state.isAuthenticated, clocks.now > members[user].loggedOutAt + .seconds(45) {
+            return accuse(.logoutHolds, "\(name(process, user)) is \(state), and the store says logged out")
+        }
+        // Where another process has logged in, a session that is over here goes on with that.
+        let isAlone = plan.processes == 1 || stored?.session == nil
+        let isOver =
+            stored?.isLoggedOut == true
+            || state == .loggedOut && (members[user].isLoggedOut || plan.processes > 1 && isAlone)
+            || !members[user].hasCredential && state == .loginRequired && isAlone
+        guard ![.valid, .refreshing].contains(state), !isOver else { return }
+        // The next look finds it.
+        if !isAlone, clocks.now < members[user].loggedInAt + .seconds(45) { return }
+        // What was refused is not tried again until it changes, or a person asks.
+        let mark = Self.mark(user, members[user].password)
+        if state == .refused, stored?.refused == mark { return }
+        if process.startedAt > holidayUntil - .seconds(900), [.loginRequired, .refused].contains(state) { return }
+        accuse(.revival, "\(name(process, user)) is \(state) after quiet minutes")
+    }
+
+    func name(_ process: FleetProcess, _ user: Int) -> String {
+        "user \(user) in process \(process.number).\(process.life)"
+    }
+}

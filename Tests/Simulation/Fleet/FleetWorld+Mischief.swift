@@ -1,0 +1,310 @@
+import Glibc
+import Lanyard
+
+/// What goes wrong in a world, and what people do in it.
+extension FleetWorld {
+    func changeWeather() {
+        let units: Double
+        if clocks.now < holidayUntil {
+            weather = .clear
+            units = (holidayUntil - clocks.now) / plan.unit
+        } else {
+            weather = FleetWeather.next(&dice)
+            units = weather.units(&dice)
+        }
+        heap.plan(.weather, at: clocks.now + max(plan.unit * units, .seconds(1)))
+    }
+
+    func play(_ mischief: FleetMischief) {
+        heap.plan(.mischief(mischief), at: clocks.now + dice.apart(plan.unit * mischief.unitsApart))
+        guard clocks.now >= holidayUntil, clocks.now >= asleepUntil else { return }
+        switch mischief {
+        case .crash: planCrash()
+        case .power: losePower()
+        case .wall: setWallWrong()
+        case .suspend: suspend()
+        case .pause: pause()
+        case .disk: troubleDisk()
+        case .locks:
+            disk.refusesLocks = true
+            heap.plan(.relief(.locksWork), at: clocks.now + plan.unit * (0.3 * dice.chance()))
+        case .account: troubleAccount()
+        case .person: letPersonAct()
+        case .upstream: refuseUpstream()
+        }
+    }
+
+    func relieve(_ relief: FleetRelief) {
+        switch relief {
+        case .diskTakesAll: mendDisk()
+        case .locksWork: mendLocks()
+        case .weatherClears: weather = .clear
+        case .wallIsRight: setWall(error: .zero)
+        case .accountEnabled(let user): enable(user)
+        case .credentialMended(let user): mendCredential(of: user)
+        case .personLogsIn(let user): logIn(user)
+        case .personLeaves(let number, let life, let user):
+            if let process = process(number, life) { logOutForAWhile(user, at: process) }
+        }
+    }
+
+    // MARK: Processes and machine
+
+    /// The next time that one of the processes comes to a place drawn by lot, it dies there; and something happens that leads there.
+    private func planCrash() {
+        guard let process = running.randomElement(&dice) else { return }
+        if dice.hits(0.1) { return kill(process, at: nil) }
+        let point = dice.pick(CrashPoint.possible)
+        process.door.armed = (point, dice.hits(0.5))
+        let needsCredential = [.refuse, .spend, .login].contains(point.work)
+        let fitting = members.indices.filter {
+            members[$0].hasCredential == needsCredential || ![.refuse, .spend, .login, .end].contains(point.work)
+        }
+        lead(process, fitting.randomElement(&dice) ?? 0, to: point.work)
+    }
+
+    private func lead(_ process: FleetProcess, _ user: Int, to work: CrashPoint.Work) {
+        switch work {
+        case .logOut, .revoke: logOutForAWhile(user, at: process)
+        case .refuse:
+            troublePassword(of: user)
+            force(process, user)
+        case .spend, .end, .login:
+            count(.sessionRevoked)
+            service.revokeAll(of: user)
+            force(process, user)
+            heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * dice.chance())
+        case .settle:
+            weather = .failing
+            heap.plan(.relief(.weatherClears), at: clocks.now + .seconds(60))
+            force(process, user)
+        case .open: kill(process, at: nil)
+        default: force(process, user)
+        }
+    }
+
+    /// A process ends; after a while it is started again.
+    func kill(_ process: FleetProcess, at point: CrashPoint?) {
+        guard processes[process.number] === process else { return }
+        count(.processKilled)
+        if let point { report.crashes[point.index] += 1 }
+        // In the midst of a write the power matters most.
+        if let point, point.call != .none, dice.hits(0.3) { return losePower() }
+        end(process)
+        forgetUnsettled()
+        let pause = dice.hits(0.8) ? dice.between(.milliseconds(50), .seconds(20)) : plan.unit * (0.5 * dice.chance())
+        planStart(process.number, at: clocks.now + pause)
+    }
+
+    private func end(_ process: FleetProcess) {
+        process.door.die(at: CrashPoint(.open, .none))
+        processes[process.number] = nil
+        toldStore(byDying: process)
+        for user in process.sessions.indices {
+            members[user].isUnsettled = true
+            members[user].unsettled += process.sessions[user].unsettled
+        }
+        excuseUnsaved()
+    }
+
+    /// What a process had heard and not stored is unanswered again: nobody knows it any more.
+    private func forgetUnsettled() {
+        let contents = storedContents()
+        for user in members.indices where members[user].unsettled > 0 {
+            let open = contents?[members[user].name]?.intent?.tries ?? 0
+            let all = members[user].unanswered + members[user].unsettled
+            members[user].unanswered = max(members[user].unanswered, min(all, open))
+            members[user].unsettled = 0
+        }
+    }
+
+    /// A write fell back of a process that had died before: the intent that stood before it stands again, and its answer nobody knows.
+    private func reopenIntents() {
+        let contents = storedContents()
+        for user in members.indices {
+            guard let intent = contents?[members[user].name]?.intent, intent.kind == .refresh else { continue }
+            members[user].unanswered = max(members[user].unanswered, intent.tries)
+        }
+    }
+
+    /// What no disk took is gone with the process that held it.
+    private func excuseUnsaved() {
+        guard clocks.now < diskTroubleAt + .seconds(120) || clocks.now < lockTroubleAt + .seconds(120) else { return }
+        for user in members.indices { excuse(user) }
+    }
+
+    private func losePower() {
+        count(.powerLost)
+        for case let process? in processes { end(process) }
+        let lost = disk.losePower(&dice)
+        if lost.undone { count(.renameUndone) }
+        if lost.torn { count(.writeTorn) }
+        forgetUnsettled()
+        if lost.undone || lost.torn { reopenIntents() }
+        clocks.reboot()
+        bootedAt = clocks.now
+        if dice.hits(0.2) { setWall(error: clocks.wallError + dice.between(.seconds(-600), .seconds(600))) }
+        let back = clocks.now + dice.between(.seconds(20), .seconds(90))
+        for number in processes.indices { planStart(number, at: back + .seconds(dice.chance())) }
+    }
+
+    private func suspend() {
+        count(.suspended)
+        let most = dice.hits(0.5) ? plan.unit * 0.2 : plan.unit * 1.5
+        watchClocks()
+        asleepUntil = clocks.now + max(most * dice.chance(), .seconds(8))
+    }
+
+    /// The host stops the machine, clocks and all; on the way back its wall clock is set right.
+    private func pause() {
+        count(.paused)
+        let pause = max(plan.unit * dice.chance(), .seconds(8))
+        asleepUntil = clocks.now + pause
+        let resumed = asleepUntil
+        watchClocks()
+        clocks.lose(pause)
+        // Counted from the resumption on, since nothing looks at the clocks before.
+        pauseEndedAt = resumed
+        wallLostAt = resumed
+        heap.plan(.relief(.wallIsRight), at: resumed + dice.between(.milliseconds(10), .seconds(3)))
+    }
+
+    private func setWallWrong() {
+        let far = dice.hits(0.5) ? Duration.seconds(30) : max(plan.lifetime, .seconds(120))
+        setWall(error: clocks.wallError + dice.between(.zero - far, far))
+        heap.plan(.relief(.wallIsRight), at: clocks.now + plan.unit * (1.5 * dice.chance()))
+    }
+
+    func setWall(error: Duration) {
+        let change = error - clocks.wallError
+        guard change != .zero else { return }
+        if isWallSetWrong { wallWrongAt = clocks.now }
+        isWallSetWrong = error != .zero
+        count(change < .zero ? .wallBackwards : .wallForwards)
+        if change < .zero { wallLostAt = clocks.now }
+        watchClocks()
+        clocks.setWall(error: error)
+    }
+
+    // MARK: Disk
+
+    private func troubleDisk() {
+        switch dice.below(4) {
+        case 0:
+            count(.diskFull)
+            disk.isFull = true
+        case 1:
+            count(.diskReadOnly)
+            disk.isReadOnly = true
+        case 2:
+            count(.synchronizationFailed)
+            disk.failsToSynchronize = true
+        default:
+            count(.writeShort)
+            disk.writeMost = 1 + dice.below(200)
+        }
+        diskTroubleAt = clocks.now
+        let span = dice.hits(0.9) ? Duration.seconds(60) : plan.unit * 0.5
+        heap.plan(.relief(.diskTakesAll), at: clocks.now + span * dice.chance())
+    }
+
+    private func mendDisk() {
+        if disk.isTroubled {
+            diskTroubleAt = clocks.now
+            quietSince = clocks.now
+        }
+        disk.isFull = false
+        disk.isReadOnly = false
+        disk.failsToSynchronize = false
+        disk.writeMost = .max
+    }
+
+    private func mendLocks() {
+        if disk.refusesLocks {
+            lockTroubleAt = clocks.now
+            quietSince = clocks.now
+        }
+        disk.refusesLocks = false
+    }
+
+    // MARK: Accounts and people
+
+    private func troubleAccount() {
+        let user = dice.below(members.count)
+        switch dice.below(4) {
+        case 0:
+            count(.userDisabled)
+            service.disable(user, true)
+            heap.plan(.relief(.accountEnabled(user: user)), at: clocks.now + plan.unit * (2 * dice.chance()))
+        case 1:
+            troublePassword(of: user)
+        default:
+            count(.sessionRevoked)
+            service.revokeAll(of: user)
+        }
+        heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * (2.2 + dice.chance()))
+    }
+
+    private func troublePassword(of user: Int) {
+        count(.passwordChanged)
+        service.changePassword(of: user)
+        heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (2 * dice.chance()))
+    }
+
+    private func enable(_ user: Int) {
+        guard service.accounts[user].isDisabled else { return }
+        count(.userEnabled)
+        service.disable(user, false)
+    }
+
+    private func letPersonAct() {
+        let user = dice.below(members.count)
+        if dice.hits(0.5) {
+            if let process = running.randomElement(&dice) { logOutForAWhile(user, at: process) }
+        } else {
+            logIn(user)
+        }
+    }
+
+    /// Whoever sees trouble may also give up: a session can be left in each of its states.
+    func mayLeave(_ process: FleetProcess, _ user: Int, _ state: SessionState) {
+        let chance: Double? = [.stale: 0.04, .unreachable: 0.04, .loggingIn: 0.06, .refreshing: 0.002][state]
+        guard let chance, clocks.now >= holidayUntil, dice.hits(chance) else { return }
+        let relief = FleetRelief.personLeaves(process: process.number, life: process.life, user: user)
+        heap.plan(.relief(relief), at: clocks.now + .seconds(1) * dice.chance())
+    }
+
+    private func logOutForAWhile(_ user: Int, at process: FleetProcess) {
+        heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * (0.3 * dice.chance()))
+        logOut(user, at: process)
+    }
+
+    // MARK: Days off
+
+    /// All that is wrong is mended, and for a while nothing goes wrong.
+    func beginHoliday() {
+        // Seldom enough that short lives see trouble, too.
+        let working = max(plan.unit * 5, .seconds(3600))
+        heap.plan(.holiday, at: clocks.now + working * (1 + dice.chance()))
+        let beginning = max(clocks.now, asleepUntil)
+        holidayUntil = beginning + .seconds(900)
+        weather = .clear
+        mendDisk()
+        mendLocks()
+        setWall(error: .zero)
+        for process in running { process.door.armed = nil }
+        for user in members.indices {
+            enable(user)
+            mendCredential(of: user)
+            for process in running where !members[user].isLoggedOut {
+                let state = process.sessions[user].glance.state
+                if state == .refused || state == .loginRequired { logIn(user, at: process) }
+            }
+        }
+        heap.plan(.audit, at: beginning + .seconds(890))
+    }
+}
+
+extension Array {
+    func randomElement(_ dice: inout Dice) -> Element? { isEmpty ? nil : self[dice.below(count)] }
+}

@@ -1,0 +1,100 @@
+import Lanyard
+
+/// Mistakes that a run is told to make.
+extension FleetWorld {
+    func plantInDisk() {
+        switch plan.bug {
+        case .noFileSync: disk.tricks.skipsFileSync = true
+        case .noFolderSync: disk.tricks.skipsFolderSync = true
+        case .lockAlwaysGranted: disk.tricks.grantsEveryLock = true
+        default: break
+        }
+    }
+
+    /// What the store answers instead of doing what it should; nil: it does that.
+    func plantedCommit(
+        _ change: StoreChange, _ process: FleetProcess, _ user: Int
+    ) -> Result<StoreChange.Verdict, StoreFault>? {
+        let session = process.sessions[user]
+        switch (plan.bug, change) {
+        case (.noIntent, .intend(_, _, let intent, _)):
+            guard var stored = storedContents()?[members[user].name] else { return nil }
+            stored.intent = intent
+            return .success(.stored(stored))
+        case (.intentNeverSettled, .settle): return .success(.stored(storedContents()?[members[user].name]))
+        case (.noReadAfterLock, .intend(_, _, let intent, _)):
+            guard var known = session.known else { return nil }
+            known.intent = intent
+            return .success(.stored(known))
+        case (.wholeFileOverwrite, _): return overwrite(change, process)
+        default: return nil
+        }
+    }
+
+    /// Writes what the process believes of all users, in place of what is there.
+    private func overwrite(
+        _ change: StoreChange, _ process: FleetProcess
+    ) -> Result<StoreChange.Verdict, StoreFault> {
+        do {
+            let verdict = process.copy.apply(change, now: clocks.wall)
+            process.copy.writes += 1
+            let bytes = try StoreText.write(process.copy).withBytes { try sealing.seal($0) }
+            try process.door.remove(storePath.temporary)
+            let draft = try process.door.create(storePath.temporary)
+            var rest = bytes[...]
+            while !rest.isEmpty { rest = try rest.dropFirst(rest.withUnsafeBytes { try draft.write($0) }) }
+            try draft.sync()
+            try process.door.rename(storePath.temporary, to: storePath.name)
+            try process.door.syncFolder()
+            if case .stored(let stored) = verdict { checkStored(change, stored, user(of: stored)) }
+            return .success(verdict)
+        } catch {
+            return .failure(StoreFault(.busy, words: "planted"))
+        }
+    }
+
+    private func user(of stored: StoredUser?) -> Int { members.firstIndex { $0.name == stored?.name } ?? 0 }
+
+    /// What a process hears instead of the answer.
+    func plantedAnswer(
+        _ result: Result<Grant, IdentityFault>, _ call: FleetCall, _ process: FleetProcess
+    ) -> Result<Grant, IdentityFault> {
+        guard let bug = plan.bug else { return result }
+        let session = process.sessions[call.user]
+        switch (bug, result) {
+        case (.publishBeforePersist, .success(let grant)):
+            let until = clocks.instant + grant.lifetime * 0.5
+            let token = AccessToken(
+                user: UserIndex(call.user), generation: session.desk.ledger.generation + 1, token: grant.accessToken,
+                waitsFrom: until, usableUntil: until)
+            publish(process, call.user, .token(token))
+        case (.retryAfterIgnored, .failure(var fault)):
+            guard case .transient = fault.verdict else { return result }
+            fault.verdict = .transient(retryAfter: nil)
+            return .failure(fault)
+        case (.outageIsDeath, .failure(var fault)):
+            guard case .transient = fault.verdict, call.token != nil else { return result }
+            fault.verdict = .sessionDead
+            return .failure(fault)
+        case (.lifeFromArrival, .success(var grant)):
+            grant.lifetime = grant.lifetime + (clocks.instant - (call.call?.startedAt ?? clocks.instant))
+            return .success(grant)
+        case (.answersSwapped, .success(var grant)):
+            let other = (call.user + 1) % members.count
+            guard let token = process.sessions[other].latest?.token else { return result }
+            grant.accessToken = token
+            return .success(grant)
+        case (.lateAnswerRevives, .success(let grant)):
+            guard members[call.user].isLoggedOut, let stored = storedContents()?[members[call.user].name] else { break }
+            let revived = StoredSession(
+                id: dice.next() | 1, access: grant.accessToken, refresh: grant.refreshToken, refreshExpiry: nil,
+                issuedAt: clocks.wall, issuedAtBoot: clocks.bootInstant, lifetime: grant.lifetime)
+            let login = StoreChange.StoredLogin(
+                identity: Self.identity, session: revived, accountID: nil,
+                provider: nil, isAdded: false)
+            enqueue(process, call.user, .commit(.hold(user: stored.name, login, base: stored.mark)))
+        default: break
+        }
+        return result
+    }
+}

@@ -1,0 +1,164 @@
+import Lanyard
+
+/// How processes begin, what they do with their store, and how their sessions are told.
+extension FleetWorld {
+    static let identity = "demo"
+
+    /// In place of whatever start was planned before.
+    func planStart(_ number: Int, at instant: Instant) {
+        starts[number] += 1
+        heap.plan(.start(process: number, plan: starts[number]), at: instant)
+    }
+
+    func start(_ number: Int, _ plan: UInt64) {
+        guard processes[number] == nil, starts[number] == plan else { return }
+        lives[number] += 1
+        if lives[number] > 1 { report.restarts += 1 }
+        let life = lives[number]
+        let door = FleetDoor(disk, process: number &+ life &* processes.count)
+        door.onCall = { [unowned self] in interleave(with: number) }
+        let markKey = Secret(capacity: 32) { _ in 32 }
+        let file = StoreFile(storePath, on: door, sealing: sealing, markKey: markKey)
+        let process = FleetProcess(number: number, life: life, door: door, file: file, at: clocks)
+        if dice.hits(0.02) { door.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
+        processes[number] = process
+        door.work = .open
+        do throws(StoreFault) {
+            try file.inspect()
+            process.entry = try file.enter(.shared)
+            let opened = try file.begin()
+            guard door.died == nil else { return kill(process, at: door.died) }
+            begin(process, opened.contents)
+        } catch {
+            if let died = door.died { return kill(process, at: died) }
+            refuseToStart(process, error)
+        }
+    }
+
+    /// Exits 78 or 75, and is started again by whoever looks after it.
+    private func refuseToStart(_ process: FleetProcess, _ fault: StoreFault) {
+        switch fault.kind {
+        case .busy, .system: break
+        default: accuse(.readable, fault.words)
+        }
+        processes[process.number] = nil
+        process.door.die(at: CrashPoint(.open, .none))
+        failedStarts += 1
+        let patience = Duration.seconds(1 << min(failedStarts, 9))
+        planStart(process.number, at: clocks.now + dice.between(.seconds(1), patience))
+    }
+
+    private func begin(_ process: FleetProcess, _ contents: StoreContents) {
+        failedStarts = 0
+        process.copy = contents
+        process.revocations = contents.revocations
+        planRevocations(process)
+        for (place, member) in members.enumerated() {
+            var setup = SessionDesk.Setup(
+                user: member.name, identity: Self.identity, index: UserIndex(place),
+                credential: member.hasCredential
+                    ? .configured(.emailPassword(email: member.name, passwordFile: member.name)) : nil,
+                rotation: plan.bug == .oneUseRetried && plan.rotation == .oneUse ? .grace : plan.rotation,
+                boot: clocks.bootName)
+            setup.offline = plan.isCachedStart ? .cached : .never
+            let session = FleetSession(SessionDesk(setup))
+            session.known = contents[member.name]
+            process.sessions.append(session)
+            members[place].startsInHour += 1
+        }
+        for place in members.indices {
+            tell(process, place, .begin(contents[members[place].name]))
+            guard processes[process.number] === process else { return }
+            checkStart(process, place, contents[members[place].name])
+        }
+    }
+
+    // MARK: Events and acts
+
+    func due(_ process: FleetProcess, _ user: Int, _ plan: UInt64) {
+        let session = process.sessions[user]
+        guard session.plan == plan else { return }
+        session.plannedAt = .never
+        if session.glance.due <= clocks.instant { tell(process, user, .due) } else { planDue(process, user) }
+    }
+
+    private func planDue(_ process: FleetProcess, _ user: Int) {
+        let session = process.sessions[user]
+        let due = session.glance.due
+        guard due != .never else { return }
+        var at = max(clocks.real(due), clocks.now)
+        if session.isLockBusy, let patience = patienceForLock(process, user) { at = max(at, patience) }
+        guard at < session.plannedAt else { return }
+        session.plan += 1
+        session.plannedAt = at
+        heap.plan(.due(process: process.number, life: process.life, user: user, plan: session.plan), at: at)
+    }
+
+    /// Who waits for a lock asks five to fifty times a second. As long as it cannot be given back, the most of these are the same, and not
+    /// simulated.
+    private func patienceForLock(_ process: FleetProcess, _ user: Int) -> Instant? {
+        guard let other = processes[1 - process.number], other.locks[user] != nil else { return nil }
+        guard disk.isTroubled || other.sessions[user].answerAt > clocks.now + .seconds(4) else { return nil }
+        return clocks.now + .seconds(1) + .seconds(2) * dice.chance()
+    }
+
+    /// An event for one session, and everything that it decides.
+    func tell(_ process: FleetProcess, _ user: Int, _ event: SessionDesk.Event) {
+        let session = process.sessions[user]
+        let before = session.glance.state
+        let acts = session.take(event, at: moment())
+        let after = session.glance.state
+        tell("\(name(process, user)) \(FleetStory.event(event)): \(before) -> \(after) \(acts.map(FleetStory.act))")
+        if before != after {
+            report.edges[FleetReport.Edge(from: before, to: after).index] += 1
+            checkEnd(process, user, after)
+            mayLeave(process, user, after)
+            mayMissStore(process, user)
+        }
+        for act in acts where processes[process.number] === process { perform(act, process, user) }
+        guard processes[process.number] === process else { return }
+        if case .due = event { checkProgress(process, user) }
+        planDue(process, user)
+    }
+
+    private func perform(_ act: SessionDesk.Act, _ process: FleetProcess, _ user: Int) {
+        switch act {
+        case .tryLock: enqueue(process, user, .lock)
+        case .unlock: enqueue(process, user, .unlock)
+        case .read(let errand): enqueue(process, user, .read(errand))
+        case .commit(let change): enqueue(process, user, .commit(change))
+        case .login(let credential, let refused, let call):
+            guard survives(process, .login) else { return }
+            logIn(process, user, credential, refused, call)
+        case .refresh(let token, let call):
+            guard survives(process, .refresh) else { return }
+            refresh(process, user, token, call)
+        case .claim(_, let errand):
+            heap.plan(
+                .claimed(process: process.number, life: process.life, user: user, errand: errand), at: clocks.now)
+        case .revoke(let revocation), .dismiss(let revocation?, _, _):
+            guard survives(process, .revoke) else { return }
+            revoke(process, user, revocation)
+        case .publish(let availability):
+            guard survives(process, .publish) else { return }
+            publish(process, user, availability)
+        case .note, .reply, .dismiss(nil, _, _): break
+        }
+    }
+
+    /// False: it died just before.
+    func survives(_ process: FleetProcess, _ work: CrashPoint.Work) -> Bool {
+        let point = CrashPoint(work, .none)
+        guard process.door.armed?.point == point else { return true }
+        kill(process, at: point)
+        return false
+    }
+
+    func publish(_ process: FleetProcess, _ user: Int, _ availability: AccessToken.Availability) {
+        if case .token(let token) = availability {
+            checkPublished(process, user, token)
+            process.sessions[user].latest = token
+        }
+        process.board.receive(availability, for: UserIndex(user))
+    }
+}

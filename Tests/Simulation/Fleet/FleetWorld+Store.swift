@@ -1,0 +1,155 @@
+import Lanyard
+
+/// The store as the sessions see it: one thing after another, each in its own time.
+extension FleetWorld {
+    func enqueue(_ process: FleetProcess, _ user: Int, _ kind: FleetProcess.Task.Kind) {
+        process.tasks.append(FleetProcess.Task(user: user, kind: kind))
+        planTurn(
+            process,
+            after: dice.hits(0.005) && clocks.now >= holidayUntil ? .seconds(3) : .milliseconds(2) * dice.chance())
+    }
+
+    private func planTurn(_ process: FleetProcess, after delay: Duration) {
+        guard !process.isTurnPlanned else { return }
+        process.isTurnPlanned = true
+        heap.plan(.storeTurn(process: process.number, life: process.life), at: clocks.now + delay)
+    }
+
+    func storeTurn(_ process: FleetProcess) {
+        process.isTurnPlanned = false
+        doFirstTask(process)
+    }
+
+    /// Within a call of one process the other may do what it has to do: that is when locks matter.
+    func interleave(with number: Int) {
+        guard processes.count > 1, !isInterleaving, dice.next() & 31 == 0 else { return }
+        guard let other = processes[1 - number], !other.tasks.isEmpty, clocks.now >= asleepUntil else { return }
+        isInterleaving = true
+        doFirstTask(other)
+        isInterleaving = false
+    }
+
+    private func doFirstTask(_ process: FleetProcess) {
+        guard let task = process.tasks.first else { return }
+        let outcome = carryOut(task, process)
+        if let died = process.door.died {
+            return kill(process, at: died)
+        }
+        guard let outcome else {
+            // The store's lock is busy: its own patience is 10 s.
+            count(.storeBusy)
+            process.tasks[0].triedSince = task.triedSince ?? clocks.now
+            return planTurn(process, after: dice.between(.milliseconds(20), .milliseconds(200)))
+        }
+        process.tasks.removeFirst()
+        if !process.tasks.isEmpty { planTurn(process, after: .milliseconds(2) * dice.chance()) }
+        if let event = outcome.event { tell(process, task.user, event) }
+        if case .look = task.kind { looked(outcome.contents, process) }
+    }
+
+    private struct Outcome {
+        var event: SessionDesk.Event?
+        var contents: StoreContents?
+    }
+
+    /// nil: to be tried again.
+    private func carryOut(_ task: FleetProcess.Task, _ process: FleetProcess) -> Outcome? {
+        let session = process.sessions[task.user]
+        switch task.kind {
+        case .lock: return Outcome(event: .locked(lock(process, task.user)))
+        case .unlock:
+            process.door.work = .unlockUser
+            process.locks[task.user]?.release()
+            process.locks[task.user] = nil
+            session.isLockless = false
+            return Outcome()
+        case .read(let errand):
+            if plan.bug == .noReadAfterLock { return Outcome(event: .read(.success(session.known), errand: errand)) }
+            process.door.work = .read
+            do throws(StoreFault) {
+                let user = try process.file.read()[members[task.user].name]
+                session.known = user
+                return Outcome(event: .read(.success(user), errand: errand))
+            } catch {
+                // What another process has made of the token cannot be known.
+                excuse(task.user)
+                return Outcome(event: .read(.failure(error), errand: errand))
+            }
+        case .look:
+            process.door.work = .read
+            return Outcome(contents: try? process.file.read())
+        case .background(let change):
+            process.door.work = .other
+            _ = try? process.file.commit([change], now: clocks.wall)
+            return Outcome()
+        case .commit(let change):
+            process.door.work = CrashPoint.Work(change)
+            if let planted = plantedCommit(change, process, task.user) { return Outcome(event: .committed(planted)) }
+            do throws(StoreFault) {
+                let verdict = try process.file.commit([change], now: clocks.wall)[0]
+                // It may have died at the very end, when the lock goes back.
+                guard process.door.died == nil else { return Outcome() }
+                stored(change, verdict, process, task.user)
+                return Outcome(event: .committed(.success(verdict)))
+            } catch {
+                if error.kind == .busy, clocks.now - (task.triedSince ?? clocks.now) < .seconds(10) { return nil }
+                if process.door.died == nil { diskTroubleAt = clocks.now }
+                if case .hold = change { session.failedSave = true }
+                // Its call is made all the same: no other process can know of it.
+                if case .intend = change { excuse(task.user) }
+                return Outcome(event: .committed(.failure(error)))
+            }
+        }
+    }
+
+    private func lock(_ process: FleetProcess, _ user: Int) -> StoreLock {
+        process.door.work = .lockUser
+        process.sessions[user].isLockBusy = false
+        do throws(DiskFault) {
+            guard let lock = try process.door.lock(storePath.lock(of: members[user].name), .exclusive) else {
+                count(.userBusy)
+                process.sessions[user].isLockBusy = true
+                return .busy
+            }
+            process.locks[user] = lock
+            return .taken
+        } catch {
+            if process.door.died == nil {
+                count(.lockFailed)
+                lockTroubleAt = clocks.now
+                process.sessions[user].isLockless = true
+                // From here on two processes may use one token, until one of them has stored the next.
+                excuse(user)
+            }
+            return .failed("no lock")
+        }
+    }
+
+    /// A change that the file holds, as a process has learned of it.
+    private func stored(
+        _ change: StoreChange, _ verdict: StoreChange.Verdict, _ process: FleetProcess, _ user: Int
+    ) {
+        report.writes += 1
+        if case .intend = change {} else { process.sessions[user].unsettled = 0 }
+        switch verdict {
+        case .stored(let stored):
+            process.sessions[user].known = stored
+            process.copy.replace(stored)
+            checkStored(change, stored, user)
+            toldStore(stored, user, by: process)
+        case .overtaken(let other):
+            process.sessions[user].known = other
+            process.copy.replace(other)
+        }
+    }
+}
+
+extension StoreContents {
+    fileprivate mutating func replace(_ user: StoredUser?) {
+        guard let user, let place = users.firstIndex(where: { $0.name == user.name }) else {
+            if let user { users.append(user) }
+            return
+        }
+        users[place] = user
+    }
+}

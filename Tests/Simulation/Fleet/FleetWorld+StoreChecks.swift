@@ -1,0 +1,93 @@
+import Lanyard
+
+/// What must hold of the store's file.
+extension FleetWorld {
+    /// Nothing is in the way of what the store says: the checks that lean on it may.
+    var isStoreTrusted: Bool { !disk.isTroubled && clocks.now >= diskTroubleAt + .seconds(60) && diskWorks }
+
+    private var diskWorks: Bool { running.allSatisfy { $0.sessions.allSatisfy { $0.desk.storeFault == nil } } }
+
+    /// What the file holds now, for certain or not.
+    func storedContents() -> StoreContents? {
+        if seen.version != disk.version { seen = (disk.version, contents(disk.content(of: storePath.name))) }
+        return seen.contents
+    }
+
+    /// What it would hold after a loss of power now.
+    func durableContents() -> StoreContents? {
+        if durable.version != disk.durableVersion {
+            durable = (disk.durableVersion, contents(disk.durableContent(of: storePath.name)))
+        }
+        return durable.contents
+    }
+
+    private func contents(_ bytes: [UInt8]?) -> StoreContents? {
+        guard let bytes else { return nil }
+        // Both of them are mostly the same.
+        if let opened, opened.bytes == bytes { return opened.contents }
+        let contents = try? bytes.withUnsafeBytes { sealed in
+            try sealing.open(sealed).withBytes { text in try StoreText.read(text) }
+        }
+        opened = (bytes, contents)
+        return contents
+    }
+
+    /// A process has been told that the store has taken `change`.
+    func checkStored(_ change: StoreChange, _ stored: StoredUser?, _ user: Int) {
+        report.checks += 1
+        let name = members[user].name
+        let now = durableContents()
+        if now?[name] != stored {
+            return accuse(
+                .persisted, "a \(CrashPoint.Work(change)) of user \(user) was answered, and could still be lost")
+        }
+        checkOthers(now, except: nil)
+        if case .intend = change { checkIntent(user) }
+        latest = now
+        switch change {
+        case .hold(_, let login, _):
+            if login.provider != nil { members[user].loggedInAt = clocks.now }
+            // What two processes without locks have sent at once is counted no more.
+            if members[user].isExcused { members[user].unanswered = stored?.intent?.tries ?? 0 }
+            if clocks.now > members[user].excusedAt + .seconds(60) { members[user].isExcused = false }
+            members[user].wasDeclaredDead = false
+            members[user].wasRefused = false
+            members[user].isUnsettled = false
+        case .logOut:
+            members[user].loggedOutAt = clocks.now
+            members[user].isLoggedOut = members[user].wantsOut
+        default: break
+        }
+        if members[user].isLoggedOut, now?[name]?.session != nil {
+            accuse(.logoutHolds, "user \(user) has logged out, and has a session again by a \(CrashPoint.Work(change))")
+        }
+    }
+
+    /// What one user's write does to all others: nothing.
+    private func checkOthers(_ now: StoreContents?, except user: Int?) {
+        guard let now, let latest else { return }
+        for old in latest.users {
+            guard let new = now[old.name] else {
+                accuse(.lostRotation, "\(old.name) is gone")
+                continue
+            }
+            let isBack =
+                new.generation < old.generation
+                || new.generation == old.generation && new.session != nil && new.session?.access != old.session?.access
+            if isBack {
+                accuse(.lostRotation, "\(old.name) falls back from generation \(old.generation) to \(new.generation)")
+            }
+        }
+    }
+
+    /// An intent that is replaced was open for a reason.
+    private func checkIntent(_ user: Int) {
+        guard let open = latest?[members[user].name]?.intent, open.kind == .refresh else { return }
+        guard !members[user].isUnsettled, !members[user].isExcused, isStoreTrusted else { return }
+        if open.tries > members[user].unanswered {
+            accuse(
+                .openIntent,
+                "user \(user) has an open intent of \(open.tries) tries, and \(members[user].unanswered) are open")
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import Lanyard
+
+/// One simulated world from its beginning to its end, in virtual time: the real machines of sessions and store, with everything around them
+/// made up.
+///
+/// Belongs to one thread.
+package final class FleetWorld {
+    let plan: FleetPlan
+    var clocks = HostClocks()
+    var heap = EventHeap<FleetEvent>()
+    var dice: Dice
+    var report = FleetReport()
+    var service: FleetService
+    var weather = FleetWeather.clear
+    let disk = FleetDisk()
+    var members: [FleetMember]
+    /// nil: not running.
+    var processes: [FleetProcess?]
+    /// How often each has been started.
+    var lives: [Int]
+    /// Which planned start of each is meant.
+    var starts: [UInt64]
+    /// In a row: whoever looks after processes starts them less and less often.
+    var failedStarts = 0
+    var calls: [FleetCall] = []
+    var spareCalls: [Int] = []
+    /// The machine sleeps until then; the service does not.
+    var asleepUntil = Instant.past
+    /// Nothing has gone wrong since.
+    var quietSince = Instant.past
+    /// Nothing goes wrong by chance until then.
+    var holidayUntil = Instant.past
+    /// When the machine was last paused by its host, and when its wall clock was last set back, in real time.
+    var pauseEndedAt = Instant.past
+    var wallLostAt = Instant.past
+    /// When the wall clock was last wrong otherwise than by a pause.
+    var wallWrongAt = Instant.past
+    var isWallSetWrong = false
+    var bootedAt = Instant.past
+    var diskTroubleAt = Instant.past
+    var lockTroubleAt = Instant.past
+    /// What the store held when it was last looked at, by the disk's version.
+    var seen: (version: UInt64, contents: StoreContents?) = (.max, nil)
+    var durable: (version: UInt64, contents: StoreContents?) = (.max, nil)
+    /// The bytes that were opened last, and what they are.
+    var opened: (bytes: [UInt8], contents: StoreContents?)?
+    /// What it held for certain after the last answered change.
+    var latest: StoreContents?
+    let sealing = CheapSealing(key: 7)
+    let storePath = StorePath("/store/sessions")!
+    /// Another process has its turn within a call of this one.
+    var isInterleaving = false
+
+    package init(_ plan: FleetPlan) {
+        self.plan = plan
+        dice = Dice(plan.seed)
+        service = FleetService(
+            rotation: plan.rotation, lifetime: plan.lifetime, sessionLife: plan.unit * 10,
+            accounts: plan.members.count)
+        members = plan.members.enumerated().map { FleetMember(name: "user\($0)", hasCredential: $1.hasCredential) }
+        processes = Array(repeating: nil, count: plan.processes)
+        lives = Array(repeating: 0, count: plan.processes)
+        starts = Array(repeating: 0, count: plan.processes)
+        plantInDisk()
+    }
+
+    /// Lives through the plan's span, or to the first broken promise.
+    package func run() -> FleetReport {
+        let end = clocks.now + plan.span
+        begin()
+        while report.violations.isEmpty, heap.nextAt <= end, let next = heap.removeNext() {
+            clocks.now = max(clocks.now, next.at)
+            handle(next.event)
+        }
+        report.worlds = 1
+        report.sessionDays = min(clocks.now, end).inDays * Double(members.count)
+        return report
+    }
+
+    private func begin() {
+        for number in processes.indices { planStart(number, at: clocks.now + .seconds(dice.chance())) }
+        heap.plan(.request, at: clocks.now + .seconds(1))
+        heap.plan(.holiday, at: clocks.now + max(plan.unit * 8, .seconds(3600)))
+        heap.plan(.weather, at: clocks.now + dice.apart(plan.unit))
+        for mischief in FleetMischief.allCases {
+            heap.plan(.mischief(mischief), at: clocks.now + dice.apart(plan.unit * mischief.unitsApart))
+        }
+    }
+
+    private func handle(_ event: FleetEvent) {
+        if clocks.now < asleepUntil, event.needsMachine { return heap.plan(event, at: asleepUntil) }
+        switch event {
+        case .start(let number, let plan): start(number, plan)
+        case .due(let number, let life, let user, let plan):
+            if let process = process(number, life) { due(process, user, plan) }
+        case .storeTurn(let number, let life):
+            if let process = process(number, life) { storeTurn(process) }
+        case .reach(let call): reach(call)
+        case .answer(let call): answer(call)
+        case .tick(let number, let life):
+            if let process = process(number, life) { tick(process) }
+        case .look(let number, let life):
+            if let process = process(number, life) { enqueue(process, 0, .look) }
+        case .request: request()
+        case .patience(let number, let life, let user):
+            if let process = process(number, life) { losePatience(process, user) }
+        case .claimed(let number, let life, let user, let errand):
+            if let process = process(number, life) { tell(process, user, .claimed(.free, errand: errand)) }
+        case .revocations(let number, let life):
+            if let process = process(number, life) { revokeAgain(process) }
+        case .weather: changeWeather()
+        case .mischief(let mischief): play(mischief)
+        case .relief(let relief): relieve(relief)
+        case .holiday: beginHoliday()
+        case .audit: audit()
+        }
+    }
+
+    /// The process that was meant, if it still lives.
+    func process(_ number: Int, _ life: Int) -> FleetProcess? {
+        guard let process = processes[number], process.life == life else { return nil }
+        return process
+    }
+
+    /// Those that have opened their store.
+    var running: [FleetProcess] { processes.compactMap { $0?.sessions.count == members.count ? $0 : nil } }
+
+    func count(_ fault: FleetFault) {
+        tell("FAULT \(fault.name)")
+        report.count(fault)
+        quietSince = clocks.now
+    }
+
+    func moment() -> SessionMoment {
+        // Without back-off: the dice always fall so that the next attempt is as near as can be.
+        let chance = plan.bug == .noBackOff ? 0 : dice.chance()
+        return SessionMoment(instant: clocks.instant, wall: clocks.wall, chance: chance, name: dice.next() | 1)
+    }
+
+    /// For whoever looks into a failure.
+    func tell(_ words: @autoclosure () -> String) {
+        guard plan.isTold else { return }
+        print("\(clocks.now.nanoseconds / 1_000_000) ms: \(words())")
+    }
+
+    func accuse(_ promise: FleetViolation.Promise, _ words: @autoclosure () -> String) {
+        guard report.violations.isEmpty else { return }
+        let day = clocks.now.inDays
+        report.violations.append(
+            FleetViolation(promise: promise, plan: plan, words: "day \(day), boot \(clocks.boot): \(words())"))
+    }
+}
+
+extension Instant {
+    var inDays: Double { Double(nanoseconds) / 86_400e9 }
+}

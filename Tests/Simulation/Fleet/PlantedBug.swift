@@ -1,0 +1,40 @@
+/// A mistake that a run can be told to make in the hands that carry out what the machines decide, or in what they stand on: each must be
+/// found.
+package enum PlantedBug: String, CaseIterable, Sendable {
+    /// A new token is served before the store has it.
+    case publishBeforePersist = "publish-before-persist"
+    /// A file's bytes may be lost after the rename.
+    case noFileSync = "no-file-sync"
+    /// The rename itself may be lost.
+    case noFolderSync = "no-folder-sync"
+    /// No call leaves a trace before it is made.
+    case noIntent = "no-intent"
+    /// Whoever wants a user's lock or the store's has it.
+    case lockAlwaysGranted = "lock-always-granted"
+    /// What another process wrote since is not looked at.
+    case noReadAfterLock = "no-read-after-lock"
+    /// A write puts back what the process believes of all users.
+    case wholeFileOverwrite = "whole-file-overwrite"
+    /// The old refresh token is sent although a new one came which could not be stored.
+    case oldTokenAfterFailedSave = "old-token-after-failed-save"
+    /// A shard goes on with a token after its end.
+    case expiredTokenServed = "expired-token-served"
+    /// The next attempt after a failure is made at once.
+    case noBackOff = "no-back-off"
+    case retryAfterIgnored = "retry-after-ignored"
+    /// A late answer is stored although the user has logged out.
+    case lateAnswerRevives = "late-answer-revives"
+    case clockJumpIgnored = "clock-jump-ignored"
+    /// An answer leaves its intent open.
+    case intentNeverSettled = "intent-never-settled"
+    /// A one-use refresh token is repeated after an unknown outcome.
+    case oneUseRetried = "one-use-retried"
+    /// A definite answer for one that can pass: the session is asked to live on the wrong verdict.
+    case outageIsDeath = "outage-is-death"
+    /// A token lives as long as it pleases from its arrival, not from the moment before its request.
+    case lifeFromArrival = "life-from-arrival"
+    /// Nobody looks at the store but for a call.
+    case noLook = "no-look"
+    /// The answer of another user's call.
+    case answersSwapped = "answers-swapped"
+}

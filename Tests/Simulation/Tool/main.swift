@@ -1,0 +1,4 @@
+import FleetSimulation
+import Glibc
+
+exit(SimulationCommand(CommandLine.arguments).run())

@@ -1,0 +1,280 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// http-requirements 20.3 to 20.5: counters of each route, descriptors, queues, and crowds that must not starve others.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct CrowdRuleTests {
+    private static let shared = Task { try await HTTPBench.start() }
+    private let bench: HTTPBench
+
+    init() async throws {
+        bench = try await Self.shared.value
+        bench.startOver()
+    }
+
+    @Test("20.3 Each request counts once, by route, class and origin, and each refusal by its reason")
+    func counters() async throws {
+        func counts() async throws -> [String: Int] {
+            var all: [String: Int] = [:]
+            for label in ["route", "code_class", "origin"] {
+                for (name, value) in try await bench.values(of: "lanyard_requests_total", by: label) {
+                    all[name] = value
+                }
+            }
+            for (name, value) in try await bench.rejections() { all["refused " + name] = value }
+            return all
+        }
+        let before = try await counts()
+        bench.script { $0.message.target == "/missing" ? .answer(404, "Not Found") : .answer() }
+        let client = try await bench.connect()
+        for _ in 0..<3 { #expect(try await client.ask(HTTPBench.plain("/")).status == 200) }
+        #expect(try await client.ask(HTTPBench.plain("/missing")).status == 404)
+        #expect(try await client.ask("GET / HTTP/1.1\r\nHost: evil\r\n\r\n").status == 421)
+        #expect(try await client.ask("GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 400)
+        #expect(try await client.ask("GET /\r\n\r\n").status == 400)
+        bench.script { _ in .text("rubbish") }
+        #expect(try await bench.ask(HTTPBench.plain("/bad")).status == 502)
+        let after = try await counts()
+        let grown = after.mapValues { $0 }.merging(before) { $0 - $1 }.filter { $0.value != 0 }
+        #expect(
+            grown == [
+                "all": 5, "none": 3, "2xx": 3, "4xx": 4, "5xx": 1, "upstream": 4, "lanyard": 4, "refused host": 1,
+                "refused malformed": 2,
+            ])
+    }
+
+    @Test("20.3 What a route itself refuses counts as the route's, and its line of the log names it")
+    func refusedByRoute() async throws {
+        let own = try await HTTPBench.start {
+            $0.route = """
+                deny: [{path: /no}], forwarded: reject, client_authorization: reject, body_bytes_max: 3B
+                """
+        }
+        for (line, field, status) in [
+            ("GET /no", "A: 1", 403), ("GET /", "Forwarded: for=a", 403), ("GET /", "Authorization: a", 403),
+            ("POST /", "Content-Length: 4", 413),
+        ] {
+            own.startOver()
+            #expect(try await own.ask("\(line) HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n\r\n").status == status)
+            try await eventually("the log names the route") {
+                own.lines.contains { $0.event == "request.refused" && $0.json["route"].string == "all" }
+            }
+        }
+        #expect(try await own.values(of: "lanyard_requests_total", by: "route") == ["all": 4])
+    }
+
+    // MARK: 20.4
+
+    @Test("20.4 The soft limit of descriptors is raised at the start, and SIGPIPE is ignored")
+    func start() async throws {
+        let own = try await HTTPBench.start { $0.launcher = ["/usr/bin/prlimit", "--nofile=300:3000"] }
+        #expect(try await own.values(of: "process_max_fds")[""] == 3000)
+        let status = try String(contentsOfFile: "/proc/\(own.lanyard.process.pid)/status", encoding: .utf8)
+        let ignored = try #require(status.firstMatch(of: #/SigIgn:\s+([0-9a-f]+)/#)?.1)
+        #expect((UInt64(ignored, radix: 16) ?? 0) >> UInt64(SIGPIPE - 1) & 1 == 1)
+    }
+
+    @Test("20.4 A thousand clients fit into the listener's queue")
+    func backlog() async throws {
+        let own = try await HTTPBench.start()
+        own.lanyard.process.signal(SIGSTOP)
+        let start = ContinuousClock.now
+        var clients: [Wire] = []
+        for _ in 0..<1000 { clients.append(try await own.connect()) }
+        // A full queue drops what comes: each of those would have waited for a second at least.
+        #expect(ContinuousClock.now - start < .seconds(5))
+        own.lanyard.process.signal(SIGCONT)
+        for client in clients.suffix(20) { #expect(try await client.ask(HTTPBench.plain("/")).status == 200) }
+    }
+
+    @Test(
+        "20.4 Out of descriptors requests in progress go on, and one that finds no upstream socket gets 503"
+    )
+    func descriptors() async throws {
+        let own = try await HTTPBench.start()
+        let (busy, asks) = (try await own.connect(), try await own.connect())
+        #expect(try await asks.ask("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200)
+        try await busy.send(HTTPBench.plain("/hand"))
+        let peer = try await own.accept()
+        _ = try await peer.head()
+        let pid = own.lanyard.process.pid
+        func limit(_ number: Int) async throws {
+            let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(pid)", "--nofile=\(number):20000"])
+            #expect(try await prlimit.waitForExit() == .code(0))
+        }
+        let used = Set(try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").compactMap { Int($0) })
+        try await limit(try #require((0...used.count).first { !used.contains($0) }))
+        let waiting = try await own.connect()
+        try await waiting.send(HTTPBench.plain("/waiting"))
+        try await own.lanyard.process.event("listener.paused")
+        let before = try ProcessorTime.used(by: pid)
+        let overloaded = Refusal(
+            status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true)
+        let answer = try await asks.ask(HTTPBench.plain("/no-socket"))
+        #expect(try overloaded.faults(of: answer) == [])
+        try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbusy")
+        #expect(try await busy.answer().bodyText == "busy")
+        try await Task.sleep(for: .seconds(1))
+        #expect(try ProcessorTime.used(by: pid) - before < 0.5)
+        #expect(own.lanyard.process.lines.count { $0.event == "listener.paused" } == 1)
+        try await limit(2000)
+        #expect(try await waiting.answer().bodyText == "ok")
+    }
+
+    // MARK: 20.5
+
+    @Test("20.5 At the cap who has waited longest for a request gives way; if none waits, the newcomer gets 503")
+    func cap() async throws {
+        let bench = try await HTTPBench.start { $0.limits = "connections_max: 2" }
+        let first = try await bench.connect()
+        #expect(try await first.ask(HTTPBench.plain("/")).status == 200)
+        let second = try await bench.connect()
+        // Half a head waits, too, but not as long.
+        try await second.send("GET / HTTP/1.1\r\nHo")
+        let third = try await bench.connect()
+        #expect(try await third.ask(HTTPBench.plain("/")).status == 200)
+        #expect(try await first.rest().text == "")
+        try await second.send("st: localhost\r\nConnection: close\r\n\r\n")
+        #expect(try await second.answer().status == 200)
+        #expect(try await second.rest() == ("", false))
+        second.close()
+        try await eventually("its place is free") {
+            try await bench.values(of: "lanyard_client_connections").values.reduce(0, +) == 1
+        }
+        // Two that are being answered.
+        var upstreams: [Wire] = []
+        let busy = [third, try await bench.connect()]
+        for client in busy {
+            try await client.send(HTTPBench.plain("/hand"))
+            upstreams.append(try await bench.accept())
+        }
+        let refused = try await bench.connect().answer()
+        #expect(refused.status == 503 && refused["Retry-After"] == "1" && refused["Connection"] == "close")
+        #expect(try refused.json["type"].string == "urn:lanyard:problem:overloaded")
+        #expect(refused["Proxy-Status"] == "lanyard; error=connection_limit_reached")
+        for (client, upstream) in zip(busy, upstreams) {
+            _ = try await upstream.request()
+            try await upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            #expect(try await client.answer().status == 200)
+        }
+    }
+
+    @Test("20.5 At the cap who waits gives way on whichever shard it is")
+    func capOfShards() async throws {
+        let bench = try await HTTPBench.start { ($0.limits, $0.shards) = ("connections_max: 6", 3) }
+        for round in 0..<8 {
+            var idle: [Wire] = []
+            for _ in 0..<6 {
+                idle.append(try await bench.connect())
+                #expect(try await idle.last?.ask(HTTPBench.plain("/")).status == 200)
+            }
+            // Each newcomer is answered from then on: one that waits fewer, wherever those are that are left.
+            var busy: [(client: Wire, upstream: Wire)] = []
+            for _ in 0..<6 {
+                let client = try await bench.connect()
+                try await client.send(HTTPBench.plain("/hand"))
+                busy.append((client, try await bench.accept()))
+            }
+            #expect(try await bench.connect().answer().status == 503, "round \(round)")
+            for (client, upstream) in busy {
+                client.close()
+                upstream.close()
+            }
+            try await eventually("their places are free") {
+                try await bench.values(of: "lanyard_client_connections").values.reduce(0, +) == 0
+            }
+        }
+    }
+
+    @Test("20.5 A lingering close keeps its place until it ends: who is turned away does not add to the connections")
+    func lingering() async throws {
+        let bench = try await HTTPBench.start { $0.limits = "connections_max: 2" }
+        let clients = [try await bench.connect(), try await bench.connect()]
+        for client in clients {
+            try await client.send("GET / HTTP/1.1\r\n\r\n")
+            #expect(try await client.answer().status == 400)
+        }
+        // Two seconds never pass without a byte, so that they linger for ten.
+        let drips = Task {
+            while true {
+                for client in clients { try await client.send("x") }
+                try await Task.sleep(for: .milliseconds(200))
+            }
+        }
+        for _ in 0..<3 {
+            let refused = try await bench.connect().ask(HTTPBench.plain("/"))
+            #expect(refused.status == 503 && refused["Proxy-Status"] == "lanyard; error=connection_limit_reached")
+        }
+        #expect(try await bench.values(of: "lanyard_client_connections").values.reduce(0, +) <= 2 + 3)
+        try await eventually("they have ended", within: .seconds(30)) {
+            try await bench.ask(HTTPBench.plain("/")).status == 200
+        }
+        drips.cancel()
+        _ = await drips.result
+    }
+
+    @Test("20.5 Hundreds of half-sent heads delay nobody")
+    func halfHeads() async throws {
+        var slow: [Wire] = []
+        for number in 0..<400 {
+            let client = try await bench.connect()
+            try await client.send(number % 2 == 0 ? "GET / HTTP/1.1\r\nHo" : "POST /")
+            slow.append(client)
+        }
+        let client = try await bench.connect()
+        for _ in 0..<20 {
+            let start = ContinuousClock.now
+            #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
+            #expect(ContinuousClock.now - start < .seconds(1))
+        }
+        for client in slow { client.reset() }
+    }
+
+    @Test("20.5 One connection that floods does not starve another: each has its turn")
+    func turns() async throws {
+        let flood = try await bench.connect()
+        let size = 200_000_000
+        try await flood.send("POST /hand HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(size)\r\n\r\n")
+        let peer = try await bench.accept()
+        _ = try await peer.head()
+        let upload = Task {
+            let run = [UInt8](repeating: 0x61, count: 1 << 20)
+            while (try? await flood.send(run)) != nil {}
+        }
+        let swallow = Task { while (try? await peer.read(1 << 20)) != nil {} }
+        let client = try await bench.connect()
+        for _ in 0..<20 {
+            let start = ContinuousClock.now
+            #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
+            #expect(ContinuousClock.now - start < .seconds(1))
+        }
+        flood.reset()
+        peer.reset()
+        await upload.value
+        await swallow.value
+    }
+
+    @Test("20.5 A flood of faults logs a sample and a count")
+    func sample() async throws {
+        let own = try await HTTPBench.start()
+        let fault = "GET / HTTP/1.1\r\nHost: evil\r\n\r\n"
+        let client = try await own.connect()
+        let count = 3000
+        for _ in 0..<(count / 100) {
+            try await client.send(String(repeating: fault, count: 100))
+            for _ in 0..<100 { #expect(try await client.answer().status == 421) }
+        }
+        func refusals() -> [LogLine] { own.lanyard.process.lines.filter { $0.event == "request.refused" } }
+        // The next second's first line tells how many were left out.
+        try await Task.sleep(for: .milliseconds(1100))
+        #expect(try await client.ask(fault).status == 421)
+        try await eventually("all are accounted for") {
+            let leftOut = refusals().reduce(0) { $0 + (Int($1.json["left_out"].string ?? "0") ?? 0) }
+            return refusals().count + leftOut == count + 1
+        }
+        #expect(try await own.rejections()["host"] == count + 1)
+        // One connection is served a request at a time, so that it may take several seconds, each with its sample.
+        #expect(refusals().count >= 201)
+    }
+}

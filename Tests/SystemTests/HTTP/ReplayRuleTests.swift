@@ -1,0 +1,268 @@
+import TestSupport
+import Testing
+
+/// http-requirements §17: answers that mean "token refused".
+@Suite(.serialized, .timeLimit(.minutes(3))) struct ReplayRuleTests {
+    private static let shared = Task {
+        try await ReplayBench.start(
+            routes: """
+                {name: pass, match: {path: /pass}, upstream: "UP", client_authorization: pass},
+                {name: statuses, match: {path: /statuses}, upstream: "UP", reauthenticate_on: [403, 440]},
+                {name: small, match: {path: /small}, upstream: "UP", replay_body_max: 8B},
+                {name: none, match: {path: /none}, upstream: "UP", replay_body_max: 0B},
+                {name: stubborn, match: {path: /stubborn}, upstream: "UP"},
+                """)
+    }
+    private let bench: ReplayBench
+
+    init() async throws { bench = try await Self.shared.value }
+
+    private static func message(
+        _ target: String, _ framing: String, _ body: String, _ fields: String = "", method: String = "POST"
+    ) -> String {
+        "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(fields)\(framing)\r\n\r\n\(body)"
+    }
+
+    private static func post(_ target: String, _ body: String, _ fields: String = "") -> String {
+        message(target, "Content-Length: \(body.utf8.count)", body, fields)
+    }
+
+    private static func answer(_ body: String) -> String {
+        "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\nDate: d\r\nConnection: close\r\n\r\n\(body)"
+    }
+
+    private static func why(_ words: String, _ status: Int = 401) -> String {
+        "Proxy-Status: lanyard; received-status=\(status); details=\"replay-not-possible: \(words)\"\r\n"
+    }
+
+    private static let refusal: @Sendable () -> RawAnswer = {
+        .answer(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")], body: "no")
+    }
+
+    /// What a client gets of `refusal` when it is relayed.
+    private static func relayed(_ words: String?) -> String {
+        "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error=\"invalid_token\"\r\nContent-Length: 2\r\nDate: d\r\n"
+            + (words.map { why($0) } ?? "") + "Connection: close\r\n\r\nno"
+    }
+
+    @Test("17.1 A 401 is held back, the token renewed, the request sent once more: the client sees one 200")
+    func renewed() async throws {
+        bench.refuses(first: Self.refusal)
+        let before = try await bench.refreshes()
+        #expect(try await bench.ask(Self.post("/renewed", "body")) == Self.answer("POST 4"))
+        let sent = bench.received("/renewed")
+        #expect(sent.count == 2 && Set(sent.map { $0["Authorization"] }).count == 2)
+        #expect(try await bench.refreshes() == before + 1)
+        // Judged by its status: a body that says otherwise changes nothing.
+        bench.refuses { .answer(401, "OK", body: "{\"error\": \"insufficient_scope\"}") }
+        #expect(try await bench.ask(Self.post("/renewed2", "body")) == Self.answer("POST 4"))
+        #expect(try await bench.refreshes() == before + 2)
+    }
+
+    @Test("17.1 A token that was renewed meanwhile is used without another refresh")
+    func renewedMeanwhile() async throws {
+        let slow = try await bench.connect()
+        try await slow.send(Self.post("/hand", "slow"))
+        let upstream = try await bench.accept()
+        #expect(try await upstream.request()?.bodyText == "slow")
+        bench.refuses(first: Self.refusal)
+        #expect(try await bench.ask(Self.post("/meanwhile", "body")) == Self.answer("POST 4"))
+        let before = try await bench.refreshes()
+        try await upstream.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+        let again = try await bench.accept()
+        #expect(try await again.request()?.bodyText == "slow")
+        try await again.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        #expect(try await slow.answer(to: "POST").status == 200)
+        #expect(try await bench.refreshes() == before)
+    }
+
+    @Test("17.1 insufficient_scope is neither refreshed nor replayed, in whichever challenge it stands")
+    func scope() async throws {
+        let before = try await bench.refreshes()
+        for (index, challenge) in [
+            "Bearer error=\"insufficient_scope\"",
+            "Basic realm=\"a, \\\"b\", bearer realm=\"c\", ERROR = insufficient_scope",
+        ].enumerated() {
+            bench.refuses { .answer(401, "No", fields: [("WWW-Authenticate", challenge)], body: "") }
+            let text = try await bench.ask(Self.post("/scope\(index)", "body"))
+            #expect(
+                text == "HTTP/1.1 401 No\r\nWWW-Authenticate: \(challenge)\r\nContent-Length: 0\r\nDate: d\r\n"
+                    + Self.why("insufficient scope") + "Connection: close\r\n\r\n")
+            #expect(bench.received("/scope\(index)").count == 1)
+        }
+        #expect(try await bench.refreshes() == before)
+    }
+
+    @Test("17.1 Which statuses mean a refused token is the route's to say")
+    func statuses() async throws {
+        for (status, sendings) in [(403, 2), (440, 2), (401, 1), (404, 1)] {
+            bench.refuses { .answer(status, "No", body: "") }
+            let text = try await bench.ask(Self.post("/statuses/\(status)", "body"))
+            #expect(text.hasPrefix("HTTP/1.1 \(sendings == 2 ? 200 : status) "))
+            #expect(!text.contains("Proxy-Status"))
+            #expect(bench.received("/statuses/\(status)").count == sendings)
+        }
+    }
+
+    @Test("17.2 A body is replayed if all of it is held: up to replay_body_max, by length or in chunks")
+    func held() async throws {
+        bench.refuses(first: Self.refusal)
+        for (target, size, sendings) in [
+            ("/held/0", 0, 2), ("/held/1", 65_536, 2), ("/held/2", 65_537, 1), ("/small/1", 8, 2), ("/small/2", 9, 1),
+            ("/none/1", 0, 2), ("/none/2", 1, 1),
+        ] {
+            let body = String(repeating: "b", count: size)
+            let chunks = size == 0 ? "0\r\n\r\n" : "\(String(size, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+            for (name, text) in [
+                ("l", Self.post(target + "l", body)),
+                ("c", Self.message(target + "c", "Transfer-Encoding: chunked", chunks)),
+            ] where !(target == "/none/1" && name == "c") {
+                let answer = try await bench.ask(text)
+                #expect(
+                    answer == (sendings == 2 ? Self.answer("POST \(size)") : Self.relayed("body too large")),
+                    "\(target)\(name)")
+                let sent = bench.received(target + name)
+                #expect(sent.count == sendings && sent.allSatisfy { $0.bodyText == body }, "\(target)\(name)")
+            }
+        }
+    }
+
+    @Test("17.2 A body that ends within a second is waited for, and streaming never waits for it; a later one is not")
+    func waited() async throws {
+        for isLate in [false, true] {
+            let client = try await bench.connect()
+            try await client.send(Self.message("/hand", "Content-Length: 10", "12345"))
+            let first = try await bench.accept()
+            _ = try await first.head()
+            // Not held up until it is whole.
+            #expect(try await first.read(5) == "12345")
+            try await first.send("HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno")
+            if isLate {
+                let text = try await client.rest().text
+                #expect(text.hasPrefix("HTTP/1.1 401 No\r\n") && text.hasSuffix("\r\n\r\nno"))
+                #expect(text.contains(Self.why("body late")))
+            } else {
+                try await client.send("67890")
+                let second = try await bench.accept()
+                #expect(try await second.request()?.bodyText == "1234567890")
+                try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                #expect(try await client.answer(to: "POST").status == 200)
+            }
+        }
+    }
+
+    @Test(
+        "17.2 Nothing is replayed once a final byte has reached the client, or where the client's authorization passes")
+    func never() async throws {
+        bench.refuses(first: Self.refusal)
+        let before = try await bench.refreshes()
+        let own = try await bench.ask(Self.post("/pass/1", "body", "Authorization: Basic own\r\n"))
+        #expect(own == Self.relayed("client authorization"))
+        #expect(bench.received("/pass/1").map { $0["Authorization"] } == ["Basic own"])
+        #expect(try await bench.refreshes() == before)
+        #expect(try await bench.ask(Self.post("/pass/2", "body")) == Self.relayed("client authorization"))
+        #expect(bench.received("/pass/2").count == 1)
+        // A 200 that is cut, then nothing more: no second sending.
+        bench.answers { .text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").closing }
+        #expect(try await bench.ask(Self.post("/cut", "body")).hasSuffix("\r\n\r\nhalf"))
+        #expect(bench.received("/cut").count == 1)
+    }
+
+    @Test("17.3 A 401 in place of 100 is replayed with a body of any size, sent by the client once")
+    func continued() async throws {
+        let client = try await bench.connect()
+        try await client.send(Self.message("/hand", "Content-Length: 1000000", "", "Expect: 100-continue\r\n"))
+        let first = try await bench.accept()
+        let head = try await first.head()
+        try await first.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+        let second = try await bench.accept()
+        let again = try await second.head()
+        func settled(_ text: String) -> String { text.replacing(/Bearer [^\r]*/, with: "Bearer TOKEN") }
+        #expect(settled(head) == settled(again) && head != again && head.contains("Expect: 100-continue\r\n"))
+        #expect(try await first.rest().text == "")
+        try await second.send("HTTP/1.1 100 Continue\r\n\r\n")
+        #expect(try await client.answer().status == 100)
+        let body = String(repeating: "b", count: 1_000_000)
+        async let sending: Void = client.send(body)
+        #expect(try await second.read(body.utf8.count) == body)
+        try await sending
+        try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        #expect(try await client.answer(to: "POST").status == 200)
+    }
+
+    @Test(
+        "17.4 The replay differs in the token only; its connection is used again once the rejected body is read",
+        arguments: ["PUT", "POST"])
+    func sameAgain(_ method: String) async throws {
+        bench.refuses(first: Self.refusal)
+        let connections = bench.upstream.connectionCount
+        let (fields, target) = (
+            "X-a: 1\r\nCookie: c\r\nx-A: 2\r\nVia: 1.0 v\r\nAuthorization: mine\r\n", "/\(method)?a=%2f&b"
+        )
+        let answer = try await bench.ask(
+            Self.message(
+                target, "Transfer-Encoding: chunked", "2\r\nab\r\n1;x\r\nc\r\n0\r\n\r\n", fields, method: method))
+        #expect(answer == Self.answer("\(method) 3"))
+        let sent = bench.received(target)
+        try #require(sent.count == 2)
+        #expect(sent[0].bodyText == "abc" && sent[1].bodyText == "abc")
+        let heads = sent.map { bench.settled($0.headText) }
+        #expect(heads[0] == heads[1] && sent[0]["Authorization"] != sent[1]["Authorization"])
+        #expect(sent.allSatisfy { $0.values("Authorization").count == 1 })
+        // One for the request where none was kept; a POST, which nobody could repeat, takes a fresh one for the replay.
+        #expect(bench.upstream.connectionCount <= connections + (method == "POST" ? 2 : 1))
+    }
+
+    @Test("16.6 The replay of a POST meets no connection that the upstream is about to close: it takes a fresh one")
+    func noStaleReplay() async throws {
+        let client = try await bench.connect()
+        try await client.send(Self.post("/hand", "body"))
+        let first = try await bench.accept()
+        #expect(try await first.request()?.bodyText == "body")
+        try await first.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+        let second = try await bench.accept()
+        #expect(try await first.rest().text == "")
+        #expect(try await second.request()?.bodyText == "body")
+        try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        #expect(try await client.answer(to: "POST").status == 200)
+    }
+
+    @Test("17.4 A second 401 is relayed as it is and stops refreshing for the route, not for others")
+    func breaker() async throws {
+        bench.answers(Self.refusal)
+        let before = try await bench.refreshes()
+        #expect(try await bench.ask(Self.post("/stubborn/1", "body")) == Self.relayed(nil))
+        #expect(bench.received("/stubborn/1").count == 2)
+        #expect(try await bench.ask(Self.post("/stubborn/2", "body")) == Self.relayed("breaker open"))
+        #expect(bench.received("/stubborn/2").count == 1)
+        #expect(try await bench.refreshes() == before + 1)
+        #expect(try await bench.count("lanyard_route_breaker_open", "route=\"stubborn\"") == 1)
+        #expect(try await bench.count("lanyard_route_breaker_open", "route=\"all\"") == 0)
+        bench.refuses(first: Self.refusal)
+        #expect(try await bench.ask(Self.post("/other", "body")) == Self.answer("POST 4"))
+        #expect(try await bench.refreshes() == before + 2)
+    }
+
+    @Test("17.5 Without a replay the 401 passes untouched and says why, the refresh runs, and both are counted")
+    func relayed() async throws {
+        bench.refuses {
+            .text(
+                "HTTP/1.1 401 \r\nproxy-status: up; error=x\r\nSet-Cookie: a\r\nset-cookie: b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n"
+            )
+        }
+        let unauthorized = try await bench.count("lanyard_upstream_unauthorized_total", "route=\"small\"")
+        let tooLarge = try await bench.count("lanyard_replays_total", "result=\"body_too_large\"")
+        let replayed = try await bench.count("lanyard_replays_total", "result=\"replayed\"")
+        let before = try await bench.refreshes()
+        let text = try await bench.ask(Self.post("/small/5", "more than eight"))
+        #expect(
+            text
+                == "HTTP/1.1 401 \r\nproxy-status: up; error=x\r\nSet-Cookie: a\r\nset-cookie: b\r\nTransfer-Encoding: chunked\r\n"
+                + "Date: d\r\n" + Self.why("body too large") + "Connection: close\r\n\r\n2\r\nno\r\n0\r\n\r\n")
+        try await eventually("the refresh runs all the same") { try await bench.refreshes() == before + 1 }
+        #expect(try await bench.ask(Self.post("/small/6", "eight..8")) != "")
+        #expect(try await bench.count("lanyard_upstream_unauthorized_total", "route=\"small\"") == unauthorized + 2)
+        #expect(try await bench.count("lanyard_replays_total", "result=\"body_too_large\"") == tooLarge + 1)
+        #expect(try await bench.count("lanyard_replays_total", "result=\"replayed\"") == replayed + 1)
+    }
+}

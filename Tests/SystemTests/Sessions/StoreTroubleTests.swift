@@ -1,0 +1,155 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// Disks and files that a store may meet, with the program as an unprivileged user: root passes every check.
+@Suite struct StoreTroubleTests {
+    /// Short tokens and one-use refresh tokens: whatever is lost shows at once.
+    private func bench(rotation: String = "one_use") async throws -> (emulator: EmulatorProcess, device: Device) {
+        let emulator = try await EmulatorProcess.start(tokens: "2s", arguments: ["--rotation", rotation])
+        let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, as: .nobody)
+        return (emulator, device)
+    }
+
+    private func expectFailingThenWell(
+        _ running: DeviceProcess, _ emulator: EmulatorProcess, mend: () async throws -> Void
+    ) async throws {
+        try await eventually("the check store fails", within: .seconds(20)) {
+            try await running.check("store")["reason"].string == "store_failing"
+        }
+        let refreshes = try await emulator.calls("refresh")
+        try await eventually("it goes on renewing the token in memory", within: .seconds(20)) {
+            #expect(try await running.account(at: "/") != nil)
+            return try await emulator.calls("refresh") >= refreshes + 2
+        }
+        #expect(try await RawClient.ask(running.health, "GET", "/readyz").status == 200)
+        try await mend()
+        try await eventually("the check store passes again", within: .seconds(60)) {
+            let check = try await running.check("store")
+            return check["ok"].bool == true && check["reason"].string == "stored"
+        }
+    }
+
+    /// The store holds the newest token: after a crash nothing but that is used, and nobody logs in anew.
+    private func expectNothingLost(
+        _ running: DeviceProcess, _ emulator: EmulatorProcess, startAgain: () async throws -> DeviceProcess
+    ) async throws {
+        // No call is under way once the token lives for long.
+        try await emulator.control("PUT", "/settings", #"{"access_token_seconds":600}"#)
+        try await eventually("the next refresh is far away", within: .seconds(20)) {
+            let line = running.process.lines.last { $0.event == "session.refresh.succeeded" }
+            guard let next = line?.json["next_at"].string else { return false }
+            return try Date(next, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true)) > .now + 60
+        }
+        try await running.kill()
+        let again = try await startAgain()
+        #expect(again.openIntents.isEmpty, "\(again.process.log)")
+        try await again.untilReady()
+        let total = try await emulator.control("GET", "/ledger")["total"]
+        #expect(total["logins"]["local-userpass"].int == 1, "\(total)\n\(again.process.log)")
+        #expect(total["family_kills"].int == 0 && total["calls_of_dead_sessions"].int == 0, "\(total)")
+        #expect(try await again.process.terminate() == .code(143))
+    }
+
+    @Test(
+        "a limit on file sizes stops the writing and nothing else; when it is lifted the newest session is stored",
+        .timeLimit(.minutes(3)))
+    func fileSizeLimit() async throws {
+        let (emulator, device) = try await bench()
+        let running = try await device.start()
+        try await running.untilReady()
+        try await limit(running.process.pid, "--fsize=16:", device.account)
+        try await expectFailingThenWell(running, emulator) {
+            try await limit(running.process.pid, "--fsize=unlimited:", device.account)
+        }
+        #expect(running.process.lines.contains { $0.event == "store.failing" })
+        try await expectNothingLost(running, emulator) { try await device.start() }
+    }
+
+    /// Whoever has the process' user may set its limits; root in a container may not.
+    private func limit(_ pid: pid_t, _ option: String, _ account: ServerProcess.Account) async throws {
+        let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(pid)", option], as: account)
+        guard try await prlimit.waitForExit() == .code(0) else { throw TestFailure("prlimit: \(prlimit.log)") }
+    }
+
+    @Test(
+        "a full file system stops the writing and nothing else; with room again the newest session is stored",
+        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
+    func fullFileSystem() async throws {
+        let (emulator, device) = try await bench()
+        try FileManager.default.createDirectory(atPath: device.storeFolder, withIntermediateDirectories: false)
+        // The file system outlives the program: somebody else holds it.
+        let mount = "mount -t tmpfs -o size=64k,mode=700,uid=65534,gid=65534 tmpfs \(device.storeFolder)"
+        let holder = try ServerProcess(
+            "/usr/bin/unshare", ["-m", "/bin/sh", "-c", "\(mount) && echo mounted && exec sleep 1000"])
+        try await eventually("the file system is mounted") { holder.output == "mounted\n" }
+        let launcher = [
+            "/usr/bin/nsenter", "--mount=/proc/\(holder.pid)/ns/mnt", "/usr/bin/setpriv", "--reuid=65534",
+            "--regid=65534", "--clear-groups", "--pdeathsig", "KILL",
+        ]
+        let running = try await device.start(launcher: launcher, by: .same)
+        try await running.untilReady()
+        let filler = "/proc/\(holder.pid)/root\(device.storeFolder)/filler"
+        try fill(filler)
+        try await expectFailingThenWell(running, emulator) {
+            guard unlink(filler) == 0 else { throw TestFailure("unlink: errno \(errno)") }
+        }
+        try await expectNothingLost(running, emulator) { try await device.start(launcher: launcher, by: .same) }
+    }
+
+    /// Writes until there is no room.
+    private func fill(_ path: String) throws {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw TestFailure("\(path): errno \(errno)") }
+        defer { close(descriptor) }
+        let page = [UInt8](repeating: 0, count: 4096)
+        while write(descriptor, page, page.count) > 0 {}
+        guard errno == ENOSPC else { throw TestFailure("\(path): errno \(errno)") }
+    }
+
+    @Test(
+        "a folder that has become read-only stops the writing and nothing else",
+        .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(.minutes(3)))
+    func readOnlyFolder() async throws {
+        let (emulator, device) = try await bench()
+        let running = try await device.start()
+        try await running.untilReady()
+        #expect(chmod(device.storeFolder, 0o500) == 0)
+        try await expectFailingThenWell(running, emulator) { #expect(chmod(device.storeFolder, 0o700) == 0) }
+        try await expectNothingLost(running, emulator) { try await device.start() }
+    }
+
+    @Test(
+        "a second Lanyard on the same store goes on with the session of the first; the store cannot be rekeyed meanwhile"
+    )
+    func second() async throws {
+        let (emulator, device) = try await bench()
+        let one = try await device.start("one")
+        try await one.untilReady()
+        let two = try await device.start("two")
+        try await two.untilReady()
+        #expect(try await one.account(at: "/") == two.account(at: "/"))
+        #expect(try await emulator.calls("login") == 1)
+        let key = try device.folder.write("key.new", String(repeating: "n", count: 64))
+        try device.giveAway()
+        let rekey = try ServerProcess(
+            "lanyard", ["store", "rekey", "--config", device.folder.file("one.yaml"), "--new-key-file", key],
+            as: device.account)
+        #expect(try await rekey.waitForExit() == .code(75), "\(rekey.log)\(rekey.output)")
+        #expect((rekey.log + rekey.output).contains("in use"))
+        for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
+    }
+
+    @Test("a second Lanyard with the same admin socket ends with 69, and the first goes on")
+    func secondAtSocket() async throws {
+        let (_, device) = try await bench()
+        let one = try await device.start("one")
+        try await one.untilReady()
+        let two = try device.launch("one")
+        #expect(try await two.waitForExit() == .code(69), "\(two.log)")
+        #expect(try await one.admin.status().active == "alice")
+        #expect(try await one.account(at: "/") != nil)
+        #expect(try await one.process.terminate() == .code(143))
+    }
+}

@@ -1,0 +1,172 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// What keeps moving is never cut, however long it takes; what stands still is cut where its route says so, in each direction by itself.
+@Suite(.timeLimit(.minutes(1))) struct StreamLimitTests {
+    private let upstream: RawSocket
+    private let lanyard: LanyardProcess
+
+    init() async throws {
+        upstream = try RawSocket.listen(at: .tcp(0))
+        lanyard = try await LanyardProcess.start(
+            before: "http://127.0.0.1:\(upstream.localPort)",
+            route: "timeouts: {request_idle: 1s, response_idle: 1s, response_header: 2s}")
+    }
+
+    /// A client and its upstream connection, the request's head read.
+    private static func meet(
+        _ endpoint: RawEndpoint, _ listener: RawSocket, _ request: String
+    ) throws -> (client: RawClient, upstream: RawSocket) {
+        let client = try RawClient(endpoint)
+        try client.send(request + "Host: \(endpoint)\r\n\r\n")
+        guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+        _ = try upstream.receive(through: "\r\n\r\n")
+        return (client, upstream)
+    }
+
+    @Test(
+        "8.2 A download that sends a byte now and then outlives every idle limit; when it stands still, it is cut and cannot look whole"
+    )
+    func down() async throws {
+        let (endpoint, listener) = (lanyard.data, upstream)
+        try await offPool {
+            let (client, upstream) = try Self.meet(endpoint, listener, "GET /drip HTTP/1.1\r\n")
+            try upstream.send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".utf8))
+            for _ in 0..<10 {
+                try upstream.send(Array("1\r\nx\r\n".utf8))
+                Thread.sleep(forTimeInterval: 0.4)
+            }
+            let stalled = ContinuousClock.now
+            let text = String(decoding: try client.readToEnd(), as: UTF8.self)
+            #expect(ContinuousClock.now - stalled < .seconds(3))
+            #expect(text.hasSuffix("1\r\nx\r\n"))
+            #expect(text.split(separator: "\r\n").count { $0 == "x" } == 10)
+        }
+    }
+
+    @Test(
+        "8.2 An upload that sends a byte now and then outlives every idle limit; when it stands still, 408 and no end for the upstream"
+    )
+    func up() async throws {
+        let (endpoint, listener) = (lanyard.data, upstream)
+        try await offPool {
+            let (client, upstream) = try Self.meet(
+                endpoint, listener, "POST /drip HTTP/1.1\r\nTransfer-Encoding: chunked\r\n")
+            for _ in 0..<10 {
+                try client.send("1\r\nx\r\n")
+                Thread.sleep(forTimeInterval: 0.4)
+            }
+            let answer = try client.response()
+            #expect(answer.status == 408 && answer["Connection"] == "close")
+            let text = String(decoding: try RawReader(upstream).readToEnd(), as: UTF8.self)
+            #expect(text == String(repeating: "1\r\nx\r\n", count: 10))
+        }
+    }
+
+    @Test("14.2 A slow reader slows the sender, and gets every byte in the end")
+    func pressure() async throws {
+        let (endpoint, listener) = (lanyard.data, upstream)
+        let (sent, received) = try await offPool {
+            let socket = try RawSocket.connect(to: endpoint, receiveBuffer: 8192)
+            try socket.send(Array("GET /large HTTP/1.1\r\nHost: \(endpoint)\r\n\r\n".utf8))
+            guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+            _ = try upstream.receive(through: "\r\n\r\n")
+            let size = 32 << 20
+            try upstream.send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n".utf8))
+            let block = [UInt8](repeating: 0x7a, count: 1 << 16)
+            let sent = Tally()
+            Thread.detachNewThread {
+                while sent.value < size {
+                    guard (try? upstream.send(block, within: .seconds(30))) != nil else { return }
+                    sent.add(block.count)
+                }
+            }
+            // Nothing is read: what the kernels and Lanyard hold is far from all, and stays the same.
+            Thread.sleep(forTimeInterval: 0.5)
+            let held = sent.value
+            let answer = try RawReader(socket).readResponse(within: .seconds(30), bodyBytesMax: 0)
+            return (held, answer.bodyCount)
+        }
+        #expect(sent < 24 << 20, "\(sent) bytes went without a reader")
+        #expect(received == 32 << 20)
+    }
+
+    @Test(
+        "8.2 A reader that takes a little at a time is not cut, one that stands still is: by timeouts.write, and not before"
+    )
+    func writing() async throws {
+        let size = 48 << 20
+        let upstream = try RawServer(requestsKeptMax: 0) { _ in .large(size).closing }
+        let lanyard = try await LanyardProcess.start(
+            before: "http://\(upstream.endpoint)", route: "timeouts: {write: 1s}")
+        let endpoint = lanyard.data
+        let request = Array("GET /large HTTP/1.1\r\nHost: \(endpoint)\r\nConnection: close\r\n\r\n".utf8)
+        let taken = try await offPool {
+            let client = try RawSocket.connect(to: endpoint, receiveBuffer: 8192)
+            try client.send(request)
+            var count = 0
+            for turn in 0... {
+                let bytes = try client.receive(max: turn < 12 ? 8192 : 1 << 18)
+                if bytes.isEmpty { break }
+                count += bytes.count
+                if turn < 12 { Thread.sleep(forTimeInterval: 0.5) }
+            }
+            return count
+        }
+        #expect(taken > size && taken < size + 1000, "\(taken)")
+        try await eventually("the first has ended") { upstream.openCount == 0 }
+        let before = upstream.connectionCount
+        let start = ContinuousClock.now
+        let standing = try await offPool {
+            let client = try RawSocket.connect(to: endpoint, receiveBuffer: 8192)
+            try client.send(request)
+            return client
+        }
+        try await eventually("it is cut", within: .seconds(8)) {
+            upstream.connectionCount > before && upstream.openCount == 0
+        }
+        #expect(ContinuousClock.now - start >= .seconds(1))
+        standing.close()
+        try await lanyard.process.terminate()
+    }
+
+    @Test("8.2 An upstream that takes a little of an upload at a time is not cut; one that takes nothing is, with 504")
+    func writingUp() async throws {
+        let listener = try RawSocket.listen(at: .tcp(0), receiveBuffer: 8192)
+        let lanyard = try await LanyardProcess.start(
+            before: "http://127.0.0.1:\(listener.localPort)", route: "timeouts: {write: 1s}")
+        let endpoint = lanyard.data
+        let size = 48 << 20
+        for isStanding in [false, true] {
+            try await offPool {
+                let client = try RawClient(endpoint)
+                try client.send("PUT /large HTTP/1.1\r\nHost: \(endpoint)\r\nContent-Length: \(size)\r\n\r\n")
+                Thread.detachNewThread {
+                    let block = [UInt8](repeating: 0x75, count: 1 << 16)
+                    for _ in 0..<(size >> 16) where (try? client.socket.send(block, within: .seconds(30))) == nil {
+                        return
+                    }
+                }
+                guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+                if isStanding {
+                    #expect(try client.response().status == 504)
+                    return upstream.close()
+                }
+                var head: [UInt8] = []
+                while head.firstRange(of: Array("\r\n\r\n".utf8)) == nil { head += try upstream.receive(max: 512) }
+                var count = head.count - head.firstRange(of: Array("\r\n\r\n".utf8))!.upperBound
+                var turn = 0
+                while count < size {
+                    count += try upstream.receive(max: turn < 12 ? 8192 : 1 << 18).count
+                    if turn < 12 { Thread.sleep(forTimeInterval: 0.5) }
+                    turn += 1
+                }
+                #expect(count == size)
+                try upstream.send(Array("HTTP/1.1 201 Created\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8))
+                #expect(try client.response().status == 201)
+            }
+        }
+        try await lanyard.process.terminate()
+    }
+}

@@ -1,0 +1,98 @@
+import TestSupport
+
+/// What must hold after a crash, as far as the calls before it tell: who is logged in, and who is active.
+struct CrashModel {
+    enum Standing { case loggedIn, loggedOut, unknown }
+
+    /// By name.
+    private(set) var standings: [String: Standing]
+    /// Who may be active.
+    private(set) var active: Set<String?>
+
+    /// What a person asks for.
+    enum Wish: Hashable, Sendable, CustomStringConvertible {
+        case login(String), activate(String), logout(String), refresh(String)
+        /// Nothing: whatever happens by itself.
+        case wait
+
+        var description: String {
+            switch self {
+            case .login(let name): "login \(name)"
+            case .activate(let name): "activate \(name)"
+            case .logout(let name): "logout \(name)"
+            case .refresh(let name): "refresh \(name)"
+            case .wait: "wait"
+            }
+        }
+
+        /// A word for the sums.
+        var kind: String { description.split(separator: " ").first.map(String.init) ?? "" }
+    }
+
+    init(users: [String], active: String) {
+        standings = Dictionary(uniqueKeysWithValues: users.map { ($0, .loggedIn) })
+        self.active = [active]
+    }
+
+    /// What the running program says stands until the next wish.
+    mutating func observe(_ status: AdminStatus) {
+        active = [status.active]
+        for user in status.users { standings[user.name] = user.isIn ? .loggedIn : .loggedOut }
+    }
+
+    /// - Parameter isAnswered: with success; without an answer either may hold.
+    mutating func take(_ wish: Wish, isAnswered: Bool) {
+        switch wish {
+        case .login(let name):
+            if isAnswered {
+                standings[name] = .loggedIn
+            } else if standings[name] != .loggedIn {
+                standings[name] = .unknown
+            }
+            allow(name, isAnswered)
+        case .activate(let name): allow(name, isAnswered)
+        case .logout(let name):
+            standings[name] = isAnswered ? .loggedOut : .unknown
+            if active.contains(name) { allow(nil, isAnswered) }
+        case .refresh, .wait: break
+        }
+    }
+
+    private mutating func allow(_ name: String?, _ isCertain: Bool) {
+        active = isCertain ? [name] : active.union([name])
+    }
+
+    /// What contradicts it in what a program says after its start; nil: nothing.
+    ///
+    /// - Parameter mayEnd: users whose sessions may have ended for a reason that the store told.
+    func contradiction(_ status: AdminStatus, mayEnd: Set<String>) -> String? {
+        for (name, standing) in standings.sorted(by: { $0.key < $1.key }) {
+            guard let user = status[name] else { return "\(name) is not known any more" }
+            switch standing {
+            case .loggedIn where !user.isIn && !mayEnd.contains(name): return "was logged in: \(user)"
+            case .loggedOut where user.isIn: return "was logged out: \(user)"
+            default: break
+            }
+        }
+        return active.contains(status.active)
+            ? nil : "active is \(status.active ?? "nobody"), not one of \(active.map { $0 ?? "nobody" })"
+    }
+
+    /// A random wish that makes sense now.
+    func wish(_ random: inout SeededGenerator) -> Wish {
+        let names = standings.keys.sorted()
+        let present = names.filter { standings[$0] == .loggedIn }
+        let absent = names.filter { standings[$0] == .loggedOut }
+        switch Int.random(in: 0..<100, using: &random) {
+        case ..<30:
+            if let name = present.randomElement(using: &random) { return .refresh(name) }
+        case ..<45: return .wait
+        case ..<60:
+            if let name = present.randomElement(using: &random) { return .activate(name) }
+        case ..<75:
+            if present.count > 1, let name = present.randomElement(using: &random) { return .logout(name) }
+        default: break
+        }
+        return .login((absent.isEmpty ? names : absent).randomElement(using: &random) ?? "alice")
+    }
+}

@@ -1,0 +1,36 @@
+import Glibc
+import TestSupport
+
+/// One end of a loopback TCP connection as the kernel shows it, whoever owns it.
+struct KernelSocket {
+    /// Bytes that the program has not read.
+    let receiveQueue: Int
+    /// Bytes that the other side's kernel has not acknowledged.
+    let sendQueue: Int
+    /// Some process holds it; what the kernel itself brings to an end is nobody's.
+    let isOwned: Bool
+
+    /// The end with these two ports; nil if there is none.
+    static func find(local: UInt16, remote: UInt16) throws -> KernelSocket? {
+        guard let table = fopen("/proc/net/tcp", "re") else { throw TestFailure("/proc/net/tcp: errno \(errno)") }
+        defer { fclose(table) }
+        let ends = "\(address(local)) \(address(remote)) "
+        var line: UnsafeMutablePointer<CChar>?
+        var room = 0
+        defer { free(line) }
+        // Thousands of lines, so that the search is C's.
+        while getline(&line, &room, table) > 0, let text = line {
+            guard strstr(text, ends) != nil else { continue }
+            let words = String(cString: text).split(separator: " ")
+            guard words.count > 9 else { continue }
+            let queues = words[4].split(separator: ":").map { Int($0, radix: 16) ?? 0 }
+            return KernelSocket(receiveQueue: queues[1], sendQueue: queues[0], isOwned: words[9] != "0")
+        }
+        return nil
+    }
+
+    private static func address(_ port: UInt16) -> String {
+        let digits = String(port, radix: 16, uppercase: true)
+        return "0100007F:" + String(repeating: "0", count: 4 - digits.count) + digits
+    }
+}

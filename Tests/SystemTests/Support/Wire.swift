@@ -1,0 +1,87 @@
+import TestSupport
+
+/// One end of a connection, in raw bytes, whose calls are awaited: each blocks a thread of its own and none of the cooperative pool.
+///
+/// One call at a time. Ends with the value.
+final class Wire: @unchecked Sendable {
+    private let socket: RawSocket
+    private let reader: RawReader
+
+    /// - Parameter socket: used by nobody else.
+    init(_ socket: RawSocket) {
+        self.socket = socket
+        reader = RawReader(socket)
+    }
+
+    deinit { socket.close() }
+
+    /// Connects.
+    static func connect(to endpoint: RawEndpoint) async throws -> Wire {
+        try await offPool { Wire(try .connect(to: endpoint, within: RawClient.patience)) }
+    }
+
+    /// The bytes of a text whose characters are bytes: U+0080 is one byte, 0x80.
+    static func bytes(_ text: String) -> [UInt8] { text.unicodeScalars.map { UInt8($0.value) } }
+
+    /// Text of bytes, as `bytes` reads it.
+    static func text(_ bytes: some Sequence<UInt8>) -> String {
+        var scalars = String.UnicodeScalarView()
+        for byte in bytes { scalars.append(Unicode.Scalar(byte)) }
+        return String(scalars)
+    }
+
+    /// Sends text as it is, one byte for each character.
+    func send(_ text: String) async throws { try await send(Self.bytes(text)) }
+
+    /// Sends bytes as they are.
+    func send(_ bytes: [UInt8]) async throws {
+        try await offPool { try self.socket.send(bytes, within: RawClient.patience) }
+    }
+
+    /// Sends byte by byte; without delay between two system calls the kernel may still join some.
+    func drip(_ text: String) async throws {
+        try await offPool { for byte in Self.bytes(text) { try self.socket.send([byte]) } }
+    }
+
+    /// The next answer, an interim one too.
+    func answer(to method: String = "GET", within limit: Duration = RawClient.patience) async throws -> RawMessage {
+        try await offPool { try self.reader.readResponse(to: method, within: limit) }
+    }
+
+    /// The next request as a server reads it; nil at the end.
+    func request(within limit: Duration = RawClient.patience) async throws -> RawMessage? {
+        try await offPool { try self.reader.readRequest(within: limit) }
+    }
+
+    /// A head with its empty line, as text.
+    func head(within limit: Duration = RawClient.patience) async throws -> String {
+        Self.text(try await offPool { try self.reader.readHead(within: limit) ?? [] })
+    }
+
+    /// Exactly so many bytes.
+    func read(_ count: Int, within limit: Duration = RawClient.patience) async throws -> String {
+        Self.text(try await offPool { try self.reader.read(count, within: limit) })
+    }
+
+    /// What comes until the other side's end, and whether that end was a reset.
+    func rest(within limit: Duration = RawClient.patience) async throws -> (text: String, wasReset: Bool) {
+        let (bytes, wasReset) = try await offPool { try self.reader.readToAnyEnd(within: limit) }
+        return (Self.text(bytes), wasReset)
+    }
+
+    /// A request, or many, and the one answer to the first.
+    func ask(_ text: String, to method: String = "GET") async throws -> RawMessage {
+        try await send(text)
+        return try await answer(to: method)
+    }
+
+    /// The port of our end.
+    var localPort: UInt16 { socket.localPort }
+
+    /// Ends our direction.
+    func halfClose() { socket.halfClose() }
+    /// Ends the connection in order; unread input makes it a reset.
+    func close() { socket.close() }
+    /// Ends the connection with a reset.
+    func reset() { socket.reset() }
+}

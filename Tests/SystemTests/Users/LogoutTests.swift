@@ -1,0 +1,142 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// "The shift is over: log out, here and over there, whatever the network does."
+@Suite(.timeLimit(.minutes(2))) struct LogoutTests {
+    private static func revocations(_ bench: UsersBench) async throws -> Int {
+        try await bench.emulator.control("GET", "/ledger")["total"]["revocations"].int ?? -1
+    }
+
+    @Test("a logout ends the session here and at the service, and leaves nobody active")
+    func logout() async throws {
+        let bench = try await UsersBench.start()
+        try await bench.untilAlice()
+        try await bench.add("bob")
+        let answer = try await bench.call("POST", "/users/bob/logout")
+        #expect(answer.status == 200)
+        let json = try answer.json
+        #expect((json["revoked"].bool, json["removed"].bool) == (true, false))
+        #expect((json["state"].string, json["session"].string) == ("logged_out", "logged_out"))
+        #expect(json["access_token_expires_at"] == .null)
+        #expect(try await Self.revocations(bench) == 1)
+        #expect(try await bench.bearer() == "no-active-user")
+        #expect(try await bench.bearer("/bob/") == "login-required")
+        #expect(try await bench.lanyard.readiness().status == 503)
+        #expect(try await bench.status()["active_user"] == .null)
+        #expect(UsersBench.problem(try await bench.call("POST", "/users/bob/activate")) == "not-logged-in")
+        #expect(UsersBench.problem(try await bench.call("POST", "/users/bob/refresh")) == "not-logged-in")
+        // Twice is once.
+        #expect(try await bench.call("POST", "/users/bob/logout").json["revoked"].bool == true)
+        #expect(try await Self.revocations(bench) == 1)
+        #expect(try await bench.call("POST", "/users/alice/activate").status == 200)
+        #expect(try await bench.bearer() == (try await bench.account("alice")))
+    }
+
+    @Test("a configured user that was logged out stays so, over a restart as well, until somebody logs it in")
+    func configured() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "2s")
+        let device = try await Device.make(emulator, rest: "active_user: alice\n")
+        var running = try await device.start()
+        try await running.untilReady()
+        try await running.admin.call("POST", "/v1/users/alice/logout")
+        for ending in [SIGKILL, SIGTERM, 0] {
+            // Two tokens of somebody else: time enough for every login that would come by itself.
+            let refreshes = try await emulator.calls("refresh")
+            try await eventually("bob's token has been renewed twice") {
+                try await emulator.calls("refresh") >= refreshes + 2
+            }
+            let status = try await running.admin.status()
+            #expect(status.active == nil && status["alice"]?.session == "logged_out", "\(status.users)")
+            #expect(try await emulator.calls("login") == 2)
+            #expect(try await running.account(at: "/as/alice") == nil)
+            guard ending != 0 else { break }
+            running.process.signal(ending)
+            try await running.process.waitForExit()
+            running = try await device.start()
+        }
+        #expect(try await running.admin.call("POST", "/v1/users/alice/login")["state"].string == "active")
+        let account = try await running.admin.status()["alice"]?.accountID
+        #expect(try await running.account(at: "/") == account)
+        #expect(try await emulator.calls("login") == 3)
+        #expect(try await running.process.terminate() == .code(143))
+    }
+
+    @Test("with on_active_logout: next another user that is logged in takes over")
+    func next() async throws {
+        let bench = try await UsersBench.start("active_user: alice\non_active_logout: next\n")
+        try await bench.untilAlice()
+        try await bench.add("bob")
+        #expect(try await bench.call("POST", "/users/bob/logout").status == 200)
+        #expect(try await bench.status()["active_user"].string == "alice")
+        #expect(try await bench.bearer() == (try await bench.account("alice")))
+    }
+
+    @Test("while the service is down a logout holds here at once, and the service is told when it is back")
+    func unreachable() async throws {
+        let bench = try await UsersBench.start()
+        try await bench.untilAlice()
+        try bench.gate.set(.refuse)
+        bench.gate.cut()
+        let start = ContinuousClock.now
+        let answer = try await bench.call("POST", "/users/alice/logout")
+        #expect(ContinuousClock.now - start < .seconds(8))
+        #expect(answer.status == 200)
+        #expect(try answer.json["revoked"].bool == false)
+        #expect(try await bench.bearer() == "no-active-user")
+        #expect(try await bench.call("POST", "/users/alice/logout").json["revoked"].bool == false)
+        try await bench.lanyard.process.event("session.revoke.failed")
+        try bench.gate.set(.pass)
+        try await eventually("the service was told", within: .seconds(30)) { try await Self.revocations(bench) == 1 }
+        try await bench.lanyard.process.event("session.revoke.succeeded")
+        #expect(try await bench.call("POST", "/users/alice/logout").json["revoked"].bool == true)
+    }
+
+    @Test("a service that is silent does not keep a person waiting")
+    func silent() async throws {
+        let bench = try await UsersBench.start()
+        try await bench.untilAlice()
+        try bench.gate.set(.silence)
+        let start = ContinuousClock.now
+        #expect(try await bench.call("POST", "/users/alice/logout").json["revoked"].bool == false)
+        let time = ContinuousClock.now - start
+        #expect(time > .seconds(4) && time < .seconds(9))
+    }
+
+    @Test("a removed user is gone, its session ended at the service; its name may be given anew")
+    func remove() async throws {
+        let bench = try await UsersBench.start()
+        try await bench.untilAlice()
+        for round in 1...3 {
+            try await bench.add("bob")
+            let answer = try await bench.call("DELETE", "/users/bob")
+            #expect(answer.status == 204)
+            #expect(answer.body == [])
+            #expect(UsersBench.problem(try await bench.call("GET", "/users/bob")) == "no-such-user")
+            #expect(UsersBench.problem(try await bench.call("DELETE", "/users/bob")) == "no-such-user")
+            #expect(try await bench.bearer("/bob/") == "login-required")
+            try await eventually("the service was told") { try await Self.revocations(bench) == round }
+        }
+        #expect(try await bench.users() == ["alice:inactive", "carol:logged_out", "robot:inactive"])
+        // Under the same name another account: nothing of the old one is left.
+        #expect(try await bench.add("bob", UsersBench.email("dave")).status == 201)
+        #expect(try await bench.bearer("/bob/") == (try await bench.account("bob")))
+    }
+
+    @Test("a logout during a login wins: what the late answer brings is revoked")
+    func duringLogin() async throws {
+        let bench = try await UsersBench.start()
+        try await bench.untilAlice()
+        try await bench.emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
+        async let login = bench.call("POST", "/users/alice/login")
+        try await eventually("the login is under way") {
+            try await bench.emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
+        }
+        #expect(try await bench.call("POST", "/users/alice/logout").status == 200)
+        #expect(UsersBench.problem(try await login) == "not-logged-in")
+        #expect(try await bench.bearer() == "no-active-user")
+        // The old session and the late one.
+        try await eventually("both are revoked", within: .seconds(15)) { try await Self.revocations(bench) == 2 }
+        #expect(try await bench.users().first == "alice:logged_out")
+    }
+}

@@ -1,0 +1,141 @@
+import Glibc
+import Lanyard
+
+/// What one process sees of a `SimulatedDisk`. Once it has died every call of it fails, and its locks are free.
+package final class SimulatedProcess: StoreDisk {
+    package let owner: UInt32 = 1000
+    private let disk: SimulatedDisk
+    private let number: Int
+    private let fate: @Sendable (SimulatedDisk.Step, String, Int) -> SimulatedDisk.Fate
+    private let count = Guarded(0)
+
+    init(
+        on disk: SimulatedDisk, number: Int,
+        fate: @escaping @Sendable (SimulatedDisk.Step, String, Int) -> SimulatedDisk.Fate
+    ) {
+        self.disk = disk
+        self.number = number
+        self.fate = fate
+    }
+
+    /// Calls so far.
+    package var calls: Int { count.withLock { $0 } }
+    package var isDead: Bool { disk.isDead(number) }
+    /// As by SIGKILL: what it wrote stays where it is.
+    package func die() { disk.kill(number) }
+
+    package func lookAtFolder() throws(DiskFault) -> DiskEntry {
+        try call(.lookAtFolder, "") { () throws(DiskFault) in DiskEntry(.folder, owner: owner, mode: 0o700) }
+    }
+
+    package func read(_ name: String, bytesMax: Int) throws(DiskFault) -> DiskContent? {
+        try call(.read, name) { () throws(DiskFault) in
+            disk.bytes(of: name).map { bytes in
+                let entry = DiskEntry(.file, owner: owner, mode: 0o600, size: bytes.count)
+                return DiskContent(entry, bytes: bytes.count <= bytesMax ? bytes : nil)
+            }
+        }
+    }
+
+    package func create(_ name: String) throws(DiskFault) -> any DiskDraft {
+        let inode = try call(.create, name) { () throws(DiskFault) in try disk.create(name) }
+        return Draft(of: self, name: name, inode: inode)
+    }
+
+    package func rename(_ name: String, to other: String) throws(DiskFault) {
+        try call(.rename, name) { () throws(DiskFault) in try disk.rename(name, to: other) }
+    }
+
+    package func syncFolder() throws(DiskFault) {
+        try call(.syncFolder, "") { () throws(DiskFault) in disk.syncFolder() }
+    }
+
+    package func remove(_ name: String) throws(DiskFault) {
+        try call(.remove, name) { () throws(DiskFault) in disk.remove(name) }
+    }
+
+    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)? {
+        let handle = try call(.lock, name) { () throws(DiskFault) in
+            disk.lock(name, isExclusive: kind == .exclusive, by: number)
+        }
+        return handle.map { Lock(of: self, name: name, handle: $0) }
+    }
+
+    // MARK: Calls
+
+    private func call<Value>(
+        _ step: SimulatedDisk.Step, _ name: String, _ work: () throws(DiskFault) -> Value
+    ) throws(DiskFault) -> Value {
+        switch next(step, name) {
+        case .done, .short: return try work()
+        case .fails(let code): throw DiskFault(code, step.rawValue)
+        case .diesBefore:
+            die()
+            throw Self.dead
+        case .diesAfter:
+            _ = try work()
+            die()
+            throw Self.dead
+        }
+    }
+
+    private static let dead = DiskFault(EIO, "living on: the process has died")
+
+    private func next(_ step: SimulatedDisk.Step, _ name: String) -> SimulatedDisk.Fate {
+        guard !isDead else { return .diesBefore }
+        let number = count.withLock { count in
+            defer { count += 1 }
+            return count
+        }
+        return fate(step, name, number)
+    }
+
+    private final class Draft: DiskDraft {
+        private let process: SimulatedProcess
+        private let name: String
+        private let inode: Int
+
+        init(of process: SimulatedProcess, name: String, inode: Int) {
+            self.process = process
+            self.name = name
+            self.inode = inode
+        }
+
+        func write(_ bytes: UnsafeRawBufferPointer) throws(DiskFault) -> Int {
+            let fate = process.next(.write, name)
+            switch fate {
+            case .done: return try process.disk.write(bytes, max: .max, to: inode)
+            case .short(let count): return try process.disk.write(bytes, max: max(1, count), to: inode)
+            case .fails(let code): throw DiskFault(code, "writing")
+            case .diesBefore: break
+            // A write is the one call that may be done in part.
+            case .diesAfter: _ = try process.disk.write(bytes, max: max(1, bytes.count / 2), to: inode)
+            }
+            process.die()
+            throw SimulatedProcess.dead
+        }
+
+        func sync() throws(DiskFault) {
+            try process.call(.sync, name) { () throws(DiskFault) in process.disk.sync(inode) }
+        }
+    }
+
+    private final class Lock: DiskLock {
+        private let process: SimulatedProcess
+        private let name: String
+        private let handle: Int
+
+        init(of process: SimulatedProcess, name: String, handle: Int) {
+            self.process = process
+            self.name = name
+            self.handle = handle
+        }
+
+        func release() {
+            // That it is given back cannot fail; that the process dies before or after it can.
+            try? process.call(.unlock, name) { () throws(DiskFault) in process.disk.unlock(name, handle) }
+        }
+
+        deinit { process.disk.unlock(name, handle) }
+    }
+}
