@@ -54,12 +54,25 @@ package struct RouteTable: Sendable {
         let denied = route.denies(method: method, path: plain)
         guard denied == route.denies(method: method, path: hostile) else { return .ambiguous }
         if denied { return .denied(route) }
-        let end = route.prefix.end(in: raw)
-        if PathViews.climbsOut(raw[run: end..<raw.count]) { return .ambiguous }
+        if PathReader.seesDots(Array(raw)), misleads(raw, route, method, host) { return .ambiguous }
         if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(hostile) {
             return .ambiguous
         }
         return .route(route)
+    }
+
+    /// Whether dot segments lead some reader out of the route, to another one, or into what it denies. All of its liberties lead the hostile reader to
+    /// one place; a reader that takes fewer may come out elsewhere.
+    private func misleads(_ raw: Bytes, _ route: Route, _ method: Bytes, _ host: Bytes?) -> Bool {
+        let path = Array(raw)
+        let rest = Array(path[route.prefix.end(in: raw)...])
+        return PathReader.all.contains { reader in
+            let (read, climbsOut) = reader.read(path)
+            if climbsOut || reader.read(rest).climbsOut { return true }
+            return read.withUnsafeBufferPointer { read in
+                find(method, host, read) !== route || route.denies(method: method, path: read)
+            }
+        }
     }
 
     private func find(_ method: Bytes, _ host: Bytes?, _ path: Bytes) -> Route? {

@@ -152,7 +152,13 @@ final class TargetFuzz: FuzzTarget {
                 views.plain.withUnsafeBufferPointer(route.prefix.matches)
                 && views.hostile.withUnsafeBufferPointer(route.prefix.matches)
             try BrokenPromise.unless(isBelow, "a path was forwarded that leaves its route")
-            guard route.settings.name == "api" else { return }
+            let ordinary = OrdinaryPath(Array(path))
+            guard route.settings.name == "api" else {
+                return try BrokenPromise.unless(ordinary.isBelow("/s/"), "an ordinary server would leave the route")
+            }
+            try BrokenPromise.unless(
+                ordinary.isBelow("/api/") && !ordinary.isBelow("/api/admin/"),
+                "an ordinary server would leave the route, or see what it denies")
             let denied = PathPrefix("/api/admin")
             try BrokenPromise.unless(
                 !denied.matches(path) && !views.plain.withUnsafeBufferPointer(denied.matches)

@@ -98,6 +98,10 @@ import Testing
             // Out of the prefix and the base, or above the root, though it comes back.
             "/api/../api/x", "/api/%2e%2e/api/x", "/api/x/../../api", "/..", "/../x", "/%2e%2e/x", "/a/../../b",
             "/a/..%2f..%2fb", "/..\\x", "/.%252e/x", "/%2e%2e",
+            // The same for a reader that is less obliging, and sees one segment where the other sees two.
+            "/api/a%5cb/../../x", "/api/a%252fb/../../x", "/api/a\\b/../../x", "/guarded/x/a%5cb/../../admin",
+            "/guarded/x/a%252fb/../../admin", "/guarded/x/../admin/..;/y", "/guarded/./admin/%252e%252e/y",
+            "/guarded//admin/%252e%252e/y",
         ])
     func ambiguous(_ path: String) async throws {
         try await bench.refuses(HTTPBench.plain(path), .ambiguous)
