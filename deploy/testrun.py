@@ -158,11 +158,17 @@ def excerpt(path):
     return kept[first:first + EXCERPT_LINES]
 
 
-def filters(tests):
-    """Arguments that select just these: a test's id is Module.Suite/function()/File.swift:line:column."""
+def selecting(command, tests):
+    """The command for just these tests, without filters of its own, since one filter is enough to select a test.
+
+    A test's id is Module.Suite/function()/File.swift:line:column.
+    """
+    kept = [word for index, word in enumerate(command)
+            if word != "--filter" and (index == 0 or command[index - 1] != "--filter")]
     for test in tests:
         place = test.rsplit("/", 1)[0]
-        yield from ("--filter", re.sub(r"([^\w/])", r"\\\1", place) + "/")
+        kept += ["--filter", re.sub(r"([^\w/])", r"\\\1", place) + "/"]
+    return kept
 
 
 def judge(stream, status, limit):
@@ -216,7 +222,7 @@ def main():
     failed, passed, forgiven = stream.failed_ids, list(stream.passed), []
     left = options.limit - (time.monotonic() - started)
     if (options.reports or options.again) and first.is_whole and failed and left > 0:
-        again = Run(command + ["--no-parallel", *filters(stream.failed_ids)], left, options.folder, plain + "-again")
+        again = Run([*selecting(command, stream.failed_ids), "--no-parallel"], left, options.folder, plain + "-again")
         runs.append(again)
         redeemed = set(again.stream.passed_ids)
         forgiven = [test for test in stream.failed_ids if test in redeemed]

@@ -44,7 +44,7 @@ package final class EventLoop: Sendable {
     private let posted = Atomic<Int>(0)
 
     private nonisolated(unsafe) var source: (any DispatchSourceRead)?
-    /// The source is suspended: the next turn is on the queue already.
+    /// The source is suspended: the next turn is on the queue already, and there is but one.
     private nonisolated(unsafe) var isBusy = false
     private nonisolated(unsafe) var isStopped = false
     private nonisolated(unsafe) var handled = 0
@@ -53,6 +53,9 @@ package final class EventLoop: Sendable {
     private nonisolated(unsafe) var deadlines = Deadlines()
     private nonisolated(unsafe) var armed = Instant.never
     private nonisolated(unsafe) var deferred: [Watcher] = []
+
+    /// Turns so far: a loop at rest has none. On the loop's queue only.
+    package private(set) nonisolated(unsafe) var turns = 0
 
     /// The time at the start of the present batch. On the loop's queue only.
     package private(set) nonisolated(unsafe) var now = Instant.now
@@ -86,7 +89,10 @@ package final class EventLoop: Sendable {
             self.source = nil
             slots.removeAll()
         }
-        queue.sync { self.source = source }
+        queue.sync {
+            self.source = source
+            if isBusy { source.suspend() }
+        }
         source.activate()
     }
 
@@ -106,7 +112,7 @@ package final class EventLoop: Sendable {
             now = .now
             work()
             // Watchers that the work put off go on in a turn; no event of their own will come.
-            if deferred.isEmpty { armTimer() } else { turn() }
+            if deferred.isEmpty { armTimer() } else { wake() }
         }
         posted.add(1, ordering: .sequentiallyConsistent)
         if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }
@@ -192,8 +198,8 @@ package final class EventLoop: Sendable {
 
     // MARK: The turn
 
-    /// The epoll descriptor has become readable. While turns follow one another the source stays suspended: to arm it again takes
-    /// two threads and four system calls.
+    /// The epoll descriptor has become readable, or there is work that no event tells of. While turns follow one another the source stays
+    /// suspended: to arm it again takes two threads and four system calls.
     private func wake() {
         guard !isBusy, !isStopped else { return }
         isBusy = true
@@ -211,6 +217,7 @@ package final class EventLoop: Sendable {
     /// to the source if nothing came.
     private func turn() {
         guard !isStopped else { return }
+        turns &+= 1
         now = .now
         let end = Instant(nanoseconds: now.nanoseconds + Self.turnNanoseconds)
         // One timer for the whole turn: a time limit on each wait would cost a kernel timer each.

@@ -165,6 +165,29 @@ import Testing
         loop.stop()
     }
 
+    @Test("work that is posted while a watcher goes on and on does not multiply the loop's turns")
+    func oneTurnAtATime() async throws {
+        let loop = loop
+        let endless = Endless(on: loop)
+        try await onLoop { loop.later(endless) }
+        for _ in 0..<200 {
+            // Each falls between two turns.
+            try await onLoop {}
+        }
+        let turns = try await onLoop {
+            endless.isOver = true
+            return loop.turns
+        }
+        var latest = (turns, turns)
+        try await eventually("the loop is at rest") {
+            try await Task.sleep(for: .milliseconds(100))
+            latest = (latest.1, try await onLoop { loop.turns })
+            return latest.0 == latest.1
+        }
+        #expect(latest.1 - turns < 10)
+        loop.stop()
+    }
+
     @Test("a watcher put off by a deadline goes on")
     func laterFromDeadline() async throws {
         let loop = loop
@@ -286,4 +309,15 @@ private final class Resumed: Watcher, @unchecked Sendable {
         super.init()
     }
     override func resume() { work() }
+}
+
+/// Goes on until it is told.
+private final class Endless: Watcher, @unchecked Sendable {
+    private let loop: EventLoop
+    var isOver = false
+    init(on loop: EventLoop) {
+        self.loop = loop
+        super.init()
+    }
+    override func resume() { if !isOver { loop.later(self) } }
 }

@@ -86,12 +86,13 @@ struct SharedLoad {
             #expect(tally.failed == 0, "\(tally.failures.first ?? "")\n\(lanyard.process.log(of: "session."))")
             #expect(tally.requests > (Sanitizer.isOn ? 5 : 20) * loadSeconds)
         }
+        // No refresh falls between the two readings.
+        for lanyard in running { #expect(try await lanyard.process.terminate() == .code(143)) }
         let counts = try await emulator.control("GET", "/counts")["routes"]
         let issued = try await emulator.issued()
         #expect(witness.withoutToken == 0)
         #expect(witness.expiredUses(issued: issued) == [])
         #expect(counts["refresh"]["by_status"].object.keys.allSatisfy { $0 == "201" }, "\(counts["refresh"])")
         RefreshWindows(tokenSeconds: tokenSeconds, loadSeconds: loadSeconds).expectOneCallEach(counts, issued)
-        for lanyard in running { #expect(try await lanyard.process.terminate() == .code(143)) }
     }
 }
