@@ -62,6 +62,33 @@ struct HealthWithoutDescriptorsTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
+    @Test("no client of the request path gets a descriptor that health keeps back, however long a probe stays")
+    func reserveHolds() async throws {
+        let lanyard = try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token")
+        try await lanyard.untilReady()
+        try await Self.starve(lanyard)
+        let (data, health) = (lanyard.data, lanyard.health)
+        let clients = try await offPool { try (0..<30).map { _ in try RawClient(data) } }
+        try await lanyard.process.event("listener.paused")
+        try await offPool {
+            var probes: [RawClient] = []
+            for _ in 0..<4 {
+                probes.append(try RawClient(health))
+                // The acceptor of the request path tries several times meanwhile.
+                for _ in 0..<5 {
+                    for probe in probes {
+                        #expect(try probe.exchange("GET", "/livez", host: "127.0.0.1").status == 200)
+                    }
+                    usleep(100_000)
+                }
+            }
+            probes.forEach { $0.close() }
+        }
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
     /// The lowest free number is beyond the limit from now on: nothing new can be opened.
     private static func starve(_ lanyard: LanyardProcess) async throws {
         let used = try descriptors(of: lanyard)

@@ -23,6 +23,10 @@ struct DescriptorReserve: ~Copyable {
             DescriptorShortage.shared.exchange {
                 close(spare)
                 raw = lanyard_accept(socket, nil, nil)
+                // Without a descriptor accept(2) fails before it looks whether somebody waits: if nobody does, the spare is still needed.
+                let code = errno
+                if raw < 0 { refill() }
+                errno = code
             }
         }
         return raw
