@@ -61,6 +61,7 @@ extension ClientConnection {
         exchange = Exchange(head)
         body = RequestBody(head.framing)
         sentStatus = 0
+        tailTimeout = Self.standardWriteTimeout
         isDelimitedByClose = false
         if let most = shard.context.limits.requestsPerConnectionMax, requests >= most { exchange.closeClient() }
         if shard.isDraining { exchange.closeClient() }

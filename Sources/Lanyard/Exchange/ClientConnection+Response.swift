@@ -225,10 +225,10 @@ extension ClientConnection {
         case .exchange:
             noteRelayed()
             pumpResponse()
-        case .waiting, .head:
-            clearOutbound()
+        case .waiting:
+            beginSilence()
             parse()
-        case .tunnel, .lingering, .closed: break
+        case .head, .tunnel, .lingering, .closed: break
         }
     }
 
@@ -239,5 +239,7 @@ extension ClientConnection {
         if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
     }
 
-    var writeTimeout: Duration { route.map { timeouts($0).write } ?? .seconds(60) }
+    static let standardWriteTimeout = Duration.seconds(60)
+
+    var writeTimeout: Duration { route.map { timeouts($0).write } ?? tailTimeout }
 }

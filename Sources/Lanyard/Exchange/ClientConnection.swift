@@ -54,6 +54,10 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     /// takes little at a time has the kernel's buffer to empty before it can take a byte of ours.
     private var heldForClient = 0
     var heldForUpstream = 0
+    /// Between two requests: when it must have taken some of what the kernel holds.
+    private var takingDue = Instant.never
+    /// How long it may take nothing of what belongs to no route: the end of an answer keeps the time of its own.
+    var tailTimeout = ClientConnection.standardWriteTimeout
     var outbound: ByteQueue
     /// How much of a response one read may bring: little for a client that stalls.
     var appetite = Shard.scratchBytes
@@ -199,13 +203,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     private func inboundDue() {
         switch phase {
-        case .waiting:
-            // A drain's last look: what has arrived meanwhile is served.
-            if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
-                canRead = true
-                return pump()
-            }
-            close()
+        case .waiting: silenceOver()
         case .head: refuse(.requestTimeout)
         case .exchange: uploadDue()
         case .tunnel: tunnel?.due()
@@ -222,10 +220,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         case .exchange where isPaused: awaitUpstreamAnew()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
         case .flushing: clientTakesNothing()
-        case .waiting, .head:
-            // An answered request whose bytes the client does not take, and which may pipeline more.
-            if !outbound.isEmpty { clientTakesNothing() }
-        case .tunnel, .lingering, .closed: break
+        // The end of an answer waits, whose request is over.
+        case .waiting where !outbound.isEmpty: clientTakesNothing()
+        case .waiting, .head, .tunnel, .lingering, .closed: break
         }
     }
 
@@ -256,12 +253,11 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         waitingSince = shard.loop.now
         reader = RequestReader()
         requestID = ""
+        tailTimeout = writeTimeout
         route = nil
         token = nil
         user = nil
         upgrade = nil
-        clearOutbound()
-        setInbound(shard.context.limits.idleTimeout)
         if let buffer {
             if buffer.used < buffer.count {
                 buffer.startOver()
@@ -270,14 +266,51 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
                 self.buffer = nil
             }
         }
-        if !outbound.isEmpty { expectTaking() }
-        if shard.isDraining { drain() }
+        if outbound.isEmpty { return beginSilence() }
+        clearInbound()
+        expectTaking()
     }
+
+    /// Nothing of an answer waits here any more. Before, a client that is slow to take it is not idle, and it is not drained
+    /// (http-requirements 8.2, 20.1).
+    func beginSilence() {
+        waitingSince = shard.loop.now
+        heldForClient = 0
+        clearOutbound()
+        setInbound(silenceMax)
+    }
+
+    /// A drain's is the time that a request may have been on its way.
+    private var silenceMax: Duration { shard.isDraining ? .milliseconds(500) : shard.context.limits.idleTimeout }
 
     /// Closes after 500 ms of silence, if no request comes before.
     func drain() {
-        guard phase == .waiting else { return }
-        setInbound(.milliseconds(500))
+        guard phase == .waiting, outbound.isEmpty else { return }
+        setInbound(silenceMax)
+    }
+
+    private func silenceOver() {
+        // A drain's last look: what has arrived meanwhile is served.
+        if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
+            canRead = true
+            return pump()
+        }
+        let held = Socket.unsentBytes(raw)
+        if held > 0 { return awaitTaking(of: held) }
+        // If it had not taken all before, its silence begins now.
+        if heldForClient > 0 { beginSilence() } else { close() }
+    }
+
+    /// The kernel still holds some of the last answer. Were the connection closed now, the client's next request would be answered by a
+    /// reset that takes the rest away; and where the process ends its network may go with it. As long as some of it moves, it is looked at again.
+    private func awaitTaking(of held: Int) {
+        if heldForClient == 0 || held < heldForClient {
+            heldForClient = held
+            takingDue = shard.loop.now + tailTimeout
+        } else if shard.loop.now >= takingDue {
+            return abandon()
+        }
+        setInbound(min(silenceMax, .milliseconds(500)))
     }
 
     /// Gives the descriptor back. Once.

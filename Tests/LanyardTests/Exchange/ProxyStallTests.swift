@@ -10,7 +10,7 @@ import Testing
     private static let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
 
     /// A bench before one upstream connection that the test serves by hand.
-    private final class Stage {
+    private final class Stage: Sendable {
         let folder: TemporaryFolder
         let listener: RawSocket
         let bench: ProxyBench
@@ -139,6 +139,85 @@ import Testing
         #expect(text.contains("\r\nConnection: close\r\n"))
         #expect(text.hasSuffix("\r\n\r\nabcdef"), "\(text)")
         #expect(try await upstream < size)
+    }
+
+    /// A client that has asked for an answer, all of which has come from the upstream, and whose end still waits in the proxy.
+    private static func tailed(
+        _ stage: Stage, behind: String = ""
+    ) throws -> (client: RawClient, size: Int, since: ContinuousClock.Instant) {
+        let before = stage.bench.count("lanyard_buffer_bytes")
+        for size in stride(from: 150_000, to: 330_000, by: 15_000) {
+            let client = try RawClient(stage.bench.endpoint)
+            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n\(behind)")
+            let upstream = try #require(stage.listener.accept())
+            _ = try upstream.receive(through: "\r\n\r\n")
+            let head = "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: \(size)\r\n\r\n"
+            let since = ContinuousClock.now
+            try upstream.send(head.utf8)
+            let asked = stage.bench.count("lanyard_requests")
+            try upstream.send([UInt8](repeating: 7, count: size))
+            upstream.close()
+            usleep(200_000)
+            let isWhole = stage.bench.count("lanyard_requests") > asked
+            // A buffer for what has come behind may be held besides.
+            if isWhole, stage.bench.count("lanyard_buffer_bytes") >= before + 30_000 {
+                return (client, size + head.utf8.count, since)
+            }
+            client.close()
+        }
+        throw TestFailure("no size leaves a tail in the proxy")
+    }
+
+    @Test(
+        "the idle time begins when the client has taken the last answer; a drain's silence, too",
+        arguments: [true, false])
+    func tailIsNoSilence(_ drains: Bool) async throws {
+        let stage = try Stage { $0.limits.idleTimeout = drains ? .seconds(60) : .milliseconds(800) }
+        defer { withExtendedLifetime(stage) {} }
+        try await offPool { () throws in
+            let (client, size, _) = try Self.tailed(stage)
+            if drains { stage.bench.drain() }
+            usleep(1_500_000)
+            #expect(try client.read(size).count == size)
+            let taken = ContinuousClock.now
+            #expect(try client.readToEnd() == [])
+            #expect(ContinuousClock.now - taken >= .milliseconds(250))
+            client.close()
+        }
+    }
+
+    @Test("what comes behind an answer whose end waits is read when that is taken, its time beginning then")
+    func headBehindTail() async throws {
+        let stage = try Stage {
+            $0.limits.idleTimeout = .milliseconds(300)
+            $0.limits.headerTimeout = .seconds(2)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        try await offPool { () throws in
+            let (client, size, _) = try Self.tailed(stage, behind: "GET /next HTTP/1.1\r\n")
+            usleep(2_500_000)
+            #expect(try client.read(size).count == size)
+            usleep(500_000)
+            try client.send("Host: localhost\r\n\r\n")
+            let upstream = try #require(stage.listener.accept())
+            _ = try upstream.receive(through: "\r\n\r\n")
+            try upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
+            #expect(try client.response().status == 200)
+        }
+    }
+
+    @Test("a client that takes nothing of an answer's end is given up after the write time of its route, and no sooner")
+    func tailNotTaken() async throws {
+        let stage = try Stage {
+            $0.upstream.timeouts.write = .milliseconds(1500)
+            $0.limits.idleTimeout = .milliseconds(100)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (client, size, since) = try await offPool { try Self.tailed(stage) }
+        try await eventually("it is given up") { stage.bench.path.shards[0].load.value == 0 }
+        #expect(ContinuousClock.now - since >= .milliseconds(1500))
+        let count = try await offPool { try client.reader.readToAnyEnd().bytes.count }
+        #expect(count < size)
     }
 
     @Test("an upload that stalls before any answer is 408, whose reader half-closes is 400")

@@ -112,6 +112,36 @@ import Testing
     }
 
     @Test(
+        "20.1 A client that is slow to take the end of an answer is not cut by the drain, and its next request is served",
+        arguments: [1, 2])
+    func tails(_ shards: Int) async throws {
+        let bench = try await start(shards)
+        bench.script { .large(Int($0.message.target.dropFirst()) ?? 0) }
+        // How much the kernel takes is its own affair: some ends wait there, some in the proxy.
+        let sizes = Array(stride(from: 100_000, through: 200_000, by: 7_000))
+        var clients: [Wire] = []
+        for (index, size) in sizes.enumerated() {
+            let client = try await bench.connect(receiveBuffer: 4096)
+            // Part of the next request waits behind some.
+            try await client.send(HTTPBench.plain("/\(size)") + (index % 2 == 0 ? "GET /5 HT" : ""))
+            clients.append(client)
+        }
+        // Their heads are written.
+        for client in clients { #expect(!(try await client.head()).contains("Connection")) }
+        try await stop(bench)
+        try await Task.sleep(for: .seconds(2))
+        for (index, client) in clients.enumerated() {
+            #expect(try await client.read(sizes[index]).utf8.count == sizes[index])
+            try await client.send(index % 2 == 0 ? "TP/1.1\r\nHost: localhost\r\n\r\n" : HTTPBench.plain("/5"))
+            let last = try await client.answer()
+            #expect(last.bodyCount == 5)
+            #expect(last["Connection"] == "close")
+            #expect(try await client.rest() == ("", false))
+        }
+        try await expectEnd(of: bench.lanyard, without: clients)
+    }
+
+    @Test(
         "20.1 Connections that wait on the listener when it closes are accepted and served",
         arguments: [1, 2])
     func queued(_ shards: Int) async throws {

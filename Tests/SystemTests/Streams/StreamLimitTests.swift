@@ -131,6 +131,68 @@ import Testing
         try await lanyard.process.terminate()
     }
 
+    /// Sizes of answers whose end waits, for a client that reads nothing, in the kernel or in the proxy: how much the kernel takes is its own
+    /// affair, so that it takes a crowd to meet both.
+    private static let tails = Array(stride(from: 100_000, through: 200_000, by: 7_000))
+
+    /// Asks for an answer of each of these sizes, one client each, side by side, and has `read` take them.
+    private static func meetTails<Value: Sendable>(
+        _ endpoint: RawEndpoint, behind: String = "", _ read: @escaping @Sendable (RawSocket, Int) throws -> Value
+    ) async throws -> [Value] {
+        try await withThrowingTaskGroup(of: Value.self) { group in
+            for size in tails {
+                group.addTask {
+                    try await offPool {
+                        let client = try RawSocket.connect(to: endpoint, receiveBuffer: 4096)
+                        try client.send("GET /\(size) HTTP/1.1\r\nHost: \(endpoint)\r\n\r\n\(behind)".utf8)
+                        return try read(client, size)
+                    }
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    private static func sized(_ request: RawServer.Request) -> RawAnswer {
+        .large(Int(request.message.target.dropFirst()) ?? 0)
+    }
+
+    @Test(
+        "8.2 A client that is slow to take the end of a whole answer gets all of it, and is idle only from then on",
+        arguments: [true, false])
+    func tail(_ moves: Bool) async throws {
+        let upstream = try RawServer(script: Self.sized)
+        let lanyard = try await LanyardProcess.start(
+            before: "http://\(upstream.endpoint)", rest: "limits: {idle_timeout: 1s}")
+        let endpoint = lanyard.data
+        // Part of the next request waits behind it, whose time has not begun.
+        let (start, end) = ("GET /5 HTTP/1.1\r\nHo", "st: \(endpoint)\r\n\r\n")
+        let faults = try await Self.meetTails(endpoint, behind: moves ? start : "") { client, size in
+            var taken: [UInt8] = []
+            for _ in 0..<12 {
+                Thread.sleep(forTimeInterval: 0.25)
+                if moves { taken += try client.receive(max: 1000) }
+            }
+            var left = size
+            while left > 0 {
+                let bytes = try client.receive(max: 1 << 18)
+                guard !bytes.isEmpty else { return "\(size) bytes: cut" }
+                taken += bytes
+                guard let body = taken.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound else { continue }
+                left = size + body - taken.count
+            }
+            try client.send(((moves ? "" : start) + end).utf8)
+            let reader = RawReader(client)
+            guard try reader.readResponse().bodyCount == 5 else { return "\(size) bytes: no next answer" }
+            let begin = ContinuousClock.now
+            guard try reader.readToAnyEnd() == ([], false) else { return "\(size) bytes: no orderly end" }
+            return ContinuousClock.now - begin < .milliseconds(500) ? "\(size) bytes: ended early" : ""
+        }
+        #expect(faults.filter { !$0.isEmpty } == [])
+        #expect(faults.count == Self.tails.count)
+        try await lanyard.process.terminate()
+    }
+
     @Test("8.2 An upstream that takes a little of an upload at a time is not cut; one that takes nothing is, with 504")
     func writingUp() async throws {
         let listener = try RawSocket.listen(at: .tcp(0), receiveBuffer: 8192)

@@ -159,7 +159,11 @@ final class HTTPBench: Sendable {
     // MARK: Talking
 
     /// A client's connection.
-    func connect() async throws -> Wire { try await .connect(to: lanyard.data) }
+    ///
+    /// - Parameter receiveBuffer: the kernel keeps about so many bytes that nobody has read; nil leaves it the choice.
+    func connect(receiveBuffer: CInt? = nil) async throws -> Wire {
+        try await .connect(to: lanyard.data, receiveBuffer: receiveBuffer)
+    }
 
     /// The upstream connection that Lanyard makes, or has made, for a request to `/hand…`: nothing reads or answers there but the test.
     func accept() async throws -> Wire {

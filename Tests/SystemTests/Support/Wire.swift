@@ -16,8 +16,12 @@ final class Wire: @unchecked Sendable {
     deinit { socket.close() }
 
     /// Connects.
-    static func connect(to endpoint: RawEndpoint) async throws -> Wire {
-        try await offPool { Wire(try .connect(to: endpoint, within: RawClient.patience)) }
+    ///
+    /// - Parameter receiveBuffer: the kernel keeps about so many bytes that nobody has read; nil leaves it the choice.
+    static func connect(to endpoint: RawEndpoint, receiveBuffer: CInt? = nil) async throws -> Wire {
+        try await offPool {
+            Wire(try .connect(to: endpoint, within: RawClient.patience, receiveBuffer: receiveBuffer))
+        }
     }
 
     /// The bytes of a text whose characters are bytes: U+0080 is one byte, 0x80.
