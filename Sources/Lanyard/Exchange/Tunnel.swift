@@ -134,6 +134,13 @@ package struct Tunnel: Equatable, Sendable {
         return self[to: side.other].waiting == 0 ? .close(.reset) : .wait
     }
 
+    /// This side took none of the bytes that wait here, but some that its kernel's buffer held: it is slow, and has not stopped
+    /// (http-requirements 8.2).
+    package mutating func tookSome(_ side: Side, at now: Instant) {
+        lastByte = now
+        if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.write }
+    }
+
     /// Until now neither side was read, for want of memory: that no byte came is not their silence.
     package mutating func paused(until now: Instant) { lastByte = now }
 

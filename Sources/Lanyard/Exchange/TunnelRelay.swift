@@ -15,6 +15,10 @@ final class TunnelRelay {
     private let shard: Shard
     private var machine: Tunnel
     private var isOver = false
+    /// What the kernel held for each side when it last took a byte of ours, or at the last look: a side that takes little at a time has that
+    /// to empty first.
+    private var heldForClient = 0
+    private var heldForUpstream = 0
 
     init(_ client: ClientConnection, _ upstream: UpstreamConnection, limits: Tunnel.Limits) {
         self.client = client
@@ -48,8 +52,18 @@ final class TunnelRelay {
     /// The deadline has passed.
     func due() {
         if client.isPaused { machine.paused(until: shard.loop.now) }
+        if takesFromKernel(client.raw, &heldForClient) { machine.tookSome(.client, at: shard.loop.now) }
+        if takesFromKernel(upstream.raw, &heldForUpstream) { machine.tookSome(.upstream, at: shard.loop.now) }
         perform(machine.due(at: shard.loop.now))
         if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
+    }
+
+    /// Since the last look. The first one at a side for which nothing waits here has nothing to compare with: what the kernel holds for it
+    /// counts as moving until the next.
+    private func takesFromKernel(_ raw: CInt, _ before: inout Int) -> Bool {
+        let held = Socket.unsentBytes(raw)
+        defer { before = held }
+        return held > 0 && before == 0 || held < before
     }
 
     // MARK: Bytes that the relay did not read itself
@@ -145,6 +159,7 @@ final class TunnelRelay {
 
     private func noteClient(_ code: CInt) {
         if code == 0 {
+            heldForClient = client.outbound.isEmpty ? 0 : Socket.unsentBytes(client.raw)
             return perform(machine.wrote(to: .client, waiting: client.outbound.count, at: shard.loop.now))
         }
         client.outbound.release()
@@ -154,6 +169,7 @@ final class TunnelRelay {
 
     private func noteUpstream(_ code: CInt) {
         if code == 0 {
+            heldForUpstream = upstream.outbound.isEmpty ? 0 : Socket.unsentBytes(upstream.raw)
             return perform(machine.wrote(to: .upstream, waiting: upstream.outbound.count, at: shard.loop.now))
         }
         upstream.outbound.release()

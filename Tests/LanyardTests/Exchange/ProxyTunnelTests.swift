@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import Lanyard
 import TestSupport
@@ -169,6 +170,36 @@ import Testing
                 #expect(try client.read(1) == "x")
             }
         }
+    }
+
+    /// Over unix sockets, where the kernel holds about 200 KiB and says that there is room when three quarters of them are gone.
+    @Test(
+        "a side that takes a little at a time gets everything, though none of it from us within the write or idle time",
+        arguments: Tunnel.Side.allCases, [true, false])
+    func slowSide(_ side: Tunnel.Side, _ isIdleTime: Bool) async throws {
+        let tunnels = try TunnelBench(
+            isUnix: true,
+            plan: {
+                $0.upstream.timeouts.write = isIdleTime ? .seconds(60) : .milliseconds(1500)
+                $0.upstream.timeouts.upgradedIdle = isIdleTime ? .milliseconds(1500) : .seconds(60)
+            })
+        let size = 500_000
+        let taken = try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            let (slow, source) = side == .client ? (client.socket, upstream.socket) : (upstream.socket, client.socket)
+            Thread.detachNewThread {
+                try? source.send([UInt8](repeating: 7, count: size), within: .seconds(30))
+                source.halfClose()
+            }
+            var taken = 0
+            for _ in 0..<40 {
+                usleep(100_000)
+                taken += try slow.receive(max: 8000).count
+            }
+            while case let count = try slow.receive(max: 1 << 18).count, count > 0 { taken += count }
+            return taken
+        }
+        #expect(taken == size)
     }
 
     @Test("without memory for buffers a tunnel is not read, and goes on when there is some again")

@@ -23,9 +23,11 @@ import Testing
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3p\r\n\r\n"
 
     /// An open tunnel, by its two ends.
-    private func open(on bench: HTTPBench? = nil) async throws -> (client: Wire, upstream: Wire) {
+    private func open(
+        on bench: HTTPBench? = nil, receiveBuffer: CInt? = nil
+    ) async throws -> (client: Wire, upstream: Wire) {
         let bench = bench ?? self.bench
-        let client = try await bench.connect()
+        let client = try await bench.connect(receiveBuffer: receiveBuffer)
         try await client.send(Self.asking(Self.upgrade + Self.key))
         let upstream = try await bench.accept()
         _ = try await upstream.head()
@@ -277,6 +279,32 @@ import Testing
         for _ in 0..<64 { #expect(try await client.read(1 << 20) == Wire.text(block)) }
         try await sender.value
         client.close()
+    }
+
+    @Test("15.5 A reader that takes a little at a time is not cut, one that stands still is: by write, with a reset")
+    func slowReader() async throws {
+        let limit = 2 * Sanitizer.stretch
+        let bench = try await HTTPBench.start { $0.route = "timeouts: {write: \(limit)s}" }
+        let size = 500_000
+        for stands in [false, true] {
+            let (client, upstream) = try await open(on: bench, receiveBuffer: 4096)
+            let sender = Task { try await upstream.send([UInt8](repeating: 7, count: size)) }
+            if stands {
+                #expect(try await upstream.rest() == ("", true))
+                #expect(try await client.rest().text.utf8.count < size)
+                _ = try? await sender.value
+                break
+            }
+            var left = size
+            for _ in 0..<(12 * limit) {
+                try await Task.sleep(for: .milliseconds(250))
+                left -= try await client.read(2000).utf8.count
+            }
+            #expect(try await client.read(left) == Wire.text([UInt8](repeating: 7, count: left)))
+            try await sender.value
+            try await client.send("still")
+            #expect(try await upstream.read(5) == "still")
+        }
     }
 
     @Test("15.5 A new token ends no tunnel; the end of the session ends those of a route that says logout")
