@@ -22,15 +22,15 @@ extension ClientConnection {
                 let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
                 return .refuse(.methodNotAllowed(allow, closes: head.kind == .connect))
             }
-            if target.asksServer(head.kind) { return .answerOptions }
+            var asksUs = target.asksServer(head.kind)
             if head.traits.contains(.maxForwards), head.kind == .options {
-                switch maxForwards(bytes, buffer.table) {
-                case nil: return .refuse(.malformed("a Max-Forwards that is not one number", closes: false))
-                case 0: return .answerOptions
-                default: break
+                guard let forwards = maxForwards(bytes, buffer.table) else {
+                    return .refuse(.malformed("a Max-Forwards that is not one number", closes: false))
                 }
+                if forwards == 0 { asksUs = true }
             }
             if head.expectation == .unknown { return .refuse(.expectationFailed) }
+            if asksUs { return .answerOptions }
             return decideRoute(target, bytes, buffer.table)
         } catch {
             return .refuse(.malformed(error))

@@ -114,6 +114,9 @@ import Testing
             #expect(answer.status == 200)
             #expect(answer["Content-Length"] == "0")
             #expect(try client.exchange("OPTIONS", target, host: "evil").status == 421)
+            #expect(try client.exchange("OPTIONS", target, fields: [("Max-Forwards", "x")]).status == 400)
+            #expect(try client.exchange("OPTIONS", target, fields: [("Expect", "x")]).status == 200)
+            #expect(try client.exchange("OPTIONS", target, fields: [("Expect", "x")], body: [7]).status == 417)
         }
         #expect(bench.upstream.connectionCount == 0)
     }

@@ -94,6 +94,15 @@ import Testing
         #expect(bench.received == [])
         try await bench.refuses(request("OPTIONS *", host: "evil"), .host)
         try await bench.refuses(request("OPTIONS *", "Origin: http://evil"), .origin)
+        try await bench.refuses(request("OPTIONS *", "Max-Forwards: x"), .malformedButFramed)
+        for fields in [[], ["Max-Forwards: 0"]] {
+            for target in ["*", "http://localhost"] {
+                let lines = ["Expect: x", "Content-Length: 1"] + fields
+                try await bench.refuses(request("OPTIONS \(target)", lines.joined(separator: "\r\n")), .expectation)
+            }
+        }
+        try await bench.refuses(
+            request("OPTIONS /x", "Max-Forwards: 0", "Expect: x", "Content-Length: 1"), .expectation)
         try await bench.refuses("OPTIONS * HTTP/1.1\r\n\r\n")
         for target in ["http://localhost/", "http://localhost?q", "/*", "/"] {
             bench.startOver()
