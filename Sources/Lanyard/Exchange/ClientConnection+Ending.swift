@@ -28,8 +28,10 @@ extension ClientConnection {
         let id = currentRequestID
         logRefusal(problem, id)
         shard.out.clear()
+        // The head that cannot be read has its method, perhaps.
+        let method = framed ? head.kind : reader.method
         let writer = ProblemWriter(
-            shard: shard, problem: problem, requestID: id, toHead: framed && head.kind == .head, closes: closes,
+            shard: shard, problem: problem, requestID: id, toHead: method == .head, closes: closes,
             clientMinorVersion: framed ? head.minorVersion : 1)
         writer.write(into: &shard.out)
         answered(closes: closes)

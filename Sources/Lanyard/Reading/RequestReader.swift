@@ -26,6 +26,9 @@ package struct RequestReader {
     /// A byte of the request itself (not an empty line in front) has been read.
     package var hasBegun: Bool { state.rawValue >= State.method.rawValue }
 
+    /// The request's method, once it was read; `other` before.
+    package var method: RequestHead.Method { head.kind }
+
     /// Some byte has been read.
     package var hasAny: Bool { position > 0 }
 

@@ -44,6 +44,22 @@ import Testing
     }
 
     @Test(
+        "the method is known from the space behind it on, whatever follows",
+        arguments: [
+            ("", .other), ("HEAD", .other), ("HEAD\t", .other), ("HEAD ", .head), ("HEAD HEAD", .head),
+            ("HEAD / HTTP/1.1\r\nA B: 1\r\n", .head), ("\r\nHEAD / HTTP/1.1\r\n\r\n", .head), ("HEADS / ", .other),
+            ("GET / HTTP/1.1\r\nHEAD ", .get),
+        ] as [(String, RequestHead.Method)])
+    func methodFirst(_ text: String, _ kind: RequestHead.Method) {
+        var reader = RequestReader()
+        let table = FieldTable(capacity: RequestReading.limits.fieldsMax)
+        Array(text.utf8).withUnsafeBufferPointer {
+            _ = try? reader.read($0, into: table, limits: RequestReading.limits)
+        }
+        #expect(reader.method == kind)
+    }
+
+    @Test(
         "a line ends in CRLF and nothing else",
         arguments: [
             "GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\rHost: a\r\n\r\n", "GET / HTTP/1.1\r\r\nHost: a\r\n\r\n",

@@ -93,6 +93,19 @@ import Testing
             #expect(full.startLine == bare.startLine)
         }
         #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
+        // So does one whose head cannot be read, once its method is known.
+        for (fields, version, status) in [
+            ("A B: 1\r\n\r\n", "1.1", 400), ("Host: b\r\n\r\n", "1.1", 400), ("\r\n", "2.0", 505),
+            ("Transfer-Encoding: gzip\r\n\r\n", "1.1", 501), (String(repeating: "A: 1\r\n", count: 17), "1.1", 431),
+            ("A: 1\r\n", "1.1", 408),
+        ] {
+            let client = try await bench.connect()
+            try await client.send("HEAD / HTTP/\(version)\r\nHost: localhost\r\n\(fields)")
+            let answer = try await client.answer(to: "HEAD")
+            #expect(answer.status == status)
+            #expect(Int(answer["Content-Length"] ?? "") ?? 0 > 0)
+            #expect(try await client.rest() == ("", false), "\(status)")
+        }
     }
 
     @Test("19.2 Each type of refusal has its status, its reason and its error")
