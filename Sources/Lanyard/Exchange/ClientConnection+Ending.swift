@@ -72,7 +72,8 @@ extension ClientConnection {
         clearOutbound()
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         let code = Outlet.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
-        guard code == 0 else { return abandon() }
+        // Not abandoned: it was counted when it was answered.
+        guard code == 0 else { return close() }
         if closes { closeAfterFlush() } else { goOn() }
     }
 
@@ -136,8 +137,9 @@ extension ClientConnection {
         guard phase != .closed else { return }
         if phase == .tunnel { return endTunnel(.aborted) }
         if phase == .exchange {
-            // Without a status there is no class to count it under.
-            if sentStatus != 0 { shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream) }
+            // The status of an answer that has begun; without one it is nobody's but ours.
+            let status = sentStatus == 0 ? nil : sentStatus
+            shard.counters.request(route: route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
             dropUpstream(keeps: false)
             // An orderly end would complete a body that lasts until the end (http-requirements 13.5).
             if isDelimitedByClose { Socket.setResetOnClose(raw) }

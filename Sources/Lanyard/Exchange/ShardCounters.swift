@@ -3,7 +3,8 @@ package final class ShardCounters: Sendable {
     package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
     package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
 
-    private static let classes = 5
+    /// Of statuses; the last is that of requests that got none, since their client went before.
+    private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"]
 
     /// Per route, and one more for requests without one: class × origin.
     private let requests: [Counter]
@@ -20,13 +21,15 @@ package final class ShardCounters: Sendable {
     package init(routeNames: [String]) {
         self.routeNames = routeNames + ["none"]
         unauthorized = routeNames.map { _ in Counter() }
-        requests = (0..<((routeNames.count + 1) * Self.classes * 2)).map { _ in Counter() }
+        requests = (0..<((routeNames.count + 1) * Self.classes.count * 2)).map { _ in Counter() }
     }
 
-    func request(route: Int?, status: Int, origin: Origin) {
+    /// - Parameter status: nil if the client went before an answer had begun.
+    func request(route: Int?, status: Int?, origin: Origin) {
         let row = route ?? routeNames.count - 1
-        let column = min(max(status / 100 - 1, 0), Self.classes - 1) * 2 + (origin == .upstream ? 0 : 1)
-        requests[row * Self.classes * 2 + column].add()
+        let none = Self.classes.count - 1
+        let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
+        requests[(row * Self.classes.count + place) * 2 + (origin == .upstream ? 0 : 1)].add()
     }
 
     func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
@@ -60,12 +63,13 @@ package final class ShardCounters: Sendable {
     package var samples: [MetricSample] {
         var samples: [MetricSample] = []
         for (row, route) in routeNames.enumerated() {
-            for column in 0..<Self.classes * 2 {
-                let value = requests[row * Self.classes * 2 + column].value
+            for column in 0..<Self.classes.count * 2 {
+                let value = requests[row * Self.classes.count * 2 + column].value
                 if value == 0 { continue }
                 let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
                 let labels: [MetricSample.Label] = [
-                    .init("route", route), .init("code_class", "\(column / 2 + 1)xx"), .init("origin", origin.rawValue),
+                    .init("route", route), .init("code_class", Self.classes[column / 2]),
+                    .init("origin", origin.rawValue),
                 ]
                 samples.append(
                     MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value)))

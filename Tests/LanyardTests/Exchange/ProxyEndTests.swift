@@ -250,10 +250,50 @@ import Testing
             client.reset()
         }
         try await eventually("the connection is given up") { bench.count("lanyard_upstream_connections") == 0 }
+        #expect(bench.count("lanyard_requests") == 5)
         #expect(bench.count("lanyard_requests", ["code_class": "2xx", "origin": "upstream", "route": "all"]) == 4)
         #expect(bench.count("lanyard_requests", ["code_class": "4xx", "origin": "lanyard"]) == 1)
         #expect(bench.count("lanyard_requests") == 5)
         #expect(bench.count("lanyard_rejected_requests", ["reason": "host"]) == 1)
+    }
+
+    /// How far an answer has come when its client goes.
+    enum Unanswered: CaseIterable { case parked, silent, interim, held }
+
+    @Test(
+        "a request whose client goes before the answer is counted once, without a class",
+        arguments: Unanswered.allCases)
+    func countedUnanswered(_ state: Unanswered) async throws {
+        let bench = try ProxyBench { _ in
+            switch state {
+            case .parked, .silent: .answer().after(.seconds(60))
+            case .interim: RawAnswer([.send(Array("HTTP/1.1 103 Hint\r\n\r\n".utf8)), .pause(.seconds(60))])
+            case .held: .answer(401, "Who?")
+            }
+        } plan: {
+            if state == .parked { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(60)) }
+            if state == .held { $0.tokenWaitMax = .seconds(60) }
+        }
+        // The refresh that the 401 asks for goes on for ever.
+        bench.tokens.onRefused.withLock { [path = bench.path] in
+            $0 = { old in
+                path.publish(
+                    ProxyBench.availability(old, ProxyBench.token, renewal: .underWay), for: ProxyBench.user)
+            }
+        }
+        try await bench.talk { client throws in
+            try client.send(Self.get)
+            switch state {
+            case .parked, .held: while bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
+            case .silent: while bench.upstream.requests.isEmpty { usleep(1_000) }
+            case .interim: _ = try client.read(10)
+            }
+            client.reset()
+        }
+        try await eventually("the client is gone") { bench.path.shards[0].load.value == 0 }
+        #expect(
+            bench.count("lanyard_requests", ["code_class": "none", "origin": "lanyard", "route": "all"]) == 1)
+        #expect(bench.count("lanyard_requests") == 1)
     }
 
     @Test("an upstream's name is resolved beside the shard, for however many requests at once")

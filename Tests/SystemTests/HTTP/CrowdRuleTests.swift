@@ -19,7 +19,7 @@ import Testing
             var all: [String: Int] = [:]
             for label in ["route", "code_class", "origin"] {
                 for (name, value) in try await bench.values(of: "lanyard_requests_total", by: label) {
-                    all[name] = value
+                    all["\(label) \(name)"] = value
                 }
             }
             for (name, value) in try await bench.rejections() { all["refused " + name] = value }
@@ -35,11 +35,21 @@ import Testing
         #expect(try await client.ask("GET /\r\n\r\n").status == 400)
         bench.script { _ in .text("rubbish") }
         #expect(try await bench.ask(HTTPBench.plain("/bad")).status == 502)
+        // Two whose clients leave before an answer has begun: one that is silent, one in the middle of its upload.
+        for text in [HTTPBench.plain("/hand"), "PUT /hand HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\na"] {
+            let leaving = try await bench.connect()
+            try await leaving.send(text)
+            let peer = try await bench.accept()
+            _ = try await peer.head()
+            leaving.reset()
+            _ = try await peer.rest()
+        }
         let after = try await counts()
         let grown = after.mapValues { $0 }.merging(before) { $0 - $1 }.filter { $0.value != 0 }
         #expect(
             grown == [
-                "all": 5, "none": 3, "2xx": 3, "4xx": 4, "5xx": 1, "upstream": 4, "lanyard": 4, "refused host": 1,
+                "route all": 5, "route hand": 2, "route none": 3, "code_class 2xx": 3, "code_class 4xx": 4,
+                "code_class 5xx": 1, "code_class none": 2, "origin upstream": 4, "origin lanyard": 6, "refused host": 1,
                 "refused malformed": 2,
             ])
     }
