@@ -53,7 +53,9 @@ struct RekeyCommand: ParsableCommand {
             "Now let the configuration say it: store.\(new.word)_file: \(new.path), in place of \(present.path).")
     }
 
+    /// From the root: a configuration takes a relative path from its own folder, not from the one that this command was called in.
     private var new: StoreSettings.KeyFile {
-        newKeyFile.map { .key($0) } ?? .passphrase(newPassphraseFile ?? "")
+        newKeyFile.map { .key(WorkingFolder.absolute($0)) }
+            ?? .passphrase(WorkingFolder.absolute(newPassphraseFile ?? ""))
     }
 }

@@ -244,6 +244,29 @@ import Testing
         try await lanyard.event("store.opened")
     }
 
+    @Test("a new key that is named from the working folder is told as the configuration finds it from its own")
+    func rekeyElsewhere() async throws {
+        try await make()
+        let elsewhere = folder.file("elsewhere")
+        guard mkdir(elsewhere, 0o700) == 0 else { throw TestFailure("mkdir: errno \(errno)") }
+        own(elsewhere)
+        own(try folder.write("elsewhere/new", String(repeating: "n", count: 32)))
+        let rekey = try ServerProcess(
+            "/usr/bin/env",
+            [
+                "-C", elsewhere, try Products.path("lanyard"), "store", "rekey", "--config",
+                folder.file("lanyard.yaml"), "--new-key-file", "new",
+            ], as: .nobody)
+        #expect(try await rekey.waitForExit() == .code(0), "\(rekey.log)")
+        let advice = rekey.output.firstRange(of: "store.key_file: ").map { rekey.output[$0.upperBound...] }
+        let named = String(advice?.prefix { $0 != "," } ?? "")
+        #expect(named == elsewhere + "/new")
+        try configure("{path: store/sessions, key_file: \(named)}")
+        let lanyard = try start()
+        try await lanyard.event("store.opened")
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+
     @Test("while a Lanyard has the store open rekey changes nothing: 75")
     func rekeyInUse() async throws {
         try await make()
