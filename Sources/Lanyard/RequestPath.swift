@@ -77,7 +77,7 @@ package final class RequestPath: TokenPublisher {
                 for ear in ears { ear.start() }
             }
         }
-        for stranger in strangers { publish(.none(.userUnknown), for: stranger) }
+        for stranger in strangers { publish(.none(.userUnknown(wasRemoved: false)), for: stranger) }
         sockets.withLock { $0 = [] }
     }
 

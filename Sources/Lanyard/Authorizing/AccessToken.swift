@@ -57,8 +57,9 @@ package struct AccessToken: Sendable {
         /// Lanyard cannot log the user in with what is configured. In plain words, made once for each publication: which file, or what the
         /// identity service said of which app; never a secret.
         case credentialRefused(because: String)
-        /// The route names a user whom nothing configures; the admin API may bring it.
-        case userUnknown
+        /// Nobody bears the name of the user that the route names: nothing configures it, or the configured one was removed by the admin API,
+        /// which may bring another.
+        case userUnknown(wasRemoved: Bool)
         /// The identity service does not answer; the next attempt is due then.
         case identityUnreachable(nextAttempt: Instant)
     }

@@ -62,7 +62,10 @@ extension ClientConnection {
         switch refusal {
         case .loginRequired: return .loginRequired(user: name, status: shard.context.loginRequiredStatus)
         case .credentialRefused(let words): return .credentialRefused(user: name, because: words)
-        case .userUnknown: return .userUnknown(user: name, status: shard.context.loginRequiredStatus)
+        case .userUnknown(wasRemoved: false):
+            return .userUnknown(user: name, status: shard.context.loginRequiredStatus)
+        case .userUnknown(wasRemoved: true):
+            return .userRemoved(user: name, status: shard.context.loginRequiredStatus)
         case .identityUnreachable(let nextAttempt):
             let wait = nextAttempt == .never ? 60 : (nextAttempt - shard.loop.now).inSeconds.rounded(.up)
             return .identityUnreachable(user: name, retryAfter: Int(wait))

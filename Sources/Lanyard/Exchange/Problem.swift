@@ -121,6 +121,14 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
+    /// A route's user whom the configuration names, and whom the admin API has made Lanyard forget.
+    package static func userRemoved(user: String, status: Int) -> Problem {
+        var problem = loginRequired(user: user, status: status)
+        problem.detail =
+            "This user was removed by the admin API: log a user of that name in there, or restart Lanyard, which brings the configured one back."
+        return problem
+    }
+
     /// - Parameter words: what is wrong with the credential or its identity, and what to do; no secret.
     package static func credentialRefused(user: String, because words: String) -> Problem {
         var problem = unavailable(

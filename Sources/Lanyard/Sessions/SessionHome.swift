@@ -37,6 +37,8 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     private let identities: [String: SessionIdentity]
     /// What the store held when it was opened: the start goes on from it.
     let contents: StoreContents
+    /// The first so many indices are those of the configuration's users.
+    private let configuredCount: Int
     /// In the order of their `UserIndex`; nil: forgotten. An index is never another user's.
     private(set) var cells: [SessionCell?] = []
     private(set) var isStopped = false
@@ -84,6 +86,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         directory = UserDirectory(
             members, identities: identities, contents: contents, settings: settings,
             names: names ?? UserNames(members.map(\.settings.name)))
+        configuredCount = members.count
         cells = members.enumerated().map { place, member in
             SessionCell(member, index: UserIndex(place), home: self)
         }
@@ -216,7 +219,8 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         guard self.cell(at: cell.index) === cell else { return }
         cell.stop()
         cells[cell.index.number] = nil
-        publisher.publish(.none(.userUnknown), for: cell.index)
+        // A name of the configuration is free only because its user was removed, whoever has borne it since.
+        publisher.publish(.none(.userUnknown(wasRemoved: cell.index.number < configuredCount)), for: cell.index)
     }
 
     /// How a user that no configuration names is kept logged in; nil: its identity is not configured any more.

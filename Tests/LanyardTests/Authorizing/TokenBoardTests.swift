@@ -91,8 +91,8 @@ import Testing
         #expect(word(board.decide(user, at: at(1))) == "refuse loginRequired")
         board.receive(.none(.credentialRefused(because: "why")), for: user)
         #expect(word(board.decide(user, at: at(1))) == "refuse credentialRefused(because: \"why\")")
-        board.receive(.none(.userUnknown), for: user)
-        #expect(word(board.decide(user, at: at(1))) == "refuse userUnknown")
+        board.receive(.none(.userUnknown(wasRemoved: false)), for: user)
+        #expect(word(board.decide(user, at: at(1))) == "refuse userUnknown(wasRemoved: false)")
         #expect(source.asked == [])
         board.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
         for _ in 0..<3 {

@@ -173,7 +173,13 @@ import Testing
             #expect(life.users == [])
             #expect(store.contents.users.isEmpty)
             #expect(
-                life.published.refusal(0) == .userUnknown && life.published.refusal(1) == .userUnknown)
+                life.published.refusal(0) == .userUnknown(wasRemoved: true)
+                    && life.published.refusal(1) == .userUnknown(wasRemoved: false))
+            // A newcomer of a configured name who comes to nothing leaves it as it was.
+            let wrong = GivenCredential.emailPassword(
+                email: "bob@example.com", password: Array("wrong".utf8).withUnsafeBytes { Secret(copying: $0) })
+            _ = await life.ask(.add(name: "alice", identity: "demo", wrong))
+            #expect(life.published.refusal(0) == .userUnknown(wasRemoved: true))
         }
         try await live(to: ["alice:inactive"]) { #expect($0.home.report.activeUser == nil) }
         await bench.end()

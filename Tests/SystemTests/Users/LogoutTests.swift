@@ -123,6 +123,34 @@ import Testing
         #expect(try await bench.bearer("/bob/") == (try await bench.account("bob")))
     }
 
+    @Test("requests of a configured user that was removed hear of that, and of what brings it back")
+    func removedConfigured() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator)
+        let running = try await device.start()
+        try await running.untilReady()
+        #expect(try await running.admin.ask("DELETE", "/v1/users/alice").status == 204)
+        func add(password: String) async throws -> Int {
+            let credential = #"{"email_password":{"email":"\#(Device.alice.email)","password":"\#(password)"}}"#
+            let body = #"{"name":"alice","identity":"demo","credential":\#(credential)}"#
+            return try await running.admin.ask("POST", "/v1/users", body).status
+        }
+        for _ in 0..<2 {
+            let answer = try await RawClient.ask(running.data, "GET", "/as/alice")
+            #expect(answer.status == 503 && UsersBench.problem(answer) == "login-required")
+            let problem = try answer.json
+            #expect(problem["user"].string == "alice")
+            let detail = problem["detail"].string ?? ""
+            #expect(detail.contains("was removed") && detail.contains("restart"), "\(detail)")
+            #expect(!detail.contains("no user of that name is configured"))
+            // A login that comes to nothing makes it no less true.
+            #expect(try await add(password: "wrong-secret-word") == 422)
+        }
+        #expect(try await add(password: Device.alice.password) == 201)
+        #expect(try await running.account(at: "/as/alice") != nil)
+        #expect(try await running.process.terminate() == .code(143))
+    }
+
     @Test("a logout during a login wins: what the late answer brings is revoked")
     func duringLogin() async throws {
         let bench = try await UsersBench.start()
