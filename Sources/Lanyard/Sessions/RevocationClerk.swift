@@ -108,9 +108,12 @@ final class RevocationClerk: @unchecked Sendable {
         let token = revocation.refresh
         guard let service = home.service(of: revocation) else {
             let fault = IdentityFault(.transient(retryAfter: nil), words: "no such identity is configured any more")
-            return home.loop.post { [self] in hear(.failure(fault), token) }
+            return home.loop.post { [weak home] in home?.revocations.hear(.failure(fault), token) }
         }
-        service.revoke(token) { [self] result in home.loop.post { [self] in hear(result, token) } }
+        // The service answers when it likes, even after the home's end.
+        service.revoke(token) { [weak home] result in
+            home?.loop.post { [weak home] in home?.revocations.hear(result, token) }
+        }
     }
 
     private func hear(_ result: Result<Void, IdentityFault>, _ token: Secret) {
