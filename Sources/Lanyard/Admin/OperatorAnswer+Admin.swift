@@ -84,6 +84,11 @@ extension OperatorAnswer {
                 503, "shutting-down", "Shutting down",
                 "Lanyard has ended before the call did, and its outcome is unknown; look at the user after the restart.",
                 user: user)
+        case .loginRequired:
+            problem(
+                503, "login-required", "Login required",
+                "The session has ended with this refresh, and Lanyard cannot begin another by itself: log in; last_error says why.",
+                user: user)
         case .storeFailing:
             problem(
                 503, "store-failing", "The store fails",

@@ -48,6 +48,17 @@ package struct IdentityFault: Error, Equatable, Sendable {
     }
 }
 
+extension IdentityFault {
+    /// Another call might do better.
+    var isPassing: Bool {
+        switch verdict {
+        case .transient, .unknownOutcome, .gone: true
+        case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse:
+            false
+        }
+    }
+}
+
 extension IdentityFault.Verdict {
     /// The word for it in metrics and log.
     package var label: String {

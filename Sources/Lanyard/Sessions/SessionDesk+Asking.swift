@@ -56,6 +56,8 @@ extension SessionDesk {
             case _ where session.call != nil: .stopping
             case .valid: .refreshed
             case .loggedOut: .overtaken
+            // What is said of a call that may be made again no longer holds: there is nothing left to make it with.
+            case .loginRequired(let fault) where fault?.isPassing != false: .loginRequired
             default:
                 .failed(
                     ledger.lastFault ?? IdentityFault(.transient(retryAfter: nil), words: "the session has ended"))

@@ -6,6 +6,8 @@ package enum SessionReply: Sendable {
     case refreshed
     /// The identity service would not, or could not.
     case failed(IdentityFault)
+    /// The session has ended with this call, and no answer says why: asking again would change nothing.
+    case loginRequired
     /// Another user is logged in to the account; the new session is being revoked.
     case accountInUse(by: String)
     /// The account is that of another user, who is not logged in: the session is to be handed over to that user.

@@ -20,6 +20,8 @@ package enum UserFault: Error, Equatable, Sendable {
     case stopping
     /// Lanyard has ended before the call did: what became of it is not known. The only one after which something may have changed.
     case outcomeUnknown
+    /// The session has just ended, since the answer to its renewal was lost: a person must log in.
+    case loginRequired
     /// The store cannot be read or written, and only there the user is known.
     case storeFailing
 }

@@ -183,7 +183,7 @@ final class UserRegistrar: @unchecked Sendable {
         case .loginInProgress: carryOut(directory.take(.failed(ask, .loginInProgress)))
         case .notSupported: carryOut(directory.take(.failed(ask, .notSupported)))
         case .stopping: carryOut(directory.take(.failed(ask, .stopping)))
-        case .overtaken, .notLoggedIn, .refreshed, .left: carryOut(directory.take(.overtaken(ask)))
+        case .overtaken, .notLoggedIn, .loginRequired, .refreshed, .left: carryOut(directory.take(.overtaken(ask)))
         }
     }
 
@@ -192,6 +192,7 @@ final class UserRegistrar: @unchecked Sendable {
             switch reply {
             case .refreshed: deliver(ask, .success(.refreshed(home.cell(at: user)?.status.accessTokenExpiry)))
             case .failed(let fault): deliver(ask, .failure(.identity(fault)))
+            case .loginRequired: deliver(ask, .failure(.loginRequired))
             case .notSupported: deliver(ask, .failure(.notSupported))
             case .stopping: deliver(ask, .failure(.stopping))
             default: deliver(ask, .failure(.notLoggedIn))

@@ -163,6 +163,32 @@ struct SessionAskingTests {
     }
 
     @Test(
+        "a refresh now with which the session ends by a lost answer is answered so, as no fault that may pass; the service's own word is told"
+    )
+    func refreshEnds() throws {
+        for (verdict, isAnswered) in [(IdentityFault.Verdict.unknownOutcome, false), (.sessionDead, true)] {
+            let first = DeskDriver(rotation: .oneUse)
+            try first.logIn()
+            let driver = first.restart(hasCredential: false, rotation: .oneUse)
+            driver.begin()
+            driver.take(.refresh(ticket: 1))
+            try driver.fail(verdict)
+            #expect(driver.state == .loginRequired)
+            switch driver.replies[1] {
+            case .loginRequired: #expect(!isAnswered)
+            case .failed(let fault): #expect(isAnswered && fault.verdict == .sessionDead)
+            default: Issue.record("\(verdict): not told")
+            }
+        }
+        // Where the session goes on, the same fault may pass.
+        let driver = DeskDriver(rotation: .grace)
+        try driver.logIn()
+        driver.take(.refresh(ticket: 1))
+        try driver.fail(.unknownOutcome)
+        guard driver.state == .stale, case .failed = driver.replies[1] else { throw SessionDeskTests.Missing() }
+    }
+
+    @Test(
         "a refresh now is bound by neither cooldown nor budget, joins the call under way, and is answered by its outcome"
     )
     func refreshNow() throws {

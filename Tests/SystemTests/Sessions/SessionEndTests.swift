@@ -35,9 +35,10 @@ import Testing
             return try await running.process.event("session.credential.refused")
         }
 
-        /// Has the session found out, and waits for what becomes of it.
-        func refresh(_ name: String, until session: String) async throws {
-            _ = try await running.admin.ask("POST", "/v1/users/\(name)/refresh", within: .seconds(30))
+        /// Has the session found out, and waits for what becomes of it; what whoever asked for the refresh was told.
+        @discardableResult
+        func refresh(_ name: String, until session: String) async throws -> RawMessage {
+            let answer = try await running.admin.ask("POST", "/v1/users/\(name)/refresh", within: .seconds(30))
             do {
                 try await eventually("\(name) is \(session)", within: .seconds(20)) {
                     try await user(name)["session"].string == session
@@ -45,6 +46,7 @@ import Testing
             } catch {
                 throw TestFailure("\(error); it said:\n\(running.process.log)")
             }
+            return answer
         }
     }
 
@@ -123,7 +125,11 @@ import Testing
     func outcomeUnknown() async throws {
         let bench = try await Bench.start(rotation: "one_use")
         try await bench.emulator.control("POST", "/faults", #"{"route":"refresh","fault":"answer_cut","times":1}"#)
-        try await bench.refresh("carol", until: "login_required")
+        let told = try await bench.refresh("carol", until: "login_required")
+        #expect(told.status == 503 && UsersBench.problem(told) == "login-required", "\(told.bodyText)")
+        let problem = try told.json
+        #expect(problem["retryable"].bool == false && told["Retry-After"] == nil, "\(problem)")
+        #expect(problem["user"].string == "carol" && problem["detail"].string?.contains("log in") == true, "\(problem)")
         let line = try await bench.running.process.event("session.refresh.outcome_unknown")
         #expect(line["user"].string == "carol" && line["reason"].string == "outcome_unknown", "\(line)")
         #expect(try await bench.reason("carol") == "outcome_unknown")
