@@ -75,14 +75,22 @@ final class AdminDesk: Sendable {
         _ reply: @escaping @Sendable (OperatorAnswer) -> Void
     ) {
         sources.users.perform(request) { [self] result in
-            finish(Self.answer(result, name), call, name, peer, reply)
+            finish(Self.answer(result, name), call, Self.subject(of: result) ?? name, peer, reply)
+        }
+    }
+
+    /// Whom the answer tells of: a login may end in the account of another user than it named, and that name is then nobody's.
+    private static func subject(of result: Result<UserOutcome, UserFault>) -> String? {
+        switch result {
+        case .success(.added(let view, _)), .success(.user(let view, _)): view.status.user
+        default: nil
         }
     }
 
     private static func answer(_ result: Result<UserOutcome, UserFault>, _ name: String) -> OperatorAnswer {
         switch result {
-        case .success(.added(let view)): AdminPages.added(view)
-        case .success(.user(let view)): AdminPages.user(view)
+        case .success(.added(let view, let isStored)): AdminPages.added(view, isStored: isStored)
+        case .success(.user(let view, let isStored)): AdminPages.user(view, isStored: isStored)
         case .success(.refreshed(let expiry)): AdminPages.refreshed(expiry)
         case .success(.loggedOut(let view, let isRevoked, let isStored)):
             AdminPages.loggedOut(view, name: name, isRevoked: isRevoked, isStored: isStored)

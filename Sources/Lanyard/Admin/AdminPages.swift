@@ -37,17 +37,23 @@ enum AdminPages {
     }
 
     /// `GET /v1/users/{user}`, and what most calls about one user answer.
-    static func user(_ view: UserView, status: Int = 200) -> OperatorAnswer {
+    ///
+    /// - Parameter isStored: a restart will find it so; nil: nothing was changed.
+    static func user(_ view: UserView, status: Int = 200, isStored: Bool? = nil) -> OperatorAnswer {
         var body = JSONWriter()
         body.beginObject()
         writeMembers(of: view, into: &body)
+        if let isStored {
+            body.key("stored")
+            body.bool(isStored)
+        }
         body.endObject()
         return OperatorAnswer(status: status, body: body.bytes)
     }
 
     /// A new user; the field tells where it is found (RFC 9110 §10.2.2).
-    static func added(_ view: UserView) -> OperatorAnswer {
-        var answer = user(view, status: 201)
+    static func added(_ view: UserView, isStored: Bool) -> OperatorAnswer {
+        var answer = user(view, status: 201, isStored: isStored)
         answer.fields.append("Location: /v1/users/\(view.status.user)")
         return answer
     }

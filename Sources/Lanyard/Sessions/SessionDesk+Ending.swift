@@ -50,6 +50,9 @@ extension SessionDesk {
     /// A crash, or the end of the process, would lose something that the store has not taken.
     package var isUnsaved: Bool { !writes.backlog.isEmpty }
 
+    /// The store has the session at hand as it is; where it holds another identity's user in its place, it never will.
+    var isStored: Bool { !isUnsaved && !isDisplaced }
+
     /// One more try of the backlog, when nothing else is on its way; then the process may end.
     mutating func tryLast() {
         guard isSettled, !hasTriedLast else { return }

@@ -216,8 +216,12 @@ final class UserRegistrar: @unchecked Sendable {
 
     private func deliver(_ ask: Ask, _ answer: UserDirectory.Answer) {
         switch answer {
-        case .added(let user): deliver(ask, home.view(of: user).map { .success(.added($0)) } ?? .failure(.noSuchUser))
-        case .user(let user): deliver(ask, home.view(of: user).map { .success(.user($0)) } ?? .failure(.noSuchUser))
+        case .added(let user):
+            let view = home.view(of: user)
+            deliver(ask, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+        case .user(let user):
+            let view = home.view(of: user)
+            deliver(ask, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
             let view = home.view(of: user)
             let isRevoked = view.map { !home.revocations.owes($0.status.identity) } ?? true
@@ -225,6 +229,11 @@ final class UserRegistrar: @unchecked Sendable {
             deliver(ask, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
         case .fault(let fault): deliver(ask, .failure(fault))
         }
+    }
+
+    /// Whether a restart will find the user as it is now: with this session, and active.
+    private func isStored(_ user: UserIndex) -> Bool {
+        unsavedChoice == nil && home.cell(at: user)?.desk.isStored != false
     }
 
     func deliver(_ ask: Ask, _ result: Result<UserOutcome, UserFault>) {

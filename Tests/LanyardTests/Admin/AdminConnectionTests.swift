@@ -19,7 +19,7 @@ import Testing
         var all = AdminLimits()
         limits(&all)
         let server = try AdminServer(limits: all)
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         return server
     }
 
@@ -165,9 +165,9 @@ import Testing
                 while server.users.waiting == 0, ContinuousClock.now < end { usleep(1000) }
                 if isReset { client.reset() } else { client.close() }
             }
-            server.users.release(.success(.user(PlayedUsers.bob)))
+            server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         }
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await server.ask("GET", "/v1/status").status == 200)
     }
 
@@ -200,7 +200,7 @@ import Testing
         #expect(try await server.ask("GET", "/v1/status").status == 200)
         let closed = try await offPool { try idle.prefix(3).map { try $0.readToEnd() } }
         #expect(closed == [[], [], []])
-        server.users.release(.success(.user(PlayedUsers.bob)))
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await slow == 200)
         for client in idle { client.close() }
     }
@@ -221,10 +221,10 @@ import Testing
         #expect(try await server.ask("GET", "/v1/status").status == 200)
         async let logout = server.ask("POST", "/v1/users/bob/logout").status
         try await eventually("the logout is under way") { server.users.waiting == 3 }
-        server.users.release(.success(.user(PlayedUsers.bob)))
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await logout == 200)
         for client in clients { #expect(try await client.value == 200) }
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         for _ in 0..<5 { #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200) }
     }
 
@@ -235,7 +235,7 @@ import Testing
         try await server.talk { client in try client.send(Self.whole) }
         try await eventually("the call is under way") { server.users.waiting == 1 }
         #expect(try await server.ask("POST", "/v1/users/bob/login").status == 503)
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         server.users.release(.failure(.loginInProgress))
         #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200)
     }
@@ -265,7 +265,7 @@ import Testing
         let said = try await offPool { crowd.map { client in (try? client.readToEnd()).map { $0.count } ?? 0 } }
         #expect(said.count { $0 > 0 } >= 16)
         for client in crowd { client.close() }
-        server.users.release(.success(.user(PlayedUsers.bob)))
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         for client in clients { #expect(try await client.value == 200) }
         #expect(try await server.ask("GET", "/v1/status").status == 200)
     }

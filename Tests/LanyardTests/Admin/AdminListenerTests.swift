@@ -41,12 +41,13 @@ import Testing
         let server = try AdminServer()
         let body =
             #"{"name":"bob","identity":"demo","credential":{"email_password":{"email":"b@x","password":"s3cret"}}}"#
-        server.users.answers(.success(.added(PlayedUsers.bob)))
+        server.users.answers(.success(.added(PlayedUsers.bob, isStored: true)))
         let answer = try await server.ask("POST", "/v1/users", body)
         #expect(answer.status == 201)
         #expect(answer["Location"] == "/v1/users/bob")
         #expect(try answer.json["user_id"].string == "b0b")
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        #expect(try answer.json["stored"].bool == true)
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await server.ask("POST", "/v1/users", body).status == 200)
         #expect(server.users.requests == Array(repeating: "add bob at demo by password of b@x", count: 2))
         #expect(
@@ -57,7 +58,7 @@ import Testing
     @Test("each call about a user reaches the users, and is answered with what became of it")
     func calls() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await server.ask("POST", "/v1/users/bob/login").json["state"].string == "active")
         #expect(try await server.ask("POST", "/v1/users/bob/login", "{}").status == 200)
         #expect(
@@ -91,10 +92,50 @@ import Testing
             ])
     }
 
+    @Test("a login, a switch and a new user say whether a restart would find them; who merely looks is told nothing")
+    func stored() async throws {
+        let server = try AdminServer()
+        let body = #"{"name":"bob","identity":"demo","credential":{"anonymous":{}}}"#
+        for isStored in [true, false] {
+            server.users.answers(.success(.user(PlayedUsers.bob, isStored: isStored)))
+            for call in ["activate", "login"] {
+                #expect(try await server.ask("POST", "/v1/users/bob/\(call)").json["stored"].bool == isStored)
+            }
+            #expect(try await server.ask("POST", "/v1/users", body).json["stored"].bool == isStored)
+            server.users.answers(.success(.added(PlayedUsers.bob, isStored: isStored)))
+            let added = try await server.ask("POST", "/v1/users", body)
+            #expect(try added.status == 201 && added.json["stored"].bool == isStored)
+        }
+        #expect(try await server.ask("GET", "/v1/users/bob").json.object["stored"] == nil)
+    }
+
+    @Test("a refresh with which the session has ended is no call to be made again")
+    func refreshEnds() async throws {
+        let server = try AdminServer()
+        server.users.answers(.failure(.loginRequired))
+        let answer = try await server.ask("POST", "/v1/users/bob/refresh")
+        #expect(try answer.status == 503 && AdminServer.problem(answer) == "login-required")
+        #expect(try answer.json["retryable"].bool == false && answer["Retry-After"] == nil)
+        #expect(try answer.json["user"].string == "bob")
+    }
+
+    @Test("the audit names the user of the answer: a login may end in the account of another than it named")
+    func auditOfAnother() async throws {
+        let server = try AdminServer()
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        _ = try await server.ask(
+            "POST", "/v1/users", #"{"name":"anon1","identity":"demo","credential":{"anonymous":{}}}"#)
+        _ = try await server.ask("POST", "/v1/users/carol/login")
+        server.users.answers(.failure(.nameInUse))
+        _ = try await server.ask(
+            "POST", "/v1/users", #"{"name":"dave","identity":"demo","credential":{"anonymous":{}}}"#)
+        #expect(server.log.lines("admin.call").map { $0["user"] } == ["bob", "bob", "dave"])
+    }
+
     @Test("every call that changes something leaves one line of the audit, whatever came of it")
     func audit() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         _ = try await server.ask("POST", "/v1/users/bob/activate")
         server.users.answers(.failure(.notLoggedIn))
         _ = try await server.ask("POST", "/v1/users/carol/activate")
@@ -160,7 +201,7 @@ import Testing
     @Test("bad requests are told apart")
     func bad() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob)))
+        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
         let table: [(String, String, String?, Int, String)] = [
             ("POST", "/v1/users", nil, 422, "invalid-value"),
             ("POST", "/v1/users", "{\"a\":", 400, "malformed-request"),

@@ -34,7 +34,7 @@ import Testing
         @discardableResult
         func add(_ name: String) async throws -> UserView {
             let answer = await ask(.add(name: name, identity: "demo", SessionHomeUserTests.email(name)))
-            guard case .success(.added(let view)) = answer else {
+            guard case .success(.added(let view, isStored: _)) = answer else {
                 throw TestFailure("\(name) did not come: \(answer)")
             }
             return view
@@ -224,7 +224,7 @@ import Testing
         try await live { life in
             try await life.add("bob")
             store.fails(true)
-            guard case .success(.user(let view)) = await life.ask(.activate("alice")) else {
+            guard case .success(.user(let view, isStored: false)) = await life.ask(.activate("alice")) else {
                 throw TestFailure("not switched")
             }
             #expect(view.standing == .active)
@@ -236,6 +236,36 @@ import Testing
                 store.contents.active?.user == "alice"
             }
             try await eventually("nothing fails any more") { !life.home.report.isStoreFailing }
+            guard case .success(.user(_, isStored: true)) = await life.ask(.activate("alice")) else {
+                throw TestFailure("not said to be saved")
+            }
+        }
+        await bench.end()
+    }
+
+    @Test("while the store fails a login and a new user hold, and say that a restart would not find them")
+    func storeFailsLogins() async throws {
+        try await live { life in
+            guard case .success(.user(_, isStored: true)) = await life.ask(.login("alice", nil)) else {
+                throw TestFailure("not said to be stored")
+            }
+            store.fails(true)
+            guard case .success(.user(_, isStored: false)) = await life.ask(.login("alice", nil)),
+                case .success(.added(_, isStored: false)) = await life.ask(
+                    .add(name: "bob", identity: "demo", Self.email("bob")))
+            else {
+                throw TestFailure("said to be stored")
+            }
+            #expect(life.users == ["alice:inactive", "bob:active"] && store.contents["bob"] == nil)
+            store.fails(false)
+            try await eventually("both are stored", within: .seconds(10)) {
+                store.contents["bob"]?.session != nil && !life.home.report.isStoreFailing
+            }
+            guard case .success(.user(_, isStored: true)) = await life.ask(.activate("alice")),
+                case .success(.user(_, isStored: true)) = await life.ask(.login("bob", Self.email("bob")))
+            else {
+                throw TestFailure("not said to be stored")
+            }
         }
         await bench.end()
     }

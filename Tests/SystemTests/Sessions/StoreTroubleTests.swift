@@ -109,6 +109,68 @@ import Testing
     }
 
     @Test(
+        "no room for one more file at the start: Lanyard goes on from the stored sessions, and stores again when there is",
+        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
+    func fullAtStart() async throws {
+        let (emulator, device) = try await bench()
+        try FileManager.default.createDirectory(atPath: device.storeFolder, withIntermediateDirectories: false)
+        let options = "size=1m,nr_inodes=32,mode=700,uid=65534,gid=65534"
+        let mount = "mount -t tmpfs -o \(options) tmpfs \(device.storeFolder)"
+        let holder = try ServerProcess(
+            "/usr/bin/unshare", ["-m", "/bin/sh", "-c", "\(mount) && echo mounted && exec sleep 1000"])
+        try await eventually("the file system is mounted") { holder.output == "mounted\n" }
+        let launcher = [
+            "/usr/bin/nsenter", "--mount=/proc/\(holder.pid)/ns/mnt", "/usr/bin/setpriv", "--reuid=65534",
+            "--regid=65534", "--clear-groups", "--pdeathsig", "KILL",
+        ]
+        let first = try await device.start(launcher: launcher, by: .same)
+        try await first.untilReady()
+        #expect(try await first.process.terminate() == .code(143))
+        let fillers = (0..<64).map { "/proc/\(holder.pid)/root\(device.storeFolder)/filler\($0)" }
+        for filler in fillers { close(open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)) }
+        let running = try await device.start(launcher: launcher, by: .same)
+        try await running.untilReady()
+        let failed = try await running.process.event("store.write_failed")
+        #expect(failed["msg"].string?.contains("No space left") == true, "\(failed)")
+        try await expectFailingThenWell(running, emulator) { for filler in fillers { unlink(filler) } }
+        try await expectNothingLost(running, emulator) { try await device.start(launcher: launcher, by: .same) }
+    }
+
+    @Test(
+        "logins and switches say whether a restart would find them",
+        .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(.minutes(3)))
+    func unstoredLogins() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator, as: .nobody)
+        let running = try await device.start()
+        try await running.untilReady()
+        try await emulator.add("carol@example.com", password: "carol-secret-word")
+        let credential = #"{"email_password":{"email":"carol@example.com","password":"carol-secret-word"}}"#
+        let calls = [
+            ("/v1/users", #"{"name":"carol","identity":"demo","credential":\#(credential)}"#),
+            ("/v1/users/alice/login", nil), ("/v1/users/carol/activate", nil),
+        ]
+        #expect(try await running.admin.call("POST", "/v1/users/bob/activate")["stored"].bool == true)
+        #expect(chmod(device.storeFolder, 0o500) == 0)
+        for (path, body) in calls {
+            let answer = try await running.admin.call("POST", path, body)
+            #expect(answer["stored"].bool == false && answer["state"].string == "active", "\(path): \(answer)")
+        }
+        #expect(chmod(device.storeFolder, 0o700) == 0)
+        try await eventually("all of it is stored", within: .seconds(90)) {
+            try await running.check("store")["ok"].bool == true
+        }
+        for path in ["/v1/users/alice/login", "/v1/users/carol/activate"] {
+            #expect(try await running.admin.call("POST", path)["stored"].bool == true, "\(path)")
+        }
+        try await running.kill()
+        let again = try await device.start()
+        try await again.untilReady()
+        #expect(try await again.admin.status().active == "carol")
+        #expect(try await again.process.terminate() == .code(143))
+    }
+
+    @Test(
         "a folder that has become read-only stops the writing and nothing else",
         .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(.minutes(3)))
     func readOnlyFolder() async throws {

@@ -17,6 +17,9 @@ import Testing
         #expect(try again.json["name"].string == "guest")
         #expect(try again.json["state"].string == "active")
         #expect(try await bench.bearer() == guest)
+        // The audit names who it turned out to be; nobody is called other.
+        let audit = bench.lanyard.process.lines.last { $0.event == "admin.call" }?.json
+        #expect(audit?["call"].string == "add" && audit?["user"].string == "guest", "\(audit ?? .null)")
         #expect(try await bench.emulator.calls("login") == 2)
         #expect(UsersBench.problem(try await bench.call("GET", "/users/other")) == "no-such-user")
     }
