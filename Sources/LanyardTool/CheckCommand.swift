@@ -27,10 +27,10 @@ struct CheckCommand: ParsableCommand {
 
     /// What `run` would say of the store. Who checks may be another user than who runs: what only he may not do is a warning.
     private func lookAtStore(_ configuration: Configuration?) throws {
-        guard let configuration, let fault = OpenedStore.look(at: configuration.store) else { return }
-        switch fault.kind {
-        case .foreignOwner, .system: Report.error("warning: \(fault.words)")
-        default:
+        guard let configuration, let obstacle = OpenedStore.look(at: configuration.store) else { return }
+        switch obstacle {
+        case .own(let fault): Report.error("warning: \(fault.words)")
+        case .certain(let fault):
             Report.error("error: \(fault.words)")
             throw ExitCode(fault.exitCode)
         }

@@ -156,6 +156,23 @@ import Testing
         try await make()
     }
 
+    @Test("a store that is there, in a folder that may not be written: 78 with the remedy, by check as well")
+    func readOnlyFolder() async throws {
+        try await make()
+        chmod(home, 0o500)
+        let refused = try await refusal()
+        #expect(refused.reason == "store_system_call")
+        #expect(refused.words.contains("Permission denied") && refused.words.contains("write in \(home)"))
+        let check = try ServerProcess("lanyard", ["check", "--config", folder.file("lanyard.yaml")], as: .nobody)
+        #expect(try await check.waitForExit() == .code(78))
+        #expect(check.log.contains("error: ") && check.log.contains("write in \(home)"), "\(check.log)")
+        chmod(home, 0o700)
+        let lanyard = try start()
+        #expect(try await lanyard.event("store.opened")["writes"].int == 1)
+        #expect(!lanyard.lines.contains { $0.event == "store.leftover_removed" })
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+
     @Test("a key that is too short: 78, and no store is made")
     func shortKey() async throws {
         own(try folder.write("key", "short\n"))

@@ -11,7 +11,7 @@ package struct OpenedStore: Sendable {
 
     /// What was there.
     package let contents: StoreContents
-    /// Why a new store could not be written yet; the sessions live in memory until it can.
+    /// Why the store cannot be written yet; what is new lives in memory until it can.
     package let unwritten: StoreFault?
     private let notes: [StoreNote]
     private let place: Place
@@ -39,17 +39,39 @@ package struct OpenedStore: Sendable {
             contents: contents, unwritten: unwritten, notes: file.takeNotes(), place: .file(file, door: door))
     }
 
+    /// What `look` has found in the way.
+    package enum Obstacle: Equatable, Sendable {
+        /// `open` meets it whoever runs.
+        case certain(StoreFault)
+        /// Another user than this one may be spared it.
+        case own(StoreFault)
+    }
+
     /// What `open` would say of a store that is there, without touching anything: no lock, no folder, no file is made.
     ///
     /// - Returns: nil if nothing stands in its way, or there is no folder yet.
-    package static func look(at settings: StoreSettings) -> StoreFault? {
-        guard case .file(let path, let keyFile) = settings else { return nil }
+    package static func look(at settings: StoreSettings) -> Obstacle? {
+        guard case .file(let text, let keyFile) = settings else { return nil }
+        let path: StorePath
+        let disk: SystemDisk
         do throws(StoreFault) {
             let sealing = AESSealing(try StoreSecret.read(keyFile))
-            try file(path, makesFolder: false, sealing: sealing).inspect()
+            path = try storePath(text)
+            disk = try Self.disk(path, makesFolder: false)
+            try StoreFile(path, on: disk, sealing: sealing, markKey: try randomKey()).inspect()
+        } catch {
+            return switch error.kind {
+            case .system(ENOENT): nil
+            case .foreignOwner, .system: .own(error)
+            default: .certain(error)
+            }
+        }
+        do throws(DiskFault) {
+            try disk.checkWritable()
             return nil
         } catch {
-            return error.kind == .system(ENOENT) ? nil : error
+            // The folder is this user's, and `open` takes it from nobody else.
+            return .certain(StoreFault(path, error, owner: disk.owner))
         }
     }
 
@@ -123,15 +145,23 @@ package struct OpenedStore: Sendable {
     private static func file(
         _ text: String, makesFolder: Bool, sealing: any Sealing
     ) throws(StoreFault) -> StoreFile {
+        let path = try storePath(text)
+        let markKey = try randomKey()
+        return StoreFile(path, on: try disk(path, makesFolder: makesFolder), sealing: sealing, markKey: markKey)
+    }
+
+    private static func storePath(_ text: String) throws(StoreFault) -> StorePath {
         guard let path = StorePath(text) else {
             throw StoreFault(
                 .unfit, words: "\(text) cannot be a store's path; name a file that does not end in .lock, .open or .tmp"
             )
         }
-        let markKey = try randomKey()
+        return path
+    }
+
+    private static func disk(_ path: StorePath, makesFolder: Bool) throws(StoreFault) -> SystemDisk {
         do throws(DiskFault) {
-            let disk = try SystemDisk(folder: path.folder, makesFolder: makesFolder)
-            return StoreFile(path, on: disk, sealing: sealing, markKey: markKey)
+            return try SystemDisk(folder: path.folder, makesFolder: makesFolder)
         } catch {
             throw StoreFault(path, error, owner: geteuid())
         }

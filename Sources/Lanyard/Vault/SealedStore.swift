@@ -141,10 +141,18 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
+    /// Asked for every 30 s: whatever else has failed is tried again by whom it concerns, the start's try to write by nobody.
     private func readAll() -> [StoredUser]? {
+        if writeFault != nil { tryToWrite() }
         guard let contents = try? file.read() else { return nil }
         announceNotes()
         return contents.users
+    }
+
+    /// Writes what the file holds already, to find out whether writing works again.
+    private func tryToWrite() {
+        guard (try? file.commit([], now: .now, tries: true)) != nil, file.hasWritten else { return }
+        noteWrite(nil)
     }
 
     /// All changes up to the next order of another kind.

@@ -64,17 +64,18 @@ package final class StoreFile: @unchecked Sendable {
         return door
     }
 
-    /// Removes what a crash has left, and makes the store if there is none.
+    /// Removes what a crash has left, makes the store if there is none, and finds out whether one that is there can be written.
     ///
-    /// - Returns: what it holds, and why an empty one could not be written: for lack of room, which may come, it is kept in memory meanwhile.
-    /// - Throws: `busy` while another process writes.
+    /// - Returns: what it holds, and why it cannot be written now, for lack of room or by a fault of the disk, which may pass: an empty one that
+    ///   could not be made is kept in memory meanwhile.
+    /// - Throws: `busy` while another process writes; what keeps this process from ever writing there.
     package func begin() throws(StoreFault) -> (contents: StoreContents, unwritten: StoreFault?) {
         let lock = try takeLock()
         defer { lock.release() }
         try removeLeftover()
         if let contents = try load() {
             try makeDurable(contents)
-            return (contents, nil)
+            return (contents, try tryToWrite())
         }
         var contents = StoreContents(markKey: newMarkKey)
         do throws(StoreFault) {
@@ -243,6 +244,23 @@ package final class StoreFile: @unchecked Sendable {
         guard found != nil else { return }
         try called { () throws(DiskFault) in try disk.remove(path.temporary) }
         notes.append(.leftoverRemoved)
+    }
+
+    /// Makes and removes what a write begins with: that a folder may not be written shows in nothing else.
+    ///
+    /// - Returns: why it failed, if that may pass.
+    /// - Throws: rights that are missing: an operator must give them, and had better hear of it now than with the first lost session.
+    private func tryToWrite() throws(StoreFault) -> StoreFault? {
+        do throws(StoreFault) {
+            try called { () throws(DiskFault) in
+                _ = try disk.create(path.temporary)
+                try disk.remove(path.temporary)
+            }
+            return nil
+        } catch {
+            guard case .system(let code) = error.kind, ![EACCES, EPERM, EROFS].contains(code) else { throw error }
+            return error
+        }
     }
 
     /// Whoever wrote the file may have died before the folder was synced.

@@ -32,6 +32,13 @@ package final class SystemDisk: StoreDisk {
         return Self.entry(status)
     }
 
+    /// Whether this process may make files in the folder, as the kernel says without one being made.
+    package func checkWritable() throws(DiskFault) {
+        guard faccessat(folder.raw, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
+            throw DiskFault(errno, "looking whether the folder may be written")
+        }
+    }
+
     package func read(_ name: String, bytesMax: Int) throws(DiskFault) -> DiskContent? {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = openat(folder.raw, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)

@@ -212,6 +212,27 @@ import Testing
         store.close(within: .seconds(5))
     }
 
+    @Test("a store that could not be written at the start fails until the next look finds that it can")
+    func failingAtStart() async throws {
+        let disk = SimulatedDisk()
+        let first = try StoreSamples.file(on: disk.process())
+        _ = try first.begin()
+        _ = try first.commit([StoreSamples.hold("alice", session: StoreSamples.session(1))], now: .now)
+        let isFull = Guarded(true)
+        let process = disk.process { step, _, _ in step == .create && isFull.withLock { $0 } ? .fails(ENOSPC) : .done }
+        let store = try Self.store(on: process)
+        func names() async -> [String]? {
+            await withCheckedContinuation { done in store.readAll { done.resume(returning: $0) } }?.map(\.name)
+        }
+        #expect(store.isFailing)
+        #expect(await names() == ["alice"])
+        #expect(store.isFailing)
+        isFull.withLock { $0 = false }
+        #expect(await names() == ["alice"])
+        #expect(!store.isFailing)
+        store.close(within: .seconds(5))
+    }
+
     @Test("all users are read at once, another process's as well; none is known where the file cannot be read")
     func readAll() async throws {
         let store = try store()

@@ -208,6 +208,45 @@ import Testing
         #expect(contents["alice"]?.session?.id == 1 && contents.markKey == opened.contents.markKey)
     }
 
+    @Test(
+        "whether a store that is there can be written shows at the start: rights that are missing end it, what may pass is told",
+        arguments: [EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EIO, ENFILE])
+    func writingTried(_ code: CInt) throws {
+        for step in [SimulatedDisk.Step.create, .remove] {
+            let disk = try machine()
+            let before = disk.bytes(of: "sessions")
+            let process = disk.process { at, name, _ in
+                at == step && name == "sessions.tmp" ? .fails(code) : .done
+            }
+            let file = try StoreSamples.file(on: process)
+            do throws(StoreFault) {
+                let opened = try OpenedStore.open(file)
+                #expect(opened.unwritten?.kind == .system(code) && opened.contents["alice"]?.session?.id == 1)
+                #expect(![EACCES, EPERM, EROFS].contains(code))
+            } catch {
+                #expect(error.kind == .system(code) && error.exitCode == 78 && [EACCES, EPERM, EROFS].contains(code))
+            }
+            #expect(disk.bytes(of: "sessions") == before)
+            #expect(try reopened(disk)["alice"]?.session?.id == 1)
+        }
+    }
+
+    @Test("a crash at any call of a start leaves the store as it was")
+    func start() throws {
+        var random = SeededGenerator(9)
+        for how in End.allCases {
+            for fate in [SimulatedDisk.Fate.diesBefore, .diesAfter] {
+                for place in 0..<12 {
+                    let disk = try machine()
+                    let process = disk.process { _, _, number in number == place ? fate : .done }
+                    _ = try? OpenedStore.open(try StoreSamples.file(on: process))
+                    end(how, disk, &random)
+                    #expect(try reopened(disk)["alice"]?.session?.id == 1)
+                }
+            }
+        }
+    }
+
     @Test("a process that died holds no lock")
     func locksOfTheDead() throws {
         let disk = try machine()

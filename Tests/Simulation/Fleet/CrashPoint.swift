@@ -48,7 +48,7 @@ package struct CrashPoint: Hashable, Sendable {
     }
 
     /// While the store is opened.
-    static let opening = [Call.inspect, .read, .lock, .unlock].map { CrashPoint(.open, $0) }
+    static let opening = [Call.inspect, .read, .lock, .create, .unlink, .unlock].map { CrashPoint(.open, $0) }
 
     /// All places where a process can be: what a long run must have reached.
     package static let possible: [CrashPoint] = {

@@ -20,7 +20,7 @@ extension FleetWorld {
         let markKey = Secret(capacity: 32) { _ in 32 }
         let file = StoreFile(storePath, on: door, sealing: sealing, markKey: markKey)
         let process = FleetProcess(number: number, life: life, door: door, file: file, at: clocks)
-        if dice.hits(0.02) { door.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
+        if dice.hits(0.03) { door.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
         processes[number] = process
         door.work = .open
         do throws(StoreFault) {
