@@ -21,6 +21,8 @@ package struct SessionTrouble: Sendable {
 
     /// A refusal without words counts when it comes again after so long.
     private static let doubtMost = Duration.seconds(30)
+    /// Never a spin, whatever the dice say.
+    private static let backOffLeast = Duration.milliseconds(250)
 
     package init(calling call: SessionCall) { phase = .calling(call) }
 
@@ -80,7 +82,7 @@ package struct SessionTrouble: Sendable {
         default: break
         }
         if isWanted, tokens?.isUsable(at: now) != true, fault.verdict != .gone {
-            delay = min(delay, .seconds(10) * moment.chance)
+            delay = min(delay, Self.wantedBackOff(moment))
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
@@ -88,15 +90,19 @@ package struct SessionTrouble: Sendable {
 
     private func backOff(max most: Duration, _ moment: SessionMoment) -> Duration {
         let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
-        // Never a spin: a quarter of a second at least, whatever the dice say.
-        return max(min(doubled, most) * moment.chance, .milliseconds(250))
+        return max(min(doubled, most) * moment.chance, Self.backOffLeast)
+    }
+
+    /// While requests come the whole of the jitter lies within 10 s.
+    private static func wantedBackOff(_ moment: SessionMoment) -> Duration {
+        max(Duration.seconds(10) * moment.chance, backOffLeast)
     }
 
     /// A request wants a token and there is none. Returns whether the next attempt has moved.
     mutating func want(at moment: SessionMoment) -> Bool {
         isWanted = true
         guard case .resting(let until) = phase, until > moment.instant + .seconds(10) else { return false }
-        let sooner = max(notBefore, moment.instant + .seconds(10) * moment.chance)
+        let sooner = max(notBefore, moment.instant + Self.wantedBackOff(moment))
         guard sooner < until else { return false }
         phase = .resting(until: sooner)
         return true

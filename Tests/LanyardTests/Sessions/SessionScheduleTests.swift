@@ -172,6 +172,25 @@ struct SessionScheduleTests {
         #expect(driver.dueIn <= 10)
     }
 
+    @Test("Rule 12: however the dice fall, a quarter of a second passes between two attempts while requests come")
+    func leastWait() throws {
+        for chance in [0, 0.001] {
+            let driver = try SessionTransitionTests.driver(in: .unreachable)
+            driver.fixedChance = 0.999
+            for _ in 0..<8 {
+                driver.toDue()
+                try driver.fail(.transient(retryAfter: nil))
+            }
+            driver.fixedChance = chance
+            driver.take(.tokenNeeded)
+            #expect(driver.dueIn == 0.25)
+            driver.toDue()
+            driver.take(.tokenNeeded)
+            try driver.fail(.transient(retryAfter: nil))
+            #expect(driver.dueIn == 0.25)
+        }
+    }
+
     @Test("Rule 4: requests wait from the mandatory zone on while an attempt is under way, and not between attempts")
     func waits() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
