@@ -29,18 +29,23 @@ enum AppServicesVerdict {
 
     /// The fault that a missing answer stands for.
     static func fault(_ call: Call, _ failure: CurlFailure) -> IdentityFault {
-        let isLost = failure.requestSent && [.timedOut, .broken, .unreachable, .tls].contains(failure.kind)
+        let maybeHeard: [CurlFailure.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
+        let isLost = failure.requestSent && maybeHeard.contains(failure.kind)
         let verdict: IdentityFault.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
         let words: String
         switch failure.kind {
-        case .tls:
+        case .untrusted:
             words =
                 "no trust in the identity service's TLS connection (\(failure.words)); check its certificate and tls.ca_file"
+        case .handshake:
+            words =
+                "TLS could not be agreed with the identity service (\(failure.words)); does it speak https at that port, "
+                + "or want a client certificate (tls.certificate_file)?"
         case .local, .stopped: words = "the \(call.rawValue) was not made (\(failure.words))"
         case .tooLarge: words = "the identity service's answer to the \(call.rawValue) is too large (\(failure.words))"
         default: words = "no answer of the identity service to the \(call.rawValue) (\(failure.words))"
         }
-        return IdentityFault(verdict, status: failure.status, words: words, isAlarming: failure.kind == .tls)
+        return IdentityFault(verdict, status: failure.status, words: words, isAlarming: failure.kind == .untrusted)
     }
 
     /// A success that cannot be used.

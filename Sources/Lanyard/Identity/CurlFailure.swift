@@ -4,8 +4,10 @@ struct CurlFailure: Error, Equatable, Sendable {
         case timedOut
         /// The name was not found, or nobody accepts connections.
         case unreachable
-        /// The certificate or the handshake was refused, by either side.
-        case tls
+        /// The other side's certificate is not to be trusted: somebody may stand in between.
+        case untrusted
+        /// TLS was not agreed on: no TLS at that port, no version or cipher in common, a client certificate that is missing, a handshake that broke.
+        case handshake
         /// The answer passed our size limit.
         case tooLarge
         /// The connection ended or broke in the middle, or what came is not HTTP.

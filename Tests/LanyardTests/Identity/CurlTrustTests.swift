@@ -9,7 +9,8 @@ private struct TLSService {
     let process: ServerProcess
     let port: Int
 
-    init(demandsClientCertificate: Bool = false) async throws {
+    /// - Parameter days: the certificates' life; -1 has ended a day ago.
+    init(demandsClientCertificate: Bool = false, days: Int = 2) async throws {
         folder = try TemporaryFolder()
         let make = """
             cd \(folder.path) && exec 2>/dev/null
@@ -17,7 +18,7 @@ private struct TLSService {
             for name in server client; do
               openssl req -newkey rsa:2048 -nodes -keyout $name.key -out $name.csr -subj /CN=$name
               printf 'subjectAltName=IP:127.0.0.1' > ext
-              openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out $name.pem -days 2 -extfile ext
+              openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out $name.pem -days \(days) -extfile ext
             done
             """
         let maker = try ServerProcess("/bin/sh", ["-c", make], environment: ["PATH": "/usr/bin:/bin"])
@@ -44,11 +45,19 @@ private struct TLSService {
 struct CurlTrustTests {
     private static let downgrade = "leads from https to http"
 
-    private func words(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> String {
+    private func fault(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> IdentityFault {
         let bench = try IdentityBench(baseURL: "https://\(host):\(port)", tls: trust)
-        let fault = await bench.refresh().failure
-        #expect(fault?.verdict == .transient(retryAfter: nil))
-        return fault?.words ?? ""
+        let fault = try #require(await bench.refresh().failure)
+        #expect(fault.verdict == .transient(retryAfter: nil))
+        return fault
+    }
+
+    private func words(_ port: Int, _ trust: CurlTrust) async throws -> String {
+        try await fault(port, trust).words
+    }
+
+    private func isAlarm(_ fault: IdentityFault) -> Bool {
+        fault.isAlarming && fault.words.hasPrefix("no trust in the identity service's TLS connection")
     }
 
     @Test(
@@ -57,12 +66,33 @@ struct CurlTrustTests {
     func authority() async throws {
         let service = try await TLSService()
         let own = CurlTrust(caFile: service.file("ca.pem"), proxy: .none)
-        #expect(try await words(service.port, CurlTrust(proxy: .none)).contains("TLS"))
-        #expect(try await words(service.port, own, host: "localhost").contains("TLS"))
-        #expect(try await words(service.port, own).contains(Self.downgrade))
+        #expect(isAlarm(try await fault(service.port, CurlTrust(proxy: .none))))
+        #expect(isAlarm(try await fault(service.port, own, host: "localhost")))
+        let trusted = try await fault(service.port, own)
+        #expect(trusted.words.contains(Self.downgrade) && !trusted.isAlarming)
         // A file of authorities replaces the system's: this one holds none that signed the server's.
         let other = CurlTrust(caFile: service.file("client.pem"), proxy: .none)
-        #expect(try await words(service.port, other).contains("TLS"))
+        #expect(isAlarm(try await fault(service.port, other)))
+    }
+
+    @Test("a certificate that has ended is not trusted, and that alarms as well")
+    func expired() async throws {
+        let service = try await TLSService(days: -1)
+        #expect(isAlarm(try await fault(service.port, CurlTrust(caFile: service.file("ca.pem"), proxy: .none))))
+    }
+
+    @Test(
+        "a port that does not speak TLS, or ends the handshake, is told as that, and alarms nobody",
+        arguments: [
+            FaultGate.Mode.garbage(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)), .dropRequest(.close),
+            .dropRequest(.reset),
+        ])
+    func handshake(_ mode: FaultGate.Mode) async throws {
+        let gate = try FaultGate(before: .tcp(1), mode: mode)
+        let fault = try await fault(Int(gate.endpoint.port), CurlTrust(proxy: .none))
+        #expect(!fault.isAlarming)
+        #expect(fault.words.hasPrefix("TLS could not be agreed with the identity service ("))
+        #expect(fault.words.contains("does it speak https at that port"))
     }
 
     @Test("a file of authorities that is not there is said to be missing")
