@@ -42,12 +42,16 @@ package enum SecretFile {
     }
 
     /// The secret of a text file: all of it but one final newline. Blocks as long as the disk does.
-    package static func read(_ path: String) throws(Problem) -> Content { try read(path, isText: true) }
+    package static func read(_ path: String) throws(Problem) -> Content {
+        try read(path, isText: true, bytesMax: bytesMax)
+    }
 
     /// The whole file, bit for bit. Blocks as long as the disk does.
-    package static func readWhole(_ path: String) throws(Problem) -> Content { try read(path, isText: false) }
+    package static func readWhole(_ path: String, bytesMax: Int = bytesMax) throws(Problem) -> Content {
+        try read(path, isText: false, bytesMax: bytesMax)
+    }
 
-    private static func read(_ path: String, isText: Bool) throws(Problem) -> Content {
+    private static func read(_ path: String, isText: Bool, bytesMax: Int) throws(Problem) -> Content {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw .system(errno) }
