@@ -40,7 +40,7 @@ need_packages() {
     [ "$kind" = wanted ]
 }
 
-# Puts a Swift toolchain of at least 6.2 on the PATH, or says where to get one.
+# Puts a Swift toolchain of at least 6.3 on the PATH, or says where to get one.
 find_swift() {
     local folder version
     if ! command -v swift >/dev/null; then
@@ -56,7 +56,7 @@ find_swift() {
     fi
     version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | head -n 1)
     set -- $version
-    if [ $((${1:-0} * 100 + ${2:-0})) -lt 602 ]; then
+    if [ $((${1:-0} * 100 + ${2:-0})) -lt 603 ]; then
         say "$(command -v swift) is Swift ${1:-?}.${2:-?}. Lanyard needs Swift 6.3 or later: https://www.swift.org/install/linux/"
         return 1
     fi
