@@ -34,7 +34,7 @@ let package = Package(
         .package(url: "https://github.com/swhitty/FlyingFox", from: "0.27.1"),
     ],
     targets: [
-        // The only C we compile: typed doors to what Swift cannot call or see.
+        // The C of the library: typed doors to what Swift cannot call or see. Beside it CBuildCommit and, in the tests, TornSockets are C.
         .target(
             name: "CLanyard",
             linkerSettings: [
