@@ -7,7 +7,9 @@ struct CheckCommand: ParsableCommand {
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
         usage: "lanyard check [--print-config] --config PATH", discussion: ConfigurationHelp.text)
 
-    @Flag(name: .customLong("print-config"), help: "Print the effective configuration; secrets only as paths.")
+    @Flag(
+        name: .customLong("print-config"),
+        help: "Print what was given and the defaults of the rest; secrets only as paths.")
     var printsConfiguration = false
 
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))

@@ -102,6 +102,43 @@ import Testing
         #expect(open.errors.count == 1 && open.errors[0].contains("everybody on this machine can read"))
     }
 
+    @Test("what is wrong with the short form names keys of a file where no flag has them: exit 78")
+    func shortForm() async throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t")
+        let outcome = try await lanyard([
+            "check", "--upstream", "http://10.0.0.1:1", "--listen", "0.0.0.0:7400", "--token-file", token,
+        ])
+        #expect(outcome.exit == .code(78))
+        #expect(
+            outcome.errors == [
+                "error: --listen: listeners[0].address: others can reach 0.0.0.0:7400, and would act as the user; "
+                    + "bind 127.0.0.1:7400, or use a configuration file with listeners[].unsafe: true "
+                    + "if something else keeps them away",
+                "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so no Host is known to be right; "
+                    + "use a configuration file with listeners[].allowed_hosts, such as [\"api.internal:7400\"]",
+                "error: --upstream: routes[0].upstream: plain http would show tokens to everybody on the way to 10.0.0.1; "
+                    + "use a configuration file with routes[].unsafe_plain: true if that way is safe",
+            ])
+    }
+
+    @Test("a CA file that is no PEM: exit 78 for check and run, with file, line and remedy")
+    func authorities() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let file = try folder.write("ca.pem", "no certificate\n")
+        let text = Self.valid.replacing("{token_file: token}", with: "{token_file: token}\n    tls: {ca_file: ca.pem}")
+        let path = try folder.write("lanyard.yaml", text)
+        let words = "\(path):4:20: identities.demo.tls.ca_file: \(file) holds no certificate in PEM, or a damaged one; "
+        for command in ["check", "run"] {
+            let outcome = try await lanyard([command, "--config", path])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1 && outcome.errors[0].contains(words), "\(outcome.errors)")
+        }
+        try folder.write("ca.pem", TestCertificate.pem)
+        #expect(try await lanyard(["check", "--config", path]).exit == .code(0))
+    }
+
     @Test("two files, an unknown flag or a short flag beside a whole file: exit 64")
     func usage() async throws {
         let folder = try TemporaryFolder()
@@ -127,6 +164,8 @@ import Testing
             environment: ["LANYARD_LOG_LEVEL": "debug"])
         #expect(outcome.exit == .code(0))
         #expect(outcome.output.contains("\n  at: 50-60%\n"))
+        #expect(outcome.output.contains("\nstore:\n  memory: true\n"))
+        #expect(outcome.output.contains("\n  - name: default\n"))
         #expect(outcome.output.contains("\n  level: debug\n"))
         #expect(outcome.output.contains("token_file: \(folder.file("token"))\n"))
         #expect(!outcome.output.contains("hunter2"))

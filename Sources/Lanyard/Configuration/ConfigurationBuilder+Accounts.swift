@@ -14,8 +14,8 @@ extension ConfigurationBuilder {
         let inner = section.section(kind)
         // First: a missing file is told even where the rest is wrong, too.
         let tls = section.section("tls")
-        let caFile = neededFile(tls, "ca_file", shown: "\(shown).tls")
-        let certificateFile = neededFile(tls, "certificate_file", shown: "\(shown).tls")
+        let caFile = certificates(tls, "ca_file", shown: "\(shown).tls")
+        let certificateFile = certificates(tls, "certificate_file", shown: "\(shown).tls")
         let keyFile = neededFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
         if tls.has("certificate_file") != tls.has("key_file") {
             fault(

@@ -33,18 +33,20 @@ extension ConfigurationBuilder {
     ) {
         let reach = AddressText.reach(host)
         let address = listener.address.description
+        let place = section.place("address")
         if reach != .loopback, !listener.unsafe {
+            let unsafe = place.adding("unsafe: true", to: "listeners[]")
             fault(
-                section.place("address"), "\(shown).address: others can reach \(address), and would act as the user",
-                remedy: "bind 127.0.0.1:\(port), or add unsafe: true if something else keeps them away")
+                place, "\(shown).address: others can reach \(address), and would act as the user",
+                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else keeps them away")
         }
         if reach == .wildcard, !section.has("allowed_hosts") {
             fault(
-                section.place("address"),
-                "\(shown).address: \(address) is every address, so no Host is known to be right",
-                remedy: "add allowed_hosts, such as [\"api.internal:\(port)\"]")
+                place, "\(shown).address: \(address) is every address, so no Host is known to be right",
+                remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
         }
-        if listener.allowedHosts == [] {
+        // A list whose elements are all wrong is not empty: of them enough was said.
+        if case .sequence([])? = section.node["allowed_hosts"]?.content {
             warn(
                 section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
                 remedy: "name the hosts that clients use, or remove the key")

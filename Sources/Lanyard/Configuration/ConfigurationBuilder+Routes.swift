@@ -136,17 +136,16 @@ extension ConfigurationBuilder {
     private mutating func judgeReach(_ section: ConfigurationSection, _ upstream: UpstreamSettings, shown: String) {
         guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
         let reach = AddressText.reach(host)
+        let place = section.place("upstream")
         if !tls, reach != .loopback, section.text("unsafe_plain") != "true" {
             fault(
-                section.place("upstream"),
-                "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
-                remedy: "add unsafe_plain: true if that way is safe")
+                place, "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
+                remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
         }
         if reach == .linkLocal, !upstream.allowLinkLocal {
             fault(
-                section.place("upstream"),
-                "\(shown).upstream: \(host) is a link-local address, where metadata services live",
-                remedy: "add allow_link_local: true if it is meant")
+                place, "\(shown).upstream: \(host) is a link-local address, where metadata services live",
+                remedy: place.adding("allow_link_local: true", to: "routes[]") + " if it is meant")
         }
     }
 

@@ -148,6 +148,18 @@ struct ConfigurationBuilder {
         section.text(key).flatMap { needed($0, section.place(key), "\(shown).\(key)", isPrivate: isPrivate) }
     }
 
+    /// The same for certificates. With a file that holds none no call would ever succeed, and only the log would say why.
+    mutating func certificates(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
+        guard let path = neededFile(section, key, shown: shown) else { return nil }
+        guard CertificateFile.isSound(path) else {
+            fault(
+                section.place(key), "\(shown).\(key): \(path) holds no certificate in PEM, or a damaged one",
+                remedy: "name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER")
+            return nil
+        }
+        return path
+    }
+
     /// The same for a path that was made of what is configured.
     mutating func needed(
         _ path: String, _ place: ConfigurationPlace, _ shown: String, isPrivate: Bool

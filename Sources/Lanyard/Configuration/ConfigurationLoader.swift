@@ -54,8 +54,8 @@ struct ConfigurationLoader {
         faults += found
         guard !faults.contains(where: { $0.severity != .warning }) else { return failed() }
         return LoadedConfiguration(
-            configuration: configuration, faults: told(faults), printed: ConfigurationPrinter.print(tree),
-            addresses: AddressPlaces(of: tree))
+            configuration: configuration, faults: told(faults),
+            printed: ConfigurationPrinter.print(Self.completed(tree)), addresses: AddressPlaces(of: tree))
     }
 
     mutating func healthPlace(arguments: [String], environment: [String: String]) -> HealthPlace {
@@ -158,6 +158,21 @@ struct ConfigurationLoader {
         let address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7400).description
         listener.set(["address"], to: ConfigurationNode(.scalar(address), at: .commandLine))
         return ConfigurationNode(.sequence([listener]), at: .commandLine)
+    }
+
+    /// With the defaults that follow from other keys, as far as a file could say the same in writing.
+    private static func completed(_ tree: ConfigurationNode) -> ConfigurationNode {
+        var tree = tree
+        if tree["store"]?["path"] == nil {
+            tree.set(["store", "memory"], to: ConfigurationNode(.scalar("true"), at: .commandLine))
+        }
+        if var routes = tree["routes"], routes.elements.count == 1, routes.elements[0]["name"] == nil {
+            var route = routes.elements[0]
+            route.set(["name"], to: ConfigurationNode(.scalar("default"), at: .commandLine))
+            routes.content = .sequence([route])
+            tree.set(["routes"], to: routes)
+        }
+        return tree
     }
 
     // MARK: - Not in this version

@@ -9,6 +9,18 @@ package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
     /// What nobody gave.
     case commandLine
 
+    /// The remedy that gives a key which only a file has: beside a flag or a variable of the short form it cannot be written.
+    ///
+    /// - Parameters:
+    ///   - value: `unsafe: true`; whatever explains it may follow.
+    ///   - section: where the key stands in a file.
+    package func adding(_ value: String, to section: String) -> String {
+        switch self {
+        case .file, .wholeFile: "add \(value)"
+        case .flag, .environment, .commandLine: "use a configuration file with \(section).\(value)"
+        }
+    }
+
     package var description: String {
         switch self {
         case .file(let path, let line, let column): "\(path):\(line):\(column)"

@@ -1,4 +1,4 @@
-/// Writes the effective configuration as YAML that can be loaded again: what was given, and the defaults of the rest.
+/// Writes the effective configuration as YAML that can be loaded again: what was given, and the defaults of the rest that can be written down.
 struct ConfigurationPrinter {
     private var lines: [String] = []
 

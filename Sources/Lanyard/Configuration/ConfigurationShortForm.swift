@@ -58,6 +58,9 @@ struct ConfigurationShortForm {
     }
 
     private mutating func login() -> ConfigurationNode? {
+        // Contradictions have been told; what one of the two would lack is no second fault.
+        guard given["--token-file"] == nil else { return nil }
+        guard loginFlags.count < 2 else { return ConfigurationNode(.invalid, at: place) }
         var login = ConfigurationNode(.mapping([]), at: place)
         switch loginFlags.first {
         case "--anonymous":
@@ -73,9 +76,7 @@ struct ConfigurationShortForm {
             login.set(["email_password", "email"], to: node(email))
             login.set(["email_password", "password_file"], to: node(password))
         case nil:
-            guard given["--token-file"] == nil, given["--app-id"] != nil || given["--base-url"] != nil else {
-                return nil
-            }
+            guard given["--app-id"] != nil || given["--base-url"] != nil else { return nil }
             fault("no login", remedy: "add --email with --password-file, --api-key-file or --anonymous")
             return ConfigurationNode(.invalid, at: place)
         }

@@ -12,35 +12,67 @@ package enum URLText {
 
     /// Reads a URL of one of `schemes`.
     ///
+    /// - Parameter takesPath: without it at most one slash may follow the authority.
     /// - Throws: words and remedy.
-    package static func parts(_ text: String, schemes: [String]) throws(ConfigurationValue.Problem) -> Parts {
+    package static func parts(
+        _ text: String, schemes: [String], takesPath: Bool = true
+    ) throws(ConfigurationValue.Problem) -> Parts {
+        // A password with an unescaped slash reaches into what looks like the path: with an @ anywhere nothing is quoted.
+        let mayHoldSecret = text.utf8.contains(UInt8(ascii: "@"))
+        func shown(_ part: some StringProtocol, or words: String) -> String {
+            mayHoldSecret ? words : ConfigurationText.quoted(String(part))
+        }
         guard let scheme = schemes.first(where: { text.lowercased().hasPrefix($0 + "://") }) else {
-            let shown = text.utf8.contains(UInt8(ascii: "@")) ? "the URL" : ConfigurationText.quoted(text)
             throw .init(
-                "\(shown) has no scheme that can be used here",
+                "\(shown(text, or: "the URL")) has no scheme that can be used here",
                 remedy: "begin with \(schemes.map { $0 + "://" }.joined(separator: " or "))")
         }
         let rest = text.dropFirst(scheme.utf8.count + 3)
         let end = rest.firstIndex { "/?#\\".contains($0) } ?? rest.endIndex
         let (authority, tail) = (rest[..<end], rest[end...])
-        if authority.utf8.contains(UInt8(ascii: "@")) {
-            throw .init("a URL with user info", remedy: "remove what stands before the @; secrets are given as files")
-        }
-        if tail.utf8.contains(UInt8(ascii: "?")) || tail.utf8.contains(UInt8(ascii: "#")) {
-            throw .init(
-                "\(ConfigurationText.quoted(text)) has a query or fragment", remedy: "remove it from the ? or # on")
+        if let excess = excess(mayHoldSecret, authority, tail, takesPath: takesPath) {
+            let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
+            throw .init("\(words) \(excess.words)", remedy: excess.remedy)
         }
         guard let (host, port) = AddressText.hostAndPort(String(authority)), port != 0 else {
             throw .init(
-                "\(ConfigurationText.quoted(String(authority))) is not a host, host:port, [v6] or [v6]:port",
+                "\(shown(authority, or: "what follows \(scheme)://")) is not a host, host:port, [v6] or [v6]:port",
                 remedy: "write a URL such as \(scheme)://127.0.0.1:9000")
         }
         if !tail.isEmpty, !FieldText.isPathPrefix(String(tail)) {
             throw .init(
-                "\(ConfigurationText.quoted(String(tail))) is not a plain path",
+                "\(shown(tail, or: "its path")) is not a plain path",
                 remedy: "write it without //, . and .. segments, backslashes and blanks; escape other characters")
         }
         return Parts(scheme: scheme, host: host, port: port, path: tail.isEmpty ? nil : String(tail))
+    }
+
+    /// What a URL holds beside what is wanted, all of it at once.
+    private static func excess(
+        _ hasAt: Bool, _ authority: Substring, _ tail: Substring, takesPath: Bool
+    ) -> ConfigurationValue.Problem? {
+        let path = tail.prefix { $0 != "?" && $0 != "#" }
+        var (what, rest): ([String], [String]) = ([], [])
+        // Where no path may be, what looks like one before an @ is a password.
+        let hasUserInfo = hasAt && (!takesPath || authority.utf8.contains(UInt8(ascii: "@")))
+        if hasUserInfo {
+            what.append("user info")
+            rest.append("what stands before the @")
+        }
+        if !takesPath, !path.isEmpty, path != "/" {
+            what.append("a path")
+            rest.append("the path")
+        }
+        if path.endIndex < tail.endIndex {
+            what.append("a query or fragment")
+            rest.append("everything from the ? or # on")
+        }
+        guard !what.isEmpty else { return nil }
+        // Where a path has no place, the service behind the URL is one that users log in to.
+        let secrets = takesPath ? ": a password has no place here" : "; secrets are given as files"
+        return .init(
+            what.joined(separator: " and "),
+            remedy: "remove " + rest.joined(separator: ", and ") + (hasUserInfo ? secrets : ""))
     }
 
     /// A route's `upstream`.
@@ -72,11 +104,7 @@ package enum URLText {
     ///
     /// - Throws: words and remedy.
     package static func base(_ text: String) throws(ConfigurationValue.Problem) -> String {
-        let parts = try parts(text, schemes: ["http", "https"])
-        let base = "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"
-        guard parts.path == nil || parts.path == "/" else {
-            throw .init("\(ConfigurationText.quoted(text)) has a path", remedy: "write \(base)")
-        }
-        return base
+        let parts = try parts(text, schemes: ["http", "https"], takesPath: false)
+        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"
     }
 }

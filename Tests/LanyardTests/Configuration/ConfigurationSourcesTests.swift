@@ -96,6 +96,43 @@ import Testing
     }
 
     @Test(
+        "of two kinds of identity, or two ways to log in, nothing is said but that",
+        arguments: [
+            ["--token-file", "/t", "--anonymous"], ["--token-file", "/t", "--email", "a@b.c"],
+            ["--app-id", "x", "--base-url", "http://127.0.0.1:1", "--email", "a@b.c", "--anonymous"],
+        ])
+    func oneContradiction(_ arguments: [String]) {
+        let loaded = load(["--upstream", "http://127.0.0.1:1"] + arguments)
+        let faults = loaded.faults.filter { $0.severity != .warning }
+        #expect(faults.count == 1 && faults[0].severity == .usage && faults[0].place == .commandLine, "\(faults)")
+    }
+
+    @Test("what the short form has no key for is said to need a file, for flags and variables alike")
+    func keysOfFilesOnly() throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t")
+        let needed = [
+            "listeners[].unsafe: true", "listeners[].allowed_hosts, such as", "routes[].unsafe_plain: true",
+            "routes[].allow_link_local: true",
+        ]
+        let flags = load(["--upstream", "http://169.254.0.1:1", "--listen", "0.0.0.0:7400", "--token-file", token])
+        let variables = load(
+            [],
+            [
+                "LANYARD_UPSTREAM": "http://169.254.0.1:1", "LANYARD_LISTEN": "0.0.0.0:7400",
+                "LANYARD_TOKEN_FILE": token,
+            ])
+        for faults in [flags.faults, variables.faults] {
+            #expect(faults.count == needed.count, "\(faults)")
+            for key in needed {
+                let told = faults.count { $0.remedy.contains("use a configuration file with \(key)") }
+                #expect(told == 1, "\(key): \(faults)")
+            }
+            #expect(!faults.contains { $0.remedy.contains("add ") })
+        }
+    }
+
+    @Test(
         "a short flag or variable beside a file with listeners, users, identities or routes is a usage error",
         arguments: [
             (["--upstream", "http://127.0.0.1:1"], [:], "--upstream"), (["--listen", "127.0.0.1:0"], [:], "--listen"),

@@ -190,7 +190,8 @@ import Testing
     @Test("what is printed loads as the same configuration, and holds no secret", arguments: [true, false])
     func printed(isFull: Bool) throws {
         let folder = try TemporaryFolder()
-        for file in ["ca.pem", "cert.pem", "key.pem", "token", "password", "key"] { try folder.write(file, "hunter2") }
+        for file in ["ca.pem", "cert.pem"] { try folder.write(file, TestCertificate.pem + "hunter2") }
+        for file in ["key.pem", "token", "password", "key"] { try folder.write(file, "hunter2") }
         let first = try folder.write("a.yaml", isFull ? Self.full : Loading.whole)
         let loaded = Configuration.load(arguments: ["--config", first], environment: [:])
         let second = try folder.write("b.yaml", loaded.printed)
@@ -199,6 +200,17 @@ import Testing
         #expect(again.configuration != nil && again.configuration == loaded.configuration)
         #expect(again.printed == loaded.printed)
         #expect(!loaded.printed.contains("hunter2"))
+    }
+
+    @Test("what is printed names the memory store and the sole route, which nobody has to write")
+    func printedDefaults() throws {
+        let printed = try Loading.load(Loading.whole).loaded.printed
+        #expect(printed.contains("\nstore:\n  memory: true\n"))
+        #expect(printed.contains("\nroutes:\n  - name: default\n"))
+        let kept = try Loading.load(
+            Loading.whole + "store: {path: /var/lib/s, key_file: key}\n", files: ["token", "key"]
+        ).loaded.printed
+        #expect(kept.contains("  path: /var/lib/s\n") && !kept.contains("memory"))
     }
 
     @Test("a systemd credential is a file in the folder that systemd names")

@@ -26,13 +26,25 @@ extension FaultCases {
         (
             both + "routes:\n  - upstream: http://bob:hunter2@127.0.0.1:9000\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @; secrets are given as files"
+                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a password has no place here"
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: http://bob:hunter2/x@127.0.0.1:9000\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream: what follows http:// is not a host, host:port, [v6] or [v6]:port; write a URL such as http://127.0.0.1:9000"
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: http://127.0.0.1:9000//hunter2@x\n",
+            [
+                "lanyard.yaml:7:15: routes[0].upstream: its path is not a plain path; write it without //, . and .. segments, backslashes and blanks; escape other characters"
             ]
         ),
         (
             both + "routes:\n  - upstream: http://127.0.0.1:9000/?a\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: \"http://127.0.0.1:9000/?a\" has a query or fragment; remove it from the ? or # on"
+                "lanyard.yaml:7:15: routes[0].upstream: \"http://127.0.0.1:9000/?a\" has a query or fragment; remove everything from the ? or # on"
             ]
         ),
         (
@@ -111,6 +123,12 @@ extension FaultCases {
     ]
 
     static let listeners: [Case] = [
+        (
+            whole + "listeners:\n  - {address: '0.0.0.0:7400', unsafe: true, allowed_hosts: ['*']}\n",
+            [
+                "lanyard.yaml:9:61: listeners[0].allowed_hosts: \"*\" is not host:port; write such as localhost:7400"
+            ]
+        ),
         (
             whole + "listeners:\n  - address: 0.0.0.0:7400\n",
             [

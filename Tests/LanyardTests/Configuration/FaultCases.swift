@@ -206,7 +206,7 @@ enum FaultCases {
             "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://127.0.0.1:1/api}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
                 + upstream,
             [
-                "lanyard.yaml:3:41: identities.demo.app_services.base_url: \"http://127.0.0.1:1/api\" has a path; write http://127.0.0.1:1"
+                "lanyard.yaml:3:41: identities.demo.app_services.base_url: \"http://127.0.0.1:1/api\" has a path; remove the path"
             ]
         ),
         (
@@ -250,13 +250,34 @@ enum FaultCases {
         (
             identities + "    tls: {certificate_file: token}\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "lanyard.yaml:4:10: identities.demo.tls: certificate_file and key_file belong together; give both or none"
+                "lanyard.yaml:4:10: identities.demo.tls: certificate_file and key_file belong together; give both or none",
+                "lanyard.yaml:4:29: identities.demo.tls.certificate_file: token holds no certificate in PEM, or a damaged one; name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER",
+            ]
+        ),
+        (
+            identities + "    tls: {ca_file: token}\nusers:\n  alice: {identity: demo}\n" + upstream,
+            [
+                "lanyard.yaml:4:20: identities.demo.tls.ca_file: token holds no certificate in PEM, or a damaged one; name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER"
+            ]
+        ),
+        (
+            "identities:\n  demo:\n    app_services: {app_id: a, base_url: 'http://me:hunter2@h/x?y'}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+                + upstream,
+            [
+                "lanyard.yaml:3:41: identities.demo.app_services.base_url: a URL with user info and a path and a query or fragment; remove what stands before the @, and the path, and everything from the ? or # on; secrets are given as files"
+            ]
+        ),
+        (
+            "identities:\n  demo:\n    app_services: {app_id: a, base_url: 'http://me:hunter2/x@h'}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+                + upstream,
+            [
+                "lanyard.yaml:3:41: identities.demo.app_services.base_url: a URL with user info and a path; remove what stands before the @, and the path; secrets are given as files"
             ]
         ),
         (
             identities + "    proxy: http://u:hunter2@p:3128\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @; secrets are given as files; or write none or environment"
+                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a password has no place here; or write none or environment"
             ]
         ),
         (

@@ -10,12 +10,15 @@ enum Loading {
     static let routes = "routes:\n  - upstream: http://127.0.0.1:9000\n"
     static let whole = identities + users + routes
 
-    /// - Parameter files: names of secrets that stand beside the document.
+    /// - Parameter files: names of secrets that stand beside the document; `ca.pem` and `cert.pem` are certificates.
     static func load(
         _ text: String, arguments: [String] = [], environment: [String: String] = [:], files: [String] = ["token"]
     ) throws -> (loaded: LoadedConfiguration, faults: [String]) {
         let folder = try TemporaryFolder()
-        for file in files { try folder.write(file, "secret\n") }
+        for file in files {
+            let isCertificate = ["ca.pem", "cert.pem"].contains(file)
+            try folder.write(file, isCertificate ? TestCertificate.pem : "secret\n")
+        }
         let path = try folder.write("lanyard.yaml", text)
         let loaded = Configuration.load(arguments: ["--config", path] + arguments, environment: environment)
         let faults = loaded.faults.map { fault in
