@@ -21,6 +21,8 @@ package struct RevocationBook: Sendable {
 
     private struct Entry {
         let revocation: StoredRevocation
+        /// Whose session it was; nil: nobody knows.
+        let user: String?
         var failures = 0
         /// `.never` while a call is under way.
         var nextAt: Instant
@@ -45,16 +47,25 @@ package struct RevocationBook: Sendable {
     /// Whether a session with this refresh token has still to be told of.
     package func contains(_ token: Secret) -> Bool { entries.contains { $0.revocation.refresh == token } }
 
-    /// Whether this service has still to be told of something.
-    package func contains(identity: String) -> Bool { entries.contains { $0.revocation.identity == identity } }
+    /// Whether a service has still to be told of a session of this user's.
+    package func contains(user: String) -> Bool { entries.contains { $0.user == user } }
+
+    /// Whether this service has still to be told of a session of which nobody knows whose it was.
+    package func containsOrphan(of identity: String) -> Bool {
+        entries.contains { $0.user == nil && $0.revocation.identity == identity }
+    }
 
     /// When `due` is to be called; `.never` if nothing waits, or as much is under way as may be.
     package var dueAt: Instant { calls < Self.callsMax ? entries.map(\.nextAt).min() ?? .never : .never }
 
     /// One more; a second one of the same token is none.
-    package mutating func add(_ revocation: StoredRevocation, at moment: SessionMoment) -> [Act] {
+    ///
+    /// - Parameter user: whose session it was, if that is known.
+    package mutating func add(
+        _ revocation: StoredRevocation, of user: String? = nil, at moment: SessionMoment
+    ) -> [Act] {
         guard !contains(revocation.refresh) else { return [] }
-        entries.append(Entry(revocation: revocation, nextAt: moment.instant))
+        entries.append(Entry(revocation: revocation, user: user, nextAt: moment.instant))
         return due(at: moment)
     }
 

@@ -24,10 +24,11 @@ final class RevocationClerk: @unchecked Sendable {
     init(of home: SessionHome) { self.home = home }
 
     /// - Parameters:
+    ///   - user: whose session it was; nil: nobody knows, such as of what an earlier process has left.
     ///   - isStored: the store holds it already; else it is stored now, so that a crash does not forget it.
     ///   - reply: hears once, on the home's queue, whether the service knows; false: not yet.
     func tell(
-        _ revocation: StoredRevocation, isStored: Bool = false, _ logger: Logger,
+        _ revocation: StoredRevocation, of user: String? = nil, isStored: Bool = false, _ logger: Logger,
         _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         if !isStored, !book.contains(revocation.refresh) { save(revocation) }
@@ -37,11 +38,14 @@ final class RevocationClerk: @unchecked Sendable {
         }
         loggers[ObjectIdentifier(revocation.refresh)] = logger
         waiters.append(Waiter(token: revocation.refresh, until: .now + Self.waitMost, reply: reply))
-        perform(book.add(revocation, at: .now))
+        perform(book.add(revocation, of: user, at: .now))
     }
 
-    /// Whether this service has still to be told of something.
-    func owes(_ identity: String) -> Bool { book.contains(identity: identity) }
+    /// Whether the service has still to be told of a session of this user's. Of one that an earlier process has left nobody knows whose it was:
+    /// it is taken for that of a user who was not logged out here.
+    func owes(_ cell: SessionCell) -> Bool {
+        book.contains(user: cell.name) || !cell.hasLeft && book.containsOrphan(of: cell.member.settings.identity)
+    }
 
     /// Every service has been asked at least once, so that what is left can wait for the next start.
     var isSettled: Bool { book.isSettled }

@@ -17,6 +17,8 @@ package final class SessionCell: @unchecked Sendable {
     /// Who waits for what, by ticket.
     private var replies: [UInt64: Reply] = [:]
     private var tickets: UInt64 = 0
+    /// A person has ended the user's session in this process.
+    private(set) var hasLeft = false
     /// How often the store was told something.
     private(set) var changes: UInt64 = 0
     private lazy var alarm = SessionAlarm(on: home.loop) { [self] in take(.due) }
@@ -35,7 +37,9 @@ package final class SessionCell: @unchecked Sendable {
     package var name: String { member.settings.name }
 
     /// Begins: with what the store holds, else by a login, or with the reading of a token.
-    func start(_ stored: StoredUser?) {
+    ///
+    /// - Parameter other: see `SessionDesk.Event.begin`.
+    func start(_ stored: StoredUser?, sharing other: String? = nil) {
         switch member.source {
         case .feed(let feed):
             home.publisher.publish(.pending, for: index)
@@ -45,7 +49,7 @@ package final class SessionCell: @unchecked Sendable {
             if let login = member.settings.login {
                 member.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
             }
-            take(.begin(stored))
+            take(.begin(stored, sharing: other))
         }
     }
 
@@ -86,6 +90,7 @@ package final class SessionCell: @unchecked Sendable {
 
     /// Wipes the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
+        hasLeft = true
         ask(reply) { .leave(.logOut, ticket: $0) }
     }
 
@@ -147,7 +152,7 @@ package final class SessionCell: @unchecked Sendable {
             home.callsOut += 1
             service.refresh(token) { [self] result in answer(result, to: call) }
         case .claim(let account, let errand): take(.claimed(home.registrar.claim(account, for: index), errand: errand))
-        case .revoke(let revocation): home.revocations.tell(revocation, logger)
+        case .revoke(let revocation): home.revocations.tell(revocation, of: name, logger)
         case .dismiss(let revocation, let isStored, let ticket): dismiss(revocation, isStored: isStored, ticket)
         case .reply: break
         }
@@ -168,7 +173,7 @@ package final class SessionCell: @unchecked Sendable {
             // As any other answer: when what it tells of can be seen.
             return home.loop.post { reply?(.left(isRevoked: true, isStored: isStored)) }
         }
-        home.revocations.tell(revocation, isStored: isStored, logger) {
+        home.revocations.tell(revocation, of: name, isStored: isStored, logger) {
             reply?(.left(isRevoked: $0, isStored: isStored))
         }
     }
@@ -184,7 +189,8 @@ package final class SessionCell: @unchecked Sendable {
             guard case .success(let grant) = result, let token = grant.refreshToken else { return }
             home.revocations.tell(
                 StoredRevocation(
-                    identity: member.settings.identity, refresh: token, since: .now, mark: member.home.mark), logger)
+                    identity: member.settings.identity, refresh: token, since: .now, mark: member.home.mark),
+                of: name, logger)
         }
     }
 

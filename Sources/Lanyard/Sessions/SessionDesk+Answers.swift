@@ -36,10 +36,7 @@ extension SessionDesk {
         else { return }
         switch (claim, errand.purpose) {
         case (.free, _), (.belongs, .own), (.belongs, .tidying): save(grant)
-        case (.inUse(let other), _):
-            if let token = grant.refreshToken { revoke(token) }
-            let words = "the credential leads to the account that user \(other) of this device is logged in to"
-            failed(IdentityFault(.accountInUse, words: words), answer: .accountInUse(by: other))
+        case (.inUse(let other), _): turnAway(grant, for: other)
         case (.belongs(let other), .asked(let ticket)):
             let gift = SessionGift(
                 grant, startedAt: errand.call.startedAt, startedAtWall: errand.call.startedAtWall,
@@ -47,6 +44,14 @@ extension SessionDesk {
             reply(ticket, .belongs(to: other, gift))
             closeAsked(with: .settle)
         }
+    }
+
+    /// The account is another user's, here or in another process: what the login has brought is ended, and the session stays as it was.
+    mutating func turnAway(_ grant: Grant, for other: String) {
+        // What was made elsewhere is ended with its errand.
+        if errand?.gift == nil, let token = grant.refreshToken { revoke(token) }
+        let words = "the credential leads to the account that user \(other) of this device is logged in to"
+        failed(IdentityFault(.accountInUse, words: words), answer: .accountInUse(by: other))
     }
 
     // MARK: Failure
@@ -77,7 +82,7 @@ extension SessionDesk {
     /// By what the session has made of it.
     private func wish(after fault: IdentityFault, of errand: SessionErrand) -> SessionWrites.Wish {
         switch (session, errand.call.kind) {
-        case (_, .login): refusal(by: fault, of: errand) ?? .settle
+        case (_, .login): refusal(by: fault, of: errand) ?? (over == nil ? .settle : .end)
         case (.loginRequired, _): .end
         case (_, .refresh) where wanted?.call.kind == .login: .spend
         default: .settle
@@ -89,10 +94,16 @@ extension SessionDesk {
     private func refusal(by fault: IdentityFault, of errand: SessionErrand) -> SessionWrites.Wish? {
         guard case .configured? = errand.credential, let mark = fault.credential else { return nil }
         switch (fault.verdict, session) {
-        case (.credentialRefused, _): return .refuse(mark)
-        case (.credentialDoubted, .refused) where errand.purpose == .own: return .refuse(mark)
+        case (.credentialRefused, _): return .refuse(mark, over: over)
+        case (.credentialDoubted, .refused) where errand.purpose == .own: return .refuse(mark, over: over)
         default: return nil
         }
+    }
+
+    /// What the store holds of the session has no refresh token, and is not served any more: a restart must not serve it either.
+    private var over: SessionMark? {
+        guard base.session != 0, session.tokens == nil, let stored = ours?.session else { return nil }
+        return stored.refresh == nil || writes.holdsSpending ? base : nil
     }
 
     /// A user that has come to nothing is not kept.
@@ -128,7 +139,7 @@ extension SessionDesk {
             identity: setup.identity, session: stored, accountID: grant.userID,
             provider: isRefresh ? nil : errand.provider, isAdded: setup.isAdded,
             floor: max(floor, max(held, base.generation)) + 1,
-            mark: setup.mark)
+            mark: setup.mark, configured: setup.configured)
     }
 
     /// The store holds it, or cannot: in either case it serves from now on.

@@ -1,7 +1,7 @@
 /// What the start and people ask of a user's session.
 extension SessionDesk {
     /// The start: goes on with what the store holds; without that, logs in.
-    mutating func begin(_ stored: StoredUser?) {
+    mutating func begin(_ stored: StoredUser?, sharing other: String?) {
         isNewcomer = setup.isAdded && stored?.isAdded != true
         guard let stored, stored.belongs(to: home) else {
             // Whoever changes a user's identity means another account: the new login takes the place of what is stored.
@@ -15,13 +15,34 @@ extension SessionDesk {
         if stored.isLoggedOut {
             tell(.ended(reason: "remembered"))
             isUntidy = stored.intent != nil
-        } else if let session = stored.session {
+        } else if let session = stored.session, let other {
+            giveWay(session, to: other)
+        } else if let session = stored.session, !stored.isRefused {
+            compareLogins(stored)
             restore(session, of: stored, isAdopted: false)
         } else {
             ledger.expect(generation: base.generation + 1)
             tell(.loginRequested)
             isUntidy = stored.intent != nil && wanted == nil
         }
+    }
+
+    /// An older release has let two users have one account: this one's session ends, and what is configured may log in to whatever it leads to.
+    private mutating func giveWay(_ session: StoredSession, to other: String) {
+        note(.accountShared, .error, reason: "account_in_use", details: ["other": other])
+        if let token = session.refresh { revoke(token) }
+        writes.keep(.end)
+        retryNext()
+        ledger.expect(generation: base.generation + 1)
+        tell(.loginRequested)
+    }
+
+    /// The stored session goes on whatever is configured. Of its login the store knows the kind; of the account only the service's id, which
+    /// no configuration names.
+    private mutating func compareLogins(_ stored: StoredUser) {
+        guard let configured = setup.credential?.provider, let provider = stored.provider, provider != configured
+        else { return }
+        note(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])
     }
 
     /// A person's login, or a session that came of one: it begins when the errand under way has ended.

@@ -164,7 +164,7 @@ extension SessionDesk {
             .hold(
                 StoreChange.StoredLogin(
                     identity: setup.identity, session: session, accountID: ours.accountID, provider: ours.provider,
-                    isAdded: ours.isAdded, floor: floor, mark: setup.mark)))
+                    isAdded: ours.isAdded, floor: floor, mark: setup.mark, configured: setup.configured)))
         retryNext()
     }
 

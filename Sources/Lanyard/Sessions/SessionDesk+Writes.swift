@@ -25,7 +25,7 @@ extension SessionDesk {
         case .spend: .spend(user: setup.user, base: base)
         case .end: .end(user: setup.user, base: base)
         case .hold(let login): .hold(user: setup.user, login, base: base)
-        case .refuse(let mark): .refuse(user: setup.user, identity: home, mark)
+        case .refuse(let mark, let over): .refuse(user: setup.user, identity: home, mark, over: over)
         case .leave(.logOut, let revocation):
             .logOut(user: setup.user, identity: home, revocation: revocation)
         case .leave(.remove, let revocation): .remove(user: setup.user, revocation: revocation)
@@ -60,8 +60,8 @@ extension SessionDesk {
         switch wish {
         // These meet whatever is there: what another process has made of the user meanwhile is not ours to skip.
         case .settle: return
-        case .refuse(let mark):
-            if stranger != nil { stand(on: user) }
+        case .refuse(let mark, let over):
+            if stranger != nil || hasEnded(user, over) { stand(on: user) }
             evict(wish)
             return refused = mark
         default: stand(on: user)
@@ -78,6 +78,12 @@ extension SessionDesk {
         }
     }
 
+    /// What stood there as our own session is over by our own word.
+    private func hasEnded(_ user: StoredUser?, _ over: SessionMark?) -> Bool {
+        guard let user, user.session == nil, !user.isLoggedOut, base == over else { return false }
+        return user.generation == base.generation + 1
+    }
+
     /// The errand goes on.
     private mutating func answer(_ wish: SessionWrites.Wish, _ verdict: StoreChange.Verdict) {
         switch (wish, verdict, errand?.stage) {
@@ -86,6 +92,7 @@ extension SessionDesk {
         case (.intend, .overtaken(let user), _): writes.backlog.isEmpty ? look(at: user) : call()
         case (.hold, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? 0)
         case (.hold, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
+        case (.hold, .inUse(let other), .saving(let grant)): turnAway(grant, for: other)
         case (.spend, .overtaken(let user?), _) where isOlder(user),
             (.end, .overtaken(let user?), _) where isOlder(user):
             stand(onOlder: user)
@@ -157,7 +164,11 @@ extension SessionDesk {
             return
         }
         writes.dropFirst()
-        if case .overtaken(let user) = verdict { yieldBacklog(wish, to: user) }
+        switch verdict {
+        case .stored: break
+        case .overtaken(let user): yieldBacklog(wish, to: user)
+        case .inUse(let other): yieldAccount(of: wish, to: other)
+        }
         // The store keeps it from now on, until the service is known to know: most likely it does.
         if case .leave(_, let revocation?) = wish { act(.dismiss(revocation, isStored: true, ticket: nil)) }
         // The session is stored only now, and its token has been sent meanwhile: who reads it must know.
@@ -165,6 +176,17 @@ extension SessionDesk {
             writes.keepOpen(StoredIntent(kind: .refresh, at: unansweredAt, tries: unanswered))
         }
         if !isMidway { retryNext() }
+    }
+
+    /// A login that could not be stored in time: meanwhile another process has logged another user in to its account.
+    private mutating func yieldAccount(of wish: SessionWrites.Wish, to other: String) {
+        guard case .hold(let login) = wish else { return }
+        writes.dropAll()
+        note(.accountShared, .error, reason: "account_in_use", details: ["other": other])
+        if let token = session.tokens?.refresh ?? login.session.refresh { revoke(token) }
+        // It has made no call yet: none is made while the backlog is being stored.
+        if errand?.purpose == .own { errand = nil }
+        tell(.ended(reason: "account_in_use"))
     }
 
     /// What could not be stored in time met what another process has stored since.

@@ -8,7 +8,9 @@
 package struct SessionDesk: Sendable {
     package enum Event: Sendable {
         /// The first event of a user whose session Lanyard renews: what the store holds, nil if it does not know the user.
-        case begin(StoredUser?)
+        ///
+        /// - sharing: another user of whose account that is a session, too, and who goes on with it.
+        case begin(StoredUser?, sharing: String? = nil)
         case due
         /// What shards, clocks, feeds and watches tell.
         case session(Session.Event)
@@ -77,13 +79,16 @@ package struct SessionDesk: Sendable {
         package var mark: IdentityMark?
         /// All identities whose users can be known here.
         package var others: [StoredIdentity]
+        /// All users whom the configuration names.
+        package var configured: Set<String>
 
         package init(
             user: String, identity: String, index: UserIndex, credential: Credential?,
             rotation: SessionRotation = .none,
             isAdded: Bool = false, refresh: RefreshSettings = RefreshSettings(),
             offline: LoginSettings.Offline = .cached,
-            boot: String = "", mark: IdentityMark? = nil, others: [StoredIdentity] = []
+            boot: String = "", mark: IdentityMark? = nil, others: [StoredIdentity] = [],
+            configured: Set<String> = []
         ) {
             self.user = user
             self.identity = identity
@@ -96,6 +101,7 @@ package struct SessionDesk: Sendable {
             self.boot = boot
             self.mark = mark
             self.others = others
+            self.configured = configured
         }
     }
 
@@ -206,7 +212,7 @@ package struct SessionDesk: Sendable {
 
     private mutating func handle(_ event: Event) {
         switch event {
-        case .begin(let stored): begin(stored)
+        case .begin(let stored, let other): begin(stored, sharing: other)
         case .due:
             tell(.due)
             if let errand, errand.due <= moment.instant { goOn() }

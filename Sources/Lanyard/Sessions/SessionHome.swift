@@ -50,6 +50,8 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     var callsOut = 0
     private let settled = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
+    /// The users whom the configuration names.
+    private let configured: Set<String>
     /// As it was at the start; from then on it is the registrar's.
     private let directory: UserDirectory
     private(set) lazy var registrar = UserRegistrar(directory, of: self)
@@ -83,6 +85,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         beginning = SessionStart(settings.login)
         self.logger = logger
         self.identities = Dictionary(identities.map { ($0.name, $0) }) { first, _ in first }
+        configured = Set(members.map(\.settings.name))
         directory = UserDirectory(
             members, identities: identities, contents: contents, settings: settings,
             names: names ?? UserNames(members.map(\.settings.name)))
@@ -106,7 +109,9 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         loop.start()
         loop.post { [self] in
             publisher.activate(directory.active)
-            for case let cell? in cells { cell.start(contents[cell.name]) }
+            for case let cell? in cells {
+                cell.start(contents[cell.name], sharing: directory.sharers[cell.index])
+            }
             registrar.start()
             for revocation in contents.revocations { revocations.tell(revocation, isStored: true, logger) }
             beginTick()
@@ -238,7 +243,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
             user: member.settings.name, identity: member.settings.identity, index: index, credential: credential,
             rotation: member.rotation, isAdded: member.isAdded, refresh: settings.refresh,
             offline: settings.login.offline, boot: boot, mark: member.home.mark,
-            others: identities.values.compactMap(\.home))
+            others: identities.values.compactMap(\.home), configured: configured)
     }
 
     // MARK: The store and the service
@@ -253,7 +258,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
             let outcome =
                 switch result {
                 case .success(.stored): "stored"
-                case .success(.overtaken): "overtaken"
+                case .success(.overtaken), .success(.inUse): "overtaken"
                 case .failure: "failed"
                 }
             count("lanyard_store_writes", [.init("result", outcome)])

@@ -10,6 +10,7 @@ package struct SessionNote: Equatable, Sendable {
         case askedLoginFailed = "login.given_up"
         case loginRequired = "login.required"
         case refused = "credential.refused"
+        case credentialDiffers = "credential.differs"
         case refreshSucceeded = "refresh.succeeded"
         case refreshFailed = "refresh.failed"
         case refreshForced = "refresh.forced"
@@ -34,6 +35,7 @@ package struct SessionNote: Equatable, Sendable {
         case late = "answer.late"
         case tokenChanged = "token.changed"
         case accountTaken = "account.in_use"
+        case accountShared = "account.shared"
         case storeOlder = "store.older"
         case stranger = "identity.conflict"
     }
@@ -69,6 +71,11 @@ package struct SessionNote: Equatable, Sendable {
         case .askedLoginFailed: "the login that a person asked for failed; the session is as it was"
         case .loginRequired: "a person must log in"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
+        case .credentialDiffers:
+            """
+            the stored session came of another kind of login than is configured, and goes on; log the user out and in \
+            for the configured one
+            """
         case .refreshSucceeded: "access token refreshed"
         case .refreshFailed: "refresh failed, trying again"
         case .refreshForced: "an upstream refused the token, refreshing it"
@@ -95,6 +102,11 @@ package struct SessionNote: Equatable, Sendable {
         case .tokenChanged: "token read"
         case .accountTaken:
             "another process has logged this user in to the account of another user; it is not taken over"
+        case .accountShared:
+            """
+            two users of this device had sessions of one account: this one's is ended, the other one goes on; if this one \
+            is to have the account, log the other one out first
+            """
         case .storeOlder:
             "an older store was put in the place of a newer one; the newer session is kept, and written again"
         case .stranger where reason == "displaced":

@@ -5,7 +5,8 @@ struct SessionWrites: Sendable {
         case intend(StoredIntent)
         case settle, spend, end
         case hold(StoreChange.StoredLogin)
-        case refuse(CredentialMark)
+        /// - over: the session that has ended with it, as it stood then, whatever base there is when it can be stored.
+        case refuse(CredentialMark, over: SessionMark?)
         case leave(SessionDesk.Leaving, StoredRevocation?)
     }
 
@@ -39,6 +40,11 @@ struct SessionWrites: Sendable {
     /// A new session is not stored yet.
     var holdsNewSession: Bool {
         backlog.contains { if case .hold = $0 { true } else { false } }
+    }
+
+    /// The store has not heard yet that the refresh token is dead.
+    var holdsSpending: Bool {
+        backlog.contains { if case .spend = $0 { true } else { false } }
     }
 
     /// Remembers what could not be stored. What it makes pointless goes.

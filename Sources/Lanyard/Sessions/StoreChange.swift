@@ -11,7 +11,9 @@ package enum StoreChange: Sendable {
     /// further on in it holds.
     case hold(user: String, StoredLogin, base: SessionMark)
     /// The credential was definitely refused.
-    case refuse(user: String, identity: StoredIdentity, CredentialMark)
+    ///
+    /// - over: the session that came to its end by this, its refresh token dead before; what stands there beyond it is another's, and stays.
+    case refuse(user: String, identity: StoredIdentity, CredentialMark, over: SessionMark? = nil)
     /// The session at `base` is over without a person's doing: tokens are wiped, the user stays.
     case end(user: String, base: SessionMark)
     /// A person logged the user out: tokens are wiped whatever they are; what the service must be told stays in `revocation`.
@@ -37,11 +39,14 @@ package enum StoreChange: Sendable {
         package var floor: UInt64
         /// What the identity's name stands for.
         package var mark: IdentityMark?
+        /// Users whom the configuration names: nobody else keeps an account to itself but those whom the admin API has made.
+        package var configured: Set<String>
 
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
-            floor: UInt64 = 0, mark: IdentityMark? = nil
+            floor: UInt64 = 0, mark: IdentityMark? = nil, configured: Set<String> = []
         ) {
+            self.configured = configured
             self.floor = floor
             self.mark = mark
             self.identity = identity
@@ -58,5 +63,7 @@ package enum StoreChange: Sendable {
         case stored(StoredUser?)
         /// The base has moved: nothing was written. What is there instead; nil: the user is not known any more.
         case overtaken(by: StoredUser?)
+        /// This user is logged in to the account in which the login has ended: nothing was written.
+        case inUse(by: String)
     }
 }

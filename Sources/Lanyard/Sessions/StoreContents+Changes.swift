@@ -1,6 +1,6 @@
 /// How a change meets what is there (design §4): merged by user and generation, so that nobody's rotation is lost to another's write.
 extension StoreContents {
-    /// Applies `change`; on `overtaken` nothing has changed, and nothing is to be written.
+    /// Applies `change`; on `overtaken` and `inUse` nothing has changed, and nothing is to be written.
     ///
     /// - Parameter now: for how long an account is known.
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
@@ -18,14 +18,19 @@ extension StoreContents {
         case .hold(let name, let login, let base):
             // A write whose last step failed may have been made: repeated, it is no other's.
             if let user = self[name], user.session == login.session { return .stored(user) }
+            if let holder = holder(of: login, besides: name) { return .inUse(by: holder) }
             let isAhead = self[name].map { $0.session?.id == login.session.id && $0.generation < login.floor } ?? false
             return edit(name, StoredIdentity(login.identity, login.mark), base: isAhead ? nil : base, now: now) {
                 $0.hold(login, now: now)
             }
-        case .refuse(let name, let identity, let mark):
+        case .refuse(let name, let identity, let mark, let over):
             return edit(name, identity, base: nil, now: now) { user in
                 user.refused = mark
                 user.settleIntent()
+                guard user.session != nil, user.mark == over else { return }
+                // Other processes that serve it on see that it has moved.
+                user.generation += 1
+                user.session = nil
             }
         case .end(let name, let base):
             if let user = self[name], user.session == nil, user.generation == base.generation { return .stored(user) }
@@ -83,6 +88,18 @@ extension StoreContents {
         guard let place else { return .overtaken(by: nil) }
         body(&users[place])
         return .stored(users[place])
+    }
+
+    /// Whoever else is logged in to the account of a login: two users of one device share none, in whatever processes they came (design §5).
+    /// What goes on with the session that stands there is no login.
+    private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
+        guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
+        let home = StoredIdentity(login.identity, login.mark)
+        let holder = users.first { other in
+            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: home)
+                && (other.isAdded || login.configured.contains(other.name))
+        }
+        return holder?.name
     }
 
     private mutating func keep(_ revocation: StoredRevocation?) {

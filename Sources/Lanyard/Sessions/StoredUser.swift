@@ -34,6 +34,12 @@ package struct StoredUser: Equatable, Sendable {
         identityMark = home.mark
     }
 
+    /// Nothing of the session is served any more: no refresh token renews it, and the credential that could begin a new one was refused.
+    package var isRefused: Bool { refused != nil && session?.refresh == nil }
+
+    /// There is a session to go on with.
+    package var isAuthenticated: Bool { session != nil && !isLoggedOut && !isRefused }
+
     /// Which session this is, and how far it has come.
     package var mark: SessionMark { SessionMark(session: session?.id ?? 0, generation: generation) }
 }

@@ -37,5 +37,18 @@ extension UserDirectory {
             users, identities: kinds, configuredActive: settings.activeUser, remembered: contents.active,
             activatesNext: settings.activatesNextOnLogout, names: names)
         strangers = Set(contents.users.map(\.name)).subtracting(users.map(\.name))
+        sharers = sharers(in: contents)
+    }
+
+    /// Older releases let two users of two processes have one account. Of their sessions one goes on: the active user's, else that of the first
+    /// by name.
+    private func sharers(in contents: StoreContents) -> [UserIndex: String] {
+        let holders = users.filter { $0.accountID != nil && contents[$0.name]?.isAuthenticated == true }
+        var sharers: [UserIndex: String] = [:]
+        for group in Dictionary(grouping: holders, by: { [$0.identity, $0.accountID] }).values where group.count > 1 {
+            let first = group.first { $0.index == active } ?? group.min { $0.name < $1.name }
+            for user in group where user.index != first?.index { sharers[user.index] = first?.name }
+        }
+        return sharers
     }
 }

@@ -97,6 +97,8 @@ package struct UserDirectory: Sendable {
     var hidden: [KnownUser] = []
     /// Names that the store has kept of users who are not known.
     var strangers: Set<String> = []
+    /// Users whose stored session is of an account that another one goes on with, each with that one's name.
+    var sharers: [UserIndex: String] = [:]
     /// Forgotten, but the store does not know yet.
     var leaving: Set<UserIndex> = []
 

@@ -44,7 +44,7 @@ extension UserRegistrar {
     ) {
         guard case .success = result else { return deliver(ask, .failure(.storeFailing)) }
         guard let revocation else { return expelled(ask, name, .success(.removed(isStored: true))) }
-        home.revocations.tell(revocation, isStored: true, home.logger) { [weak self] _ in
+        home.revocations.tell(revocation, of: name, isStored: true, home.logger) { [weak self] _ in
             self?.expelled(ask, name, .success(.removed(isStored: true)))
         }
     }

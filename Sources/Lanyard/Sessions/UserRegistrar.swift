@@ -224,8 +224,9 @@ final class UserRegistrar: @unchecked Sendable {
             deliver(ask, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
             let view = home.view(of: user)
-            let isRevoked = view.map { !home.revocations.owes($0.status.identity) } ?? true
-            let isStored = home.cell(at: user)?.desk.isUnsaved != true
+            let cell = home.cell(at: user)
+            let isRevoked = cell.map { !home.revocations.owes($0) } ?? true
+            let isStored = cell?.desk.isUnsaved != true
             deliver(ask, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
         case .fault(let fault): deliver(ask, .failure(fault))
         }

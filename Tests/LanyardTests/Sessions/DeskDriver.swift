@@ -44,17 +44,17 @@ final class DeskDriver {
     private var names: UInt64 = 100
 
     init(
-        hasCredential: Bool = true, rotation: SessionRotation = .none, isAdded: Bool = false,
+        _ user: String = "alice", hasCredential: Bool = true, rotation: SessionRotation = .none, isAdded: Bool = false,
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
-        home: StoredIdentity = "demo", others: [StoredIdentity] = []
+        home: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
     ) {
         let login = UserSettings.Login.emailPassword(email: "a@example.com", passwordFile: "/x")
         desk = SessionDesk(
             SessionDesk.Setup(
-                user: "alice", identity: home.name, index: UserIndex(0),
+                user: user, identity: home.name, index: UserIndex(0),
                 credential: hasCredential ? .configured(login) : nil,
                 rotation: rotation, isAdded: isAdded, offline: offline, boot: boot, mark: home.mark,
-                others: others))
+                others: others, configured: configured))
         self.disk = disk
     }
 
@@ -63,7 +63,7 @@ final class DeskDriver {
     var state: SessionState { desk.session.state }
     var reason: SessionReason { desk.session.reason }
     var contents: StoreContents { disk.contents }
-    var stored: StoredUser? { contents["alice"] }
+    var stored: StoredUser? { contents[desk.setup.user] }
     var storedRefresh: String? { Tokens.text(stored?.session?.refresh) }
     var refresh: String? { Tokens.text(desk.session.tokens?.refresh) }
     var token: AccessToken? { if case .token(let token)? = availability { token } else { nil } }
@@ -78,7 +78,7 @@ final class DeskDriver {
 
     // MARK: What happens
 
-    func begin() { take(.begin(contents["alice"])) }
+    func begin() { take(.begin(stored)) }
 
     func take(_ event: SessionDesk.Event) {
         names += 1
@@ -134,7 +134,7 @@ final class DeskDriver {
         case .read(let errand):
             trail.append("read")
             if failsReads, let storeFault { return take(.read(.failure(storeFault), errand: errand)) }
-            take(.read(.success(contents["alice"]), errand: errand))
+            take(.read(.success(stored), errand: errand))
         case .commit(let change):
             trail.append(Self.word(change))
             if let storeFault { return take(.committed(.failure(storeFault))) }

@@ -21,6 +21,9 @@ final class KeptStore: SessionStore {
     /// As another process does.
     func apply(_ change: StoreChange) { _ = kept.withLock { $0.apply(change, now: .now) } }
 
+    /// As an older release has left it.
+    func edit(_ body: (inout StoreContents) -> Void) { kept.withLock { body(&$0) } }
+
     func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void) {
         reply(.success(kept.withLock { $0[user] }))
     }

@@ -28,6 +28,21 @@ import Testing
         #expect(book.answered(one.refresh, .success(()), at: Self.moment(1)) == [])
     }
 
+    @Test("what is owed is owed for a user; of what an earlier process has left nobody knows for whom")
+    func owed() {
+        var book = RevocationBook()
+        let (one, two) = (Self.revocation("one"), Self.revocation("two"))
+        _ = book.add(one, of: "alice", at: Self.moment(0))
+        #expect(book.contains(user: "alice") && !book.contains(user: "bob") && !book.containsOrphan(of: "demo"))
+        _ = book.add(two, at: Self.moment(0))
+        #expect(book.containsOrphan(of: "demo") && !book.containsOrphan(of: "corp"))
+        _ = book.answered(two.refresh, .success(()), at: Self.moment(1))
+        _ = book.answered(one.refresh, .failure(Self.down), at: Self.moment(1))
+        #expect(book.contains(user: "alice") && !book.containsOrphan(of: "demo"))
+        _ = book.answered(one.refresh, .success(()), at: Self.moment(2))
+        #expect(!book.contains(user: "alice"))
+    }
+
     @Test("a session that the service does not know is as good as revoked")
     func unknown() {
         var book = RevocationBook()

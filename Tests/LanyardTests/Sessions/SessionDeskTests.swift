@@ -158,6 +158,135 @@ struct SessionDeskTests {
         guard case .loggedIn = next.replies[1] else { throw Missing() }
     }
 
+    @Test("Rule 12: a refusal ends what it has left of the session: neither a restart nor another process serves it")
+    func refusalEndsSession() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        try one.fail(.sessionDead)
+        let mark = CredentialMark(bytes: [1])
+        try one.fail(.credentialRefused, credential: mark)
+        #expect(one.state == .refused && one.token == nil && one.trail.last == "unlock")
+        #expect(one.stored?.session == nil && one.stored?.refused == mark && one.stored?.generation == 2)
+        // It has said so itself: nothing of it is news.
+        one.forget()
+        one.take(.seen(one.stored))
+        #expect(one.trail.isEmpty && one.notes.isEmpty)
+
+        let next = one.restart()
+        next.begin()
+        #expect(next.token == nil && next.state == .loggingIn && next.refused == mark)
+        try next.fail(.credentialRefused, credential: mark)
+        #expect(next.state == .refused && next.stored?.generation == 2, "nothing was left to be ended")
+
+        two.pass((next.now - two.now).inSeconds)
+        #expect(two.token != nil)
+        two.take(.seen(two.stored))
+        #expect(two.token == nil && two.call?.kind == .login && two.refused == mark)
+        try two.fail(.credentialRefused, credential: mark)
+        #expect(two.state == .refused && two.stored?.generation == 2)
+    }
+
+    @Test(
+        "a session that nothing can renew ends in the store as it does here, whatever refused the login",
+        arguments: [IdentityFault.Verdict.credentialUnavailable, .unknownApp])
+    func refusedOtherwise(_ verdict: IdentityFault.Verdict) throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.sessionDead)
+        try driver.fail(verdict)
+        #expect(driver.state == .refused && driver.stored?.session == nil && driver.stored?.intent == nil)
+        let next = driver.restart()
+        next.begin()
+        #expect(next.token == nil && next.call?.kind == .login)
+    }
+
+    @Test("a login in an account that is taken ends what is left of the session, too")
+    func takenEndsSession() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.sessionDead)
+        driver.claim = .inUse(by: "bob")
+        try driver.grant(refresh: "two", account: "b")
+        #expect(driver.state == .refused && driver.reason == .accountInUse && driver.revoked == ["two"])
+        #expect(driver.stored?.session == nil && driver.stored?.accountID == "a")
+    }
+
+    @Test("a login by hand that is refused leaves the session as it was, in the store too", arguments: [false, true])
+    func refusedByHand(_ isDead: Bool) throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        if isDead {
+            driver.toDue()
+            try driver.fail(.sessionDead)
+            try driver.fail(.transient(retryAfter: nil))
+            #expect(driver.state == .stale)
+        }
+        let before = driver.stored
+        driver.take(.login(driver.desk.setup.credential!, ticket: 1))
+        let mark = CredentialMark(bytes: [1])
+        try driver.fail(.credentialRefused, credential: mark)
+        #expect(driver.stored?.refused == mark && driver.token?.generation == 1)
+        #expect(driver.stored?.session == before?.session && driver.stored?.generation == 1)
+        // What serves on without a refresh token ends when its own login meets the refusal.
+        guard isDead else { return #expect(driver.state == .valid) }
+        driver.toCall()
+        try driver.fail(.credentialRefused, credential: mark)
+        #expect(driver.state == .refused && driver.stored?.session == nil)
+    }
+
+    @Test("what an older release has left of a refused session is not served: the login meets what was refused")
+    func refusedByOlderRelease() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        let mark = CredentialMark(bytes: [1])
+        driver.disk.contents.users[0].session?.refresh = nil
+        driver.disk.contents.users[0].refused = mark
+        let next = driver.restart()
+        next.begin()
+        #expect(next.token == nil && next.call?.kind == .login && next.refused == mark)
+        try next.fail(.credentialRefused, credential: mark)
+        #expect(next.state == .refused && next.stored?.session == nil)
+    }
+
+    @Test("a stored session of another kind of login than is configured goes on, and a line says so")
+    func otherLogin() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        for provider in ["email_password", "api_key", nil] {
+            driver.disk.contents.users[0].provider = provider
+            let next = driver.restart()
+            next.begin()
+            #expect(next.token != nil && next.noted(.credentialDiffers) == (provider == "api_key"))
+            let bare = driver.restart(hasCredential: false)
+            bare.begin()
+            #expect(!bare.noted(.credentialDiffers))
+        }
+    }
+
+    @Test("a refusal that is stored late ends nothing that another process has begun meanwhile")
+    func lateRefusal() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        try one.fail(.sessionDead)
+        one.storeFault = DeskDriver.full
+        let mark = CredentialMark(bytes: [1])
+        try one.fail(.credentialRefused, credential: mark)
+        #expect(one.state == .refused && one.stored?.session != nil && one.desk.isUnsaved)
+        two.take(.login(.given(.anonymous), ticket: 1))
+        try two.grant(refresh: "theirs", account: "b")
+        one.storeFault = nil
+        one.toDue()
+        #expect(!one.desk.isUnsaved && one.storedRefresh == "theirs" && one.stored?.generation == 2)
+        one.take(.seen(one.stored))
+        #expect(one.state == .valid && one.refresh == "theirs")
+    }
+
     struct Missing: Error {}
 
     @Test("a doubted credential is remembered once the doubt is confirmed")

@@ -161,6 +161,75 @@ import Testing
         await bench.end()
     }
 
+    @Test("a repeated logout tells of its own user's session, not of another's")
+    func revokedOfWhom() async throws {
+        func isRevoked(_ life: Life, _ name: String) async throws -> Bool {
+            guard case .success(.loggedOut(_, let isRevoked, _)) = await life.ask(.logOut(name)) else {
+                throw TestFailure("\(name) is not logged out")
+            }
+            return isRevoked
+        }
+        try await live { life in
+            try await life.add("bob")
+            #expect(try await isRevoked(life, "bob"))
+            try await bench.control("/faults", #"{"route":"logout","fault":"unavailable"}"#)
+            #expect(try await !isRevoked(life, "alice"))
+            #expect(try await isRevoked(life, "bob"))
+            #expect(try await !isRevoked(life, "alice"))
+        }
+        // Whose session an earlier process has left is not known any more: nobody is told more than is certain.
+        try await live(to: ["alice:logged_out", "bob:logged_out"]) { life in
+            #expect(try await !isRevoked(life, "alice"))
+            try await bench.control("/faults", "{}", method: "DELETE")
+            try await life.add("carol")
+            for _ in 0..<2 { #expect(try await isRevoked(life, "carol")) }
+            try await eventually("the service was told", within: .seconds(10)) {
+                store.contents.revocations.isEmpty
+            }
+            #expect(try await isRevoked(life, "alice"))
+        }
+        await bench.end()
+    }
+
+    @Test(
+        "two stored users of one account, which an older release allowed: the active one goes on, else the first by name",
+        arguments: ["bob", "carol", "alice"])
+    func sharedAccount(_ active: String) async throws {
+        try await live { life in
+            try await life.add("carol")
+            try await life.add("bob")
+            if active != "bob" { _ = await life.ask(.activate(active)) }
+        }
+        let account = try #require(store.contents["bob"]?.accountID)
+        store.edit { contents in
+            for place in contents.users.indices where contents.users[place].name == "carol" {
+                contents.users[place].accountID = account
+            }
+        }
+        let (kept, ended) = active == "carol" ? ("carol", "bob") : ("bob", "carol")
+        let users = ["alice", "carol", "bob"].map { name in
+            "\(name):\(name == ended ? "logged_out" : name == active ? "active" : "inactive")"
+        }
+        let logins = try await bench.calls("login")
+        try await live(to: users) { life in
+            #expect(store.contents[ended]?.session == nil && store.contents[kept]?.session != nil)
+            try await eventually("the service was told", within: .seconds(10)) {
+                let ledger = try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json
+                return ledger["total"]["revocations"].int == 1
+            }
+            let lines = bench.log.lines.filter { $0.contains("session.account.shared") }
+            #expect(lines.count == 1 && lines[0].contains(#""other": \(kept)"#), "\(lines)")
+            guard case .success(.refreshed) = await life.ask(.refresh(kept)) else {
+                throw TestFailure("\(kept) does not go on")
+            }
+        }
+        // It is over for good.
+        try await live(to: users)
+        #expect(bench.log.lines.filter { $0.contains("session.account.shared") }.count == 1)
+        #expect(try await bench.calls("login") == logins)
+        await bench.end()
+    }
+
     @Test("a removed user is not back; a configured one is, and logs in")
     func removed() async throws {
         try await live { life in

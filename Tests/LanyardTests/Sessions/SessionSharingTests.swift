@@ -252,4 +252,140 @@ struct SessionSharingTests {
         try one.grant()
         #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true)
     }
+
+    // MARK: Accounts
+
+    /// Both are configured.
+    private static let both: Set<String> = ["alice", "bob"]
+
+    private static func bob(beside one: DeskDriver, hasCredential: Bool = true, isAdded: Bool = false) -> DeskDriver {
+        let two = DeskDriver(
+            "bob", hasCredential: hasCredential, isAdded: isAdded, disk: one.disk, configured: Self.both)
+        (two.now, two.wall) = (one.now, one.wall)
+        return two
+    }
+
+    @Test("a login in an account that another process has given to another user: refused, its session revoked")
+    func accountTaken() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = Self.bob(beside: one)
+        two.begin()
+        try two.grant(refresh: "two", account: "a")
+        #expect(two.state == .refused && two.reason == .accountInUse && two.revoked == ["two"] && two.token == nil)
+        #expect(two.stored?.session == nil && two.stored?.accountID == nil && two.stored?.intent == nil)
+        #expect(two.trail.suffix(4) == ["hold", "revoke", "settle", "unlock"] && two.desk.due == .never)
+        #expect(one.storedRefresh == "one")
+        // Once that one has left, it may be had.
+        one.take(.leave(.logOut, ticket: nil))
+        two.take(.login(two.desk.setup.credential!, ticket: 1))
+        try two.grant(refresh: "three", account: "a")
+        #expect(two.state == .valid && two.storedRefresh == "three")
+        // And the other way round: a session at hand stays as it was.
+        one.take(.login(one.desk.setup.credential!, ticket: 1))
+        try one.grant(refresh: "four", account: "a")
+        guard case .accountInUse(by: "bob") = one.replies[1] else { throw SessionDeskTests.Missing() }
+        #expect(one.state == .loggedOut && one.revoked.last == "four" && one.stored?.isLoggedOut == true)
+    }
+
+    @Test("a person's login in such an account leaves the session at hand, and no trace of a newcomer")
+    func accountTakenByPerson() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let bob = Self.bob(beside: one)
+        bob.begin()
+        try bob.grant(refresh: "two", account: "b")
+        bob.take(.login(bob.desk.setup.credential!, ticket: 1))
+        try bob.grant(refresh: "three", account: "a")
+        guard case .accountInUse(by: "alice") = bob.replies[1] else { throw SessionDeskTests.Missing() }
+        #expect(bob.state == .valid && bob.storedRefresh == "two" && bob.revoked == ["three"])
+        #expect(bob.stored?.accountID == "b" && bob.stored?.intent == nil)
+
+        let carol = DeskDriver(
+            "carol", hasCredential: false, isAdded: true, disk: one.disk, configured: Self.both)
+        carol.take(.login(.given(.anonymous), ticket: 1))
+        try carol.grant(refresh: "four", account: "a")
+        guard case .accountInUse(by: "alice") = carol.replies[1] else { throw SessionDeskTests.Missing() }
+        #expect(carol.stored == nil && carol.revoked == ["four"])
+    }
+
+    @Test("whom the configuration names no more keeps no account from anybody; whom the admin API has made does")
+    func accountOfStranger() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        func renamed() -> DeskDriver {
+            let next = DeskDriver("alicia", disk: one.disk, configured: ["alicia"])
+            next.begin()
+            return next
+        }
+        var next = renamed()
+        try next.grant(refresh: "two", account: "a")
+        #expect(next.state == .valid && next.storedRefresh == "two")
+        next.take(.leave(.remove, ticket: nil))
+        one.disk.contents.users[0].isAdded = true
+        next = renamed()
+        try next.grant(refresh: "three", account: "a")
+        #expect(next.state == .refused && next.revoked == ["three"])
+    }
+
+    @Test("an account that is left: logged out, dead for good, or refused, it is free for another user")
+    func accountFree() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let login = StoreChange.StoredLogin(
+            identity: "demo", session: try #require(one.stored?.session), accountID: "a", provider: "x", isAdded: true,
+            configured: Self.both)
+        func isTaken(_ edit: (inout StoredUser) -> Void = { _ in }, by name: String = "bob", id: UInt64 = 1) -> Bool {
+            var contents = one.contents
+            edit(&contents.users[0])
+            var login = login
+            login.session.id = id
+            let base = contents[name]?.mark ?? SessionMark(session: 0, generation: 0)
+            return contents.apply(.hold(user: name, login, base: base), now: one.wall) == .inUse(by: "alice")
+        }
+        #expect(isTaken())
+        #expect(!isTaken(by: "alice"))
+        #expect(!isTaken { $0.session = nil })
+        #expect(!isTaken { $0.accountID = "b" })
+        #expect(!isTaken { $0.identity = "corp" })
+        #expect(isTaken { $0.session?.refresh = nil }, "its own login may still succeed")
+        let isRefusedTaken = isTaken { user in
+            user.session?.refresh = nil
+            user.refused = CredentialMark(bytes: [1])
+        }
+        #expect(!isRefusedTaken)
+    }
+
+    @Test("a login that the store took late, and whose account another process has given away meanwhile, is over")
+    func accountTakenLate() throws {
+        let one = DeskDriver()
+        one.storeFault = DeskDriver.full
+        one.begin()
+        try one.grant(refresh: "one", account: "a")
+        #expect(one.state == .valid && one.desk.isUnsaved)
+        let two = Self.bob(beside: one)
+        two.begin()
+        try two.grant(refresh: "two", account: "a")
+        #expect(two.state == .valid)
+        one.storeFault = nil
+        one.toDue()
+        #expect(one.state == .loggedOut && one.token == nil && one.revoked == ["one"] && one.noted(.accountShared))
+        #expect(!one.desk.isUnsaved && one.desk.due == .never && one.stored?.session == nil)
+        #expect(two.storedRefresh == "two")
+    }
+
+    @Test("of two stored sessions of one account the one that gives way ends, in the store and at the service")
+    func sharedAccount() throws {
+        let one = DeskDriver(rotation: .oneUse)
+        try one.logIn()
+        for hasCredential in [true, false] {
+            let next = one.restart(hasCredential: hasCredential)
+            let before = next.disk.contents
+            next.take(.begin(next.stored, sharing: "bob"))
+            #expect(next.token == nil && next.revoked == ["one"] && next.noted(.accountShared))
+            #expect(next.stored?.session == nil && next.stored?.accountID == "a" && !next.noted(.restored))
+            #expect(hasCredential ? next.call?.kind == .login : next.state == .loginRequired)
+            next.disk.contents = before
+        }
+    }
 }

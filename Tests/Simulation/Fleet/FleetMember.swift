@@ -25,6 +25,8 @@ struct FleetMember {
     var excusedAt = Instant.past
     /// The service has refused this user's login, or said that there is no such application, since the last success.
     var wasRefused = false
+    /// How far the user had come, and when, when a refusal was stored that left nothing of the session: what is no newer is not to be served.
+    var refusal: (generation: UInt64, at: Instant)?
     /// The service has said that the session is dead.
     var wasDeclaredDead = false
     /// A process has died since the last token came: it may have got an answer that it could not store.

@@ -4,9 +4,10 @@ import Lanyard
 enum FleetStory {
     static func event(_ event: SessionDesk.Event) -> String {
         switch event {
-        case .begin(let user): "begin(\(user.map(stored) ?? "unknown"))"
+        case .begin(let user, _): "begin(\(user.map(stored) ?? "unknown"))"
         case .committed(.success(.stored(let user))): "committed(stored \(user.map(stored) ?? "-"))"
         case .committed(.success(.overtaken(let user))): "committed(overtaken \(user.map(stored) ?? "-"))"
+        case .committed(.success(.inUse(let other))): "committed(in use by \(other))"
         case .committed(.failure(let fault)): "committed(failure \(fault.kind))"
         case .read(.success(let user), _): "read(\(user.map(stored) ?? "unknown"))"
         case .answered(.success(let grant), let call): "granted(\(token(grant.refreshToken)) to \(call.number))"

@@ -65,7 +65,7 @@ extension FleetReport.Edge {
     package static let rare: [FleetReport.Edge] = [
         edges(from: .loggedOut, to: [.stale, .unreachable, .refused]),
         edges(from: .loggingIn, to: [.refreshing, .loginRequired]),
-        edges(from: .valid, to: [.stale, .unreachable, .refused]),
+        edges(from: .valid, to: [.loggingIn, .stale, .unreachable, .refused]),
         edges(from: .refreshing, to: [.loggingIn]),
         edges(from: .stale, to: [.refreshing, .loggingIn]),
         edges(from: .unreachable, to: [.stale, .loggingIn]),

@@ -12,6 +12,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case sameAfterCrash = "after a crash logged in where it was"
         case oldToken = "no old refresh token beyond rule 9's single retry"
         case needlessLogin = "no login without a cause"
+        case refusalHolds = "a refused user is served nowhere"
         case logoutHolds = "a logout holds until the next login"
         case openIntent = "an intent ends with its answer"
         case readable = "the store can always be read"

@@ -115,6 +115,7 @@ extension FleetWorld {
         if service.stays[made.session].account != user {
             accuse(.rightUser, "\(name(process, user)) serves a token of user \(service.stays[made.session].account)")
         }
+        checkRefusal(process, user)
         let end = made.madeAt + .nanoseconds(made.value)
         if clocks.now >= end, !isClockExcused(made) {
             accuse(.expiredToken, "\(name(process, user)) serves a token \(clocks.now - end) after its end")
@@ -167,7 +168,28 @@ extension FleetWorld {
             let isHere = [.valid, .refreshing, .stale, .unreachable].contains(state)
             let isLost = stored.intent?.tries ?? 0 > 0 && !members[user].hasCredential && state == .loginRequired
             if !isHere, !isLost { accuse(.sameAfterCrash, "\(name(process, user)) was logged in and starts \(state)") }
+        } else if let refusal = members[user].refusal, stored.generation <= refusal.generation, state.isAuthenticated {
+            accuse(.refusalHolds, "\(name(process, user)) was refused and starts \(state)")
         }
+    }
+
+    /// A session has come to `refused`, and the store has it: neither a restart nor another process may go on with what was there.
+    func remember(refusalOf stored: StoredUser?, _ user: Int, _ session: FleetSession) {
+        guard let stored, stored.session?.refresh == nil, session.glance.state == .refused else { return }
+        // What another process has made of the user meanwhile is that one's.
+        guard stored.session == nil || stored.mark == session.desk.base else { return }
+        members[user].refusal = (stored.generation, clocks.now)
+    }
+
+    /// Every other process looks at the store every 30 s, unless it waits for a lock or a call.
+    private func checkRefusal(_ process: FleetProcess, _ user: Int) {
+        guard let refusal = members[user].refusal, process.sessions[user].glance.generation <= refusal.generation,
+            process.sessions[user].glance.state.isAuthenticated, isStoreTrusted
+        else { return }
+        let since = [refusal.at, asleepUntil, pauseEndedAt, diskTroubleAt, lockTroubleAt, process.startedAt].max()!
+        guard clocks.now > since + .seconds(180) else { return }
+        let age = clocks.now - refusal.at
+        accuse(.refusalHolds, "\(name(process, user)) serves a session that a refusal has ended \(age) ago")
     }
 
     func excuse(_ user: Int) {

@@ -26,7 +26,7 @@ extension FleetWorld {
     /// Nothing here would have it find out soon.
     private func matters(_ stored: StoredUser?, to glance: FleetSession.Glance) -> Bool {
         guard let stored, stored.generation > glance.generation else { return false }
-        return glance.state.isAuthenticated ? stored.isLoggedOut : stored.session != nil
+        return glance.state.isAuthenticated == (stored.session == nil)
     }
 
     private func planLook(_ process: FleetProcess) {

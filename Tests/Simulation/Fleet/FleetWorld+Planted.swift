@@ -11,6 +11,14 @@ extension FleetWorld {
         }
     }
 
+    /// What the store is told instead.
+    func planted(_ change: StoreChange) -> StoreChange {
+        guard plan.bug == .refusalKeepsSession, case .refuse(let user, let identity, let mark, _) = change else {
+            return change
+        }
+        return .refuse(user: user, identity: identity, mark)
+    }
+
     /// What the store answers instead of doing what it should; nil: it does that.
     func plantedCommit(
         _ change: StoreChange, _ process: FleetProcess, _ user: Int

@@ -82,7 +82,8 @@ extension FleetWorld {
             process.door.work = .other
             _ = try? process.file.commit([change], now: clocks.wall)
             return Outcome()
-        case .commit(let change):
+        case .commit(let intended):
+            let change = planted(intended)
             process.door.work = CrashPoint.Work(change)
             if let planted = plantedCommit(change, process, task.user) { return Outcome(event: .committed(planted)) }
             do throws(StoreFault) {
@@ -136,10 +137,13 @@ extension FleetWorld {
             process.sessions[user].known = stored
             process.copy.replace(stored)
             checkStored(change, stored, user)
+            if case .refuse = change { remember(refusalOf: stored, user, process.sessions[user]) }
             toldStore(stored, user, by: process)
         case .overtaken(let other):
             process.sessions[user].known = other
             process.copy.replace(other)
+        // Each user has an account of its own.
+        case .inUse(let other): accuse(.rightUser, "the account of user \(user) is said to be that of \(other)")
         }
     }
 }

@@ -22,6 +22,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     /// The next attempt after a failure is made at once.
     case noBackOff = "no-back-off"
     case retryAfterIgnored = "retry-after-ignored"
+    /// A refusal leaves what it has ended in the store.
+    case refusalKeepsSession = "refusal-keeps-session"
     /// A late answer is stored although the user has logged out.
     case lateAnswerRevives = "late-answer-revives"
     case clockJumpIgnored = "clock-jump-ignored"

@@ -35,6 +35,40 @@ import Testing
         #expect(try await running.process.terminate() == .code(143))
     }
 
+    @Test("a refused user is refused after a restart as well: no token, and no call", arguments: [SIGKILL, SIGTERM])
+    func refused(_ ending: CInt) async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let device = try await Device.make(emulator, users: [Device.alice])
+        var running = try await device.start()
+        try await running.untilReady()
+        let account = try #require(try await running.account(at: "/as/alice"))
+        try await emulator.control("POST", "/users/disable", #"{"user":"\#(Device.alice.email)"}"#)
+        let refusal = try await running.admin.ask("POST", "/v1/users/alice/refresh")
+        #expect(UsersBench.problem(refusal) == "credential-refused", "\(refusal.bodyText)")
+        try await running.process.event("session.credential.refused")
+        #expect(try await running.account(at: "/as/alice") == nil)
+        running.process.signal(ending)
+        try await running.process.waitForExit()
+
+        running = try await device.start()
+        try await running.process.event("session.credential.refused")
+        #expect(try await running.admin.status()["alice"]?.session == "refused")
+        let answer = try await RawClient.ask(running.data, "GET", "/as/alice")
+        #expect(answer.status == 503 && UsersBench.problem(answer) == "credential-refused")
+        #expect(!running.process.log.contains("session.restored"), "\(running.process.log)")
+        #expect(try await emulator.calls("login") == 2)
+
+        // Mended over there: a person logs in, and that holds.
+        try await emulator.control("POST", "/users/enable", #"{"user":"\#(Device.alice.email)"}"#)
+        try await running.admin.call("POST", "/v1/users/alice/login")
+        #expect(try await running.account(at: "/as/alice") == account)
+        try await running.kill()
+        running = try await device.start()
+        #expect(try await running.account(at: "/as/alice") == account)
+        #expect(try await emulator.calls("login") == 3)
+        #expect(try await running.process.terminate() == .code(143))
+    }
+
     @Test("a revocation that the service could not be told is told by the next process", arguments: [SIGKILL, SIGTERM])
     func revocation(_ ending: CInt) async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")

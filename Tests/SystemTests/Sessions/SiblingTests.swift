@@ -39,8 +39,8 @@ import Testing
         }
         let one = try await device.start("one"), two = try await device.start("two")
         for running in [one, two] { try await running.untilReady() }
-        try await one.admin.call("POST", "/v1/users", Self.bob(as: "bob"))
-        let refused = try await two.admin.ask("POST", "/v1/users", Self.bob(as: "carol"))
+        try await one.admin.call("POST", "/v1/users", Self.user("bob", as: "bob"))
+        let refused = try await two.admin.ask("POST", "/v1/users", Self.user("bob", as: "carol"))
         #expect(refused.status == 409 && UsersBench.problem(refused) == "name-in-use")
         let ledger = try await emulator.control("GET", "/ledger")
         #expect(ledger["accounts"]["carol@example.com"]["logins"]["local-userpass"].int ?? 0 == 0)
@@ -54,8 +54,76 @@ import Testing
         for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
     }
 
-    private static func bob(as account: String) -> String {
+    @Test("a user whose credential was refused at one is served by the other no longer than to its next look")
+    func refused() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator, users: [Device.alice])
+        let one = try await device.start("one"), two = try await device.start("two")
+        for running in [one, two] { try await running.untilReady() }
+        try await emulator.control("POST", "/users/disable", #"{"user":"\#(Device.alice.email)"}"#)
+        let refusal = try await one.admin.ask("POST", "/v1/users/alice/refresh")
+        #expect(UsersBench.problem(refusal) == "credential-refused", "\(refusal.bodyText)")
+        #expect(try await one.admin.status()["alice"]?.session == "refused")
+        try await eventually("the other one knows", within: Self.look) {
+            try await two.admin.status()["alice"]?.session == "refused"
+        }
+        let answer = try await RawClient.ask(two.data, "GET", "/as/alice")
+        #expect(answer.status == 503 && UsersBench.problem(answer) == "credential-refused")
+        // The refused credential was not sent a second time.
+        #expect(try await emulator.calls("login") == 2)
+        for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
+    }
+
+    @Test("an account in which somebody is logged in at one is in use at the other, too")
+    func accountInUse() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator, users: [Device.alice])
+        try await emulator.add("dave@example.com", password: "dave-secret-word")
+        let one = try await device.start("one"), two = try await device.start("two")
+        for running in [one, two] { try await running.untilReady() }
+        let first = try await one.admin.ask("POST", "/v1/users", Self.user("dave1", as: "dave"))
+        #expect(first.status == 201)
+        let second = try await two.admin.ask("POST", "/v1/users", Self.user("dave2", as: "dave"))
+        #expect(second.status == 409 && UsersBench.problem(second) == "account-in-use", "\(second.bodyText)")
+        #expect(second.bodyText.contains("dave1"))
+        #expect(try await two.admin.status()["dave2"] == nil)
+        try await eventually("the second session is revoked") {
+            try await emulator.control("GET", "/ledger")["total"]["revocations"].int == 1
+        }
+        // The first one's is another, and lives.
+        try await one.admin.call("POST", "/v1/users/dave1/refresh")
+        // What the name of the one who was turned away is worth: it can be given to somebody else.
+        try await emulator.add("erin@example.com", password: "erin-secret-word")
+        #expect(try await two.admin.ask("POST", "/v1/users", Self.user("dave2", as: "erin")).status == 201)
+        for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
+
+        let again = try await device.start()
+        try await again.untilReady()
+        let users = try await again.admin.status().users
+        #expect(users.map(\.name) == ["alice", "dave1", "dave2"] && users.allSatisfy(\.isIn), "\(users)")
+        #expect(Set(users.map(\.accountID)).count == 3)
+        #expect(try await again.process.terminate() == .code(143))
+    }
+
+    @Test("once the user of an account is logged out at one, another may have it at the other")
+    func accountLeft() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator, users: [Device.alice])
+        try await emulator.add("dave@example.com", password: "dave-secret-word")
+        let one = try await device.start("one"), two = try await device.start("two")
+        for running in [one, two] { try await running.untilReady() }
+        try await one.admin.call("POST", "/v1/users", Self.user("dave1", as: "dave"))
+        try await one.admin.call("POST", "/v1/users/dave1/logout")
+        try await two.admin.call("POST", "/v1/users", Self.user("dave2", as: "dave"))
+        let refused = try await one.admin.ask(
+            "POST", "/v1/users/dave1/login", AdminClient.password("dave@example.com", "dave-secret-word"))
+        #expect(refused.status == 409 && UsersBench.problem(refused) == "account-in-use", "\(refused.bodyText)")
+        #expect(try await one.admin.status()["dave1"]?.session == "logged_out")
+        for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
+    }
+
+    private static func user(_ name: String, as account: String) -> String {
         let credential = #"{"email_password":{"email":"\#(account)@example.com","password":"\#(account)-secret-word"}}"#
-        return #"{"name":"bob","identity":"demo","credential":\#(credential)}"#
+        return #"{"name":"\#(name)","identity":"demo","credential":\#(credential)}"#
     }
 }

@@ -72,6 +72,23 @@ import Testing
         #expect(try await bench.bearer() == (try await bench.account("alice")))
     }
 
+    @Test("whether the service knows of a logout is said of that user, whatever it must still be told of another")
+    func twiceBesideAnother() async throws {
+        let bench = try await UsersBench.start()
+        try await bench.untilAlice()
+        try await bench.add("bob")
+        func logOut(_ name: String) async throws -> Bool? {
+            try await bench.call("POST", "/users/\(name)/logout").json["revoked"].bool
+        }
+        #expect(try await logOut("bob") == true)
+        try await bench.emulator.control("POST", "/faults", #"{"route":"logout","fault":"unavailable"}"#)
+        #expect(try await logOut("alice") == false)
+        #expect(try await logOut("bob") == true)
+        #expect(try await logOut("alice") == false)
+        try await bench.emulator.control("DELETE", "/faults")
+        try await eventually("alice's end is told", within: .seconds(20)) { try await logOut("alice") == true }
+    }
+
     @Test("while the service is down a logout holds here at once, and the service is told when it is back")
     func unreachable() async throws {
         let bench = try await UsersBench.start()
