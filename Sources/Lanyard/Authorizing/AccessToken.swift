@@ -12,16 +12,19 @@ package struct AccessToken: Sendable {
     package let usableUntil: Instant
     /// What to expect if an upstream refuses it.
     package let renewal: Renewal
-    /// How often the user had been logged out when it came: the board's. Between two sessions the account may have changed.
+    /// Tells the accounts apart that a user may have had: equal for one account while the process lives. nil: nobody knows whose it is.
+    package let account: Int?
+    /// How often the user had been logged out, or had become another account, when it came: the board's.
     package internal(set) var era: UInt32 = 0
 
     /// - Parameter renewal: by default one may be forced at any time.
     package init(
-        user: UserIndex, generation: UInt64, token: Secret, waitsFrom: Instant, usableUntil: Instant,
-        renewal: Renewal = .possible(from: .past)
+        user: UserIndex, generation: UInt64, account: Int? = nil, token: Secret, waitsFrom: Instant,
+        usableUntil: Instant, renewal: Renewal = .possible(from: .past)
     ) {
         self.user = user
         self.generation = generation
+        self.account = account
         self.token = token
         self.waitsFrom = waitsFrom
         self.usableUntil = usableUntil

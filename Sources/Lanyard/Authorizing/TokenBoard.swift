@@ -23,6 +23,8 @@ package final class TokenBoard {
         case underWay
         /// A refresh may not be forced again so soon.
         case coolingDown
+        /// The session that it belonged to is over, and another has taken its place, maybe another account's.
+        case replaced
         /// There will be none, or not soon.
         case none
     }
@@ -34,7 +36,9 @@ package final class TokenBoard {
         /// The session path was told that an upstream refused this generation, and has not answered yet.
         var refused: UInt64?
         var waiters: [any Waiter] = []
-        /// Grows whenever the user leaves: what was sent before belongs to nobody who comes after.
+        /// Whose the latest token is or was.
+        var account: Int?
+        /// Grows whenever the user leaves or becomes another account: what was sent before belongs to nobody who comes after.
         var era: UInt32 = 0
     }
 
@@ -70,14 +74,15 @@ package final class TokenBoard {
     /// An upstream refused the token of `generation` (refresh-policy rule 11): a newer one serves at once, else one refresh is forced.
     ///
     /// - Parameters:
-    ///   - era: the token's. One of a session that a person has ended is not replaced by one of the next, which may be somebody else's.
+    ///   - era: the token's. One of a session that has ended is not replaced by one of the next, which may be somebody else's.
     ///   - forces: a refresh may be forced; false merely looks.
     package func refused(
         _ generation: UInt64, of user: UserIndex, era: UInt32 = 0, at now: Instant, forces: Bool
     ) -> Hope {
         reserve(user)
-        guard era == entries[user.number].era else { return .none }
+        let isOver = era != entries[user.number].era
         switch entries[user.number].availability {
+        case .token where isOver, .pending where isOver: return .replaced
         case .token(let token) where token.generation > generation && now < token.usableUntil: return .renewed(token)
         case .token(let token): return hope(for: token, at: now, forces: forces)
         case .pending: return .underWay
@@ -112,6 +117,12 @@ package final class TokenBoard {
         }
     }
 
+    /// The account whose token was published last. It stays while there is none.
+    package func account(of user: UserIndex) -> Int? {
+        reserve(user)
+        return entries[user.number].account
+    }
+
     package func park(_ waiter: any Waiter, for user: UserIndex) {
         reserve(user)
         entries[user.number].waiters.append(waiter)
@@ -126,6 +137,9 @@ package final class TokenBoard {
         reserve(user)
         switch availability {
         case .token(var token):
+            // A login, or another process's, may have ended in another account without a word in between.
+            if token.account != entries[user.number].account { entries[user.number].era &+= 1 }
+            entries[user.number].account = token.account
             token.era = entries[user.number].era
             entries[user.number].availability = .token(token)
         case .none(.loginRequired), .none(.userUnknown):

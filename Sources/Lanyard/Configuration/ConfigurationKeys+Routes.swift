@@ -80,7 +80,8 @@ extension ConfigurationKeys {
             "Closes upgraded connections after this long."),
         .init(
             "routes[].close_upgraded_on", .values(.choice(["logout", "switch"])), "[]",
-            "What closes upgraded connections: the end of the user's session, another active user on a route without a user."
+            "What closes upgraded connections: the end of the user's session (`logout`), another active user on a route without a user "
+                + "(`switch`); another account of the user is both."
         ),
         .init(
             "routes[].connections_max", .value(.integer(1...1_000_000)), "1024",

@@ -61,6 +61,7 @@ extension ClientConnection {
         // With the breaker open nothing is waited for.
         case .underWay: hindrance == .breaker ? .lost(.breaker) : .awaited
         case .coolingDown: .lost(hindrance == .breaker ? .breaker : .cooldown)
+        case .replaced: .lost(.sessionReplaced)
         case .none: .lost(hindrance)
         }
     }
@@ -116,14 +117,21 @@ extension ClientConnection {
             held.sawRenewal = true
             return shard.tokens.park(self, for: user)
         case .renewed(let token): held.token = token
-        case .coolingDown, .none: break
+        case .coolingDown, .replaced, .none: break
         }
         unpark()
-        let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
-        held.answer.token =
-            held.sawRenewal && held.token == nil
-            ? .lost(.refreshFailed) : part(hope, otherwise: isBroken ? .breaker : .refreshFailed)
+        held.answer.token = outcome(hope, held, breaker)
         decide(held)
+    }
+
+    /// What the wait for a token has brought.
+    private func outcome(_ hope: TokenBoard.Hope, _ held: HeldAnswer, _ breaker: RouteBreaker) -> RefusedAnswer.Part {
+        switch hope {
+        case .coolingDown where held.sawRenewal, .none where held.sawRenewal: return .lost(.refreshFailed)
+        default:
+            let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
+            return part(hope, otherwise: isBroken ? .breaker : .refreshFailed)
+        }
     }
 
     /// All of the body has come while its answer was held.

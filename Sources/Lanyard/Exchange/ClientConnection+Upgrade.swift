@@ -44,12 +44,12 @@ extension ClientConnection {
         sentStatus = 101
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         shard.counters.upgraded.add()
+        let relay = TunnelRelay(self, upstream, account: token?.account, limits: tunnelLimits)
         // A tunnel outlives its token by far.
         token = nil
         replayBody.forget()
         owesContinue = false
         clearOutbound()
-        let relay = TunnelRelay(self, upstream, limits: tunnelLimits)
         tunnel = relay
         shard.tunnels[ObjectIdentifier(self)] = self
         relay.begin(after)

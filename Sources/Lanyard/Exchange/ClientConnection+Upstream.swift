@@ -2,9 +2,9 @@
 extension ClientConnection {
     // MARK: Token
 
-    /// Finds the token of the route's user, or parks.
+    /// Finds the token of the route's user, or parks. Asked again, because a token has ended before it was sent, the user is who it was.
     func seekToken() {
-        guard let route, let user = route.user ?? shard.tokens.active else { return refuse(.noActiveUser) }
+        guard let route, let user = user ?? route.user ?? shard.tokens.active else { return refuse(.noActiveUser) }
         self.user = user
         switch shard.tokens.decide(user, at: shard.loop.now) {
         case .use(let token): use(token)
@@ -14,6 +14,10 @@ extension ClientConnection {
     }
 
     private func use(_ token: AccessToken) {
+        // It has had a token, and may have left with it: the user may be another account by now (threat model, T18).
+        if let old = self.token, old.era != token.era, let user {
+            return refuse(.sessionReplaced(user: shard.context.userName(user)))
+        }
         self.token = token
         seekUpstream()
     }

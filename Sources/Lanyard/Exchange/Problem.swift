@@ -145,6 +145,14 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
+    /// The token that the request had has ended, and the user's next one may be another account's.
+    package static func sessionReplaced(user: String) -> Problem {
+        var problem = identityUnreachable(user: user, retryAfter: 1)
+        problem.detail =
+            "The request's token has ended, and so has its session: the user's next one may be another account's."
+        return problem
+    }
+
     /// - Parameter retryAfter: seconds.
     package static func overloaded(_ detail: String, retryAfter: Int = 1, closes: Bool = false) -> Problem {
         Problem(

@@ -11,6 +11,9 @@ package struct RefusedAnswer: Equatable, Sendable {
         /// It had not arrived within a second.
         case bodyLate = "body_late"
         case refreshFailed = "refresh_failed"
+        /// The session that sent the request is over, and the user's next one may be another account's: what left as one account is not
+        /// repeated as another.
+        case sessionReplaced = "session_replaced"
         /// A refresh was forced too short a time ago, or too often within the hour.
         case cooldown
         /// This route's upstream has lately refused a fresh token, too.
@@ -27,6 +30,7 @@ package struct RefusedAnswer: Equatable, Sendable {
             case .bodyTooLarge: "body too large"
             case .bodyLate: "body late"
             case .refreshFailed: "refresh failed"
+            case .sessionReplaced: "session replaced"
             case .cooldown: "cooldown"
             case .breaker: "breaker open"
             case .insufficientScope: "insufficient scope"

@@ -20,11 +20,14 @@ extension Shard {
     }
 
     /// Why a tunnel is not to go on; nil lets it. A new generation of the same session is no reason, nor is an identity service that
-    /// does not answer.
+    /// does not answer. Another account of the same user is both: the session of the first one is over, and the route has got somebody else.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
-        guard let user = client.user, let route = client.route else { return nil }
-        if route.closesOnLogout, tokens.isWithdrawn(user) { return .logout }
-        if route.closesOnSwitch, route.user == nil, let active = tokens.active, active != user { return .switched }
+        guard let user = client.user, let route = client.route, let tunnel = client.tunnel else { return nil }
+        let isAnother = tunnel.account != tokens.account(of: user)
+        if route.closesOnLogout, isAnother || tokens.isWithdrawn(user) { return .logout }
+        guard route.closesOnSwitch else { return nil }
+        if isAnother { return .switched }
+        if route.user == nil, let active = tokens.active, active != user { return .switched }
         return nil
     }
 }

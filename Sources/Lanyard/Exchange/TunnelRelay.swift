@@ -10,6 +10,8 @@ final class TunnelRelay {
     /// Bytes of one turn, both directions together (http-requirements 20.5).
     private static let turnBytesMax = 256 << 10
 
+    /// As whom the upgrade was asked for; nil: nobody knows.
+    let account: Int?
     private unowned let client: ClientConnection
     private let upstream: UpstreamConnection
     private let shard: Shard
@@ -20,7 +22,8 @@ final class TunnelRelay {
     private var heldForClient = 0
     private var heldForUpstream = 0
 
-    init(_ client: ClientConnection, _ upstream: UpstreamConnection, limits: Tunnel.Limits) {
+    init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: Int?, limits: Tunnel.Limits) {
+        self.account = account
         self.client = client
         self.upstream = upstream
         shard = client.shard

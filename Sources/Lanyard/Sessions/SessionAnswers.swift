@@ -9,10 +9,9 @@ extension Session {
             return self
         }
         turn.ledger.learnSkew(from: grant.serverDate, call: call, at: turn.moment)
-        let old = call.kind == .refresh ? tokens : nil
         let tokens = turn.ledger.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall,
-            keeping: (old?.refresh, old?.refreshExpiry))
+            keeping: call.kind == .refresh ? tokens : nil)
         return Self.begin(tokens, grant, of: call, trouble ?? SessionTrouble(calling: call), &turn)
     }
 
@@ -20,7 +19,7 @@ extension Session {
     consuming func replace(by grant: Grant, of call: SessionCall, _ turn: inout SessionTurn) -> Session {
         turn.ledger.learnSkew(from: grant.serverDate, call: call, at: turn.moment)
         let tokens = turn.ledger.accept(
-            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, keeping: (nil, nil))
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall)
         return Self.begin(tokens, grant, of: call, SessionTrouble(calling: call), &turn)
     }
 
@@ -29,14 +28,15 @@ extension Session {
         _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, _ known: SessionTrouble,
         _ turn: inout SessionTurn
     ) -> Session {
+        // Whether or not its access token can serve: the refresh token is that account's.
+        if let accountID = grant.userID, turn.ledger.learnAccount(accountID) {
+            turn.note(.accountChanged, .warning, reason: call.cause.rawValue)
+        }
         guard tokens.isUsable(at: turn.now) else { return miss(tokens, call, known, &turn) }
         let next = hold(tokens, &turn)
         let nextAt = next.due(turn.ledger)
         let event: SessionNote.Event = call.kind == .login ? .loginSucceeded : .refreshSucceeded
         turn.note(event, reason: call.cause.rawValue, nextAt: nextAt)
-        if let accountID = grant.userID, turn.ledger.learnAccount(accountID) {
-            turn.note(.accountChanged, .warning, reason: call.cause.rawValue)
-        }
         if turn.ledger.isSkewed { turn.note(.skewed, .warning, reason: "clock_off") }
         return next
     }
@@ -168,8 +168,7 @@ extension Session {
             let grant = Grant(
                 accessToken: token, refreshToken: nil, userID: nil, lifetime: .nanoseconds(Int64.max),
                 refreshTokenExpiry: nil, serverDate: nil)
-            let tokens = turn.ledger.accept(
-                grant, startedAt: turn.now, startedAtWall: turn.moment.wall, keeping: (nil, nil))
+            let tokens = turn.ledger.accept(grant, startedAt: turn.now, startedAtWall: turn.moment.wall)
             let next = Self.hold(tokens, &turn)
             turn.note(.tokenChanged, reason: "read")
             return next

@@ -136,7 +136,8 @@ extension SessionDesk {
             issuedAt: errand.call.startedAtWall,
             issuedAtBoot: BootInstant(boot: setup.boot, instant: errand.call.startedAt), lifetime: grant.lifetime)
         return StoreChange.StoredLogin(
-            identity: setup.identity, session: stored, accountID: grant.userID,
+            // A login before it that could not be stored is replaced by this, and named the account.
+            identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: isRefresh ? nil : errand.provider, isAdded: setup.isAdded,
             floor: max(floor, max(held, base.generation)) + 1,
             mark: setup.mark, configured: setup.configured)

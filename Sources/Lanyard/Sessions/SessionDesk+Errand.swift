@@ -168,8 +168,8 @@ extension SessionDesk {
         held = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
-            stored, generation: ledger.resume(generation: user.generation), boot: setup.boot, at: moment,
-            skew: ledger.skew ?? .zero, settings: ledger.settings)
+            stored, generation: ledger.resume(generation: user.generation), accountID: user.accountID,
+            boot: setup.boot, at: moment, skew: ledger.skew ?? .zero, settings: ledger.settings)
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: unanswered > 0, spread: isAdopted ? 0 : 0.1,
             isAdopted: isAdopted)

@@ -83,13 +83,16 @@ package struct SessionLedger: Sendable {
     }
 
     /// Turns a grant into what the session holds from now on.
+    ///
+    /// - Parameter old: what a refresh renews; its answer need not say again whose it is, nor bring a refresh token.
     mutating func accept(
-        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: (token: Secret?, expiry: WallTime?)
+        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
     ) -> SessionTokens {
         generation += 1
         lastFault = nil
         return SessionTokens(
-            grant, generation: generation, startedAt: startedAt, startedAtWall: startedAtWall, keeping: old,
-            skew: skew ?? .zero, settings: settings)
+            grant, generation: generation, accountID: grant.userID ?? old?.accountID, startedAt: startedAt,
+            startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry), skew: skew ?? .zero,
+            settings: settings)
     }
 }

@@ -2,6 +2,8 @@
 package struct SessionTokens: Sendable {
     package let access: Secret
     package let generation: UInt64
+    /// The service's id of the account that they belong to, as far as it is known.
+    package let accountID: String?
     /// nil: dead, or never there; the next renewal is a login.
     package var refresh: Secret?
     /// The refresh token's own end, if it is known.
@@ -18,15 +20,17 @@ package struct SessionTokens: Sendable {
 
     /// - Parameters:
     ///   - grant: what the service answered.
+    ///   - accountID: whose it is.
     ///   - startedAt, startedAtWall: the clocks before the request was sent.
     ///   - refresh: the refresh token that goes on if the grant brings none, with its end.
     ///   - skew: how far the service's clock is from ours, either way.
     package init(
-        _ grant: Grant, generation: UInt64, startedAt: Instant, startedAtWall: WallTime,
+        _ grant: Grant, generation: UInt64, accountID: String?, startedAt: Instant, startedAtWall: WallTime,
         keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration, settings: RefreshSettings
     ) {
         access = grant.accessToken
         self.generation = generation
+        self.accountID = accountID
         self.refresh = grant.refreshToken ?? refresh.token
         refreshExpiry = grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry
         lifetime = grant.lifetime
@@ -49,8 +53,8 @@ package struct SessionTokens: Sendable {
     /// Its age is that of the boot clock if this is still the same boot, else that of the wall clock; an age that makes no sense leaves
     /// an access token that must not be used. The earlier of the two ends wins (rule 1).
     package init(
-        _ stored: StoredSession, generation: UInt64, boot: String, at moment: SessionMoment, skew: Duration,
-        settings: RefreshSettings
+        _ stored: StoredSession, generation: UInt64, accountID: String?, boot: String, at moment: SessionMoment,
+        skew: Duration, settings: RefreshSettings
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
         let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
@@ -60,8 +64,8 @@ package struct SessionTokens: Sendable {
             Grant(
                 accessToken: stored.access, refreshToken: stored.refresh, userID: nil, lifetime: stored.lifetime,
                 refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
-            generation: generation, startedAt: moment.instant - max(age, .zero), startedAtWall: stored.issuedAt,
-            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
+            generation: generation, accountID: accountID, startedAt: moment.instant - max(age, .zero),
+            startedAtWall: stored.issuedAt, keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
         if isSameBoot { bound(by: moment) }
         if !makesSense { self = withheld(at: moment.instant) }
     }
@@ -117,7 +121,7 @@ package struct SessionTokens: Sendable {
 
     func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
         AccessToken(
-            user: user, generation: generation, token: access, waitsFrom: waitsFrom, usableUntil: usableUntil,
-            renewal: renewal)
+            user: user, generation: generation, account: accountID?.hashValue, token: access, waitsFrom: waitsFrom,
+            usableUntil: usableUntil, renewal: renewal)
     }
 }

@@ -8,11 +8,11 @@ import Testing
     private func board() -> TokenBoard { TokenBoard(source: source) }
 
     private func token(
-        _ generation: UInt64 = 1, waitsFrom: Int64 = 50, usableUntil: Int64 = 100,
+        _ generation: UInt64 = 1, account: Int? = nil, waitsFrom: Int64 = 50, usableUntil: Int64 = 100,
         renewal: AccessToken.Renewal = .possible(from: .past)
     ) -> AccessToken {
         AccessToken(
-            user: user, generation: generation, token: Secret(copying: .init(start: nil, count: 0)),
+            user: user, generation: generation, account: account, token: Secret(copying: .init(start: nil, count: 0)),
             waitsFrom: Instant(nanoseconds: waitsFrom), usableUntil: Instant(nanoseconds: usableUntil), renewal: renewal
         )
     }
@@ -147,6 +147,7 @@ import Testing
         case .awaited: "awaited"
         case .underWay: "under way"
         case .coolingDown: "cooling down"
+        case .replaced: "replaced"
         case .none: "none"
         }
     }
@@ -231,9 +232,13 @@ import Testing
         let board = board()
         board.receive(.token(token(1)), for: user)
         guard case .use(let old) = board.decide(user, at: at(1)) else { return }
+        func hope() -> String { word(board.refused(1, of: user, era: old.era, at: at(1), forces: true)) }
         board.receive(.none(.loginRequired), for: user)
+        #expect(hope() == "none")
+        board.receive(.pending, for: user)
+        #expect(hope() == "replaced")
         board.receive(.token(token(2)), for: user)
-        #expect(word(board.refused(1, of: user, era: old.era, at: at(1), forces: true)) == "none")
+        #expect(hope() == "replaced" && source.refused == [])
         guard case .use(let new) = board.decide(user, at: at(1)) else { return }
         #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "awaited")
         // An outage is no end of a session.
@@ -241,6 +246,41 @@ import Testing
         board.receive(.token(token(3)), for: user)
         #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "renewed 3")
     }
+
+    @Test("what was sent as one account is not sent again as another, though nobody has logged out in between")
+    func accounts() throws {
+        let between: [AccessToken.Availability?] = [
+            nil, .pending, .none(.credentialRefused(because: "why")), .none(.identityUnreachable(nextAttempt: at(5))),
+        ]
+        for news in between {
+            let board = board()
+            board.receive(.token(token(1, account: 7)), for: user)
+            let old = try used(board)
+            func hope() -> String { word(board.refused(1, of: user, era: old.era, at: at(1), forces: true)) }
+            board.receive(.token(token(2, account: 7)), for: user)
+            #expect(hope() == "renewed 2" && board.account(of: user) == 7)
+            if let news { board.receive(news, for: user) }
+            #expect(board.account(of: user) == 7)
+            board.receive(.token(token(3, account: 8)), for: user)
+            #expect(hope() == "replaced" && board.account(of: user) == 8)
+            let new = try used(board)
+            #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "renewed 3")
+            // Its own account again: what came in between may have seen to it that nothing of it is true any more.
+            board.receive(.token(token(4, account: 7)), for: user)
+            #expect(hope() == "replaced")
+            // An account of which nobody knows whose it is may be any.
+            board.receive(.token(token(5)), for: user)
+            #expect(hope() == "replaced" && source.refused == [])
+        }
+    }
+
+    /// The token that a request gets now.
+    private func used(_ board: TokenBoard) throws -> AccessToken {
+        guard case .use(let token) = board.decide(user, at: at(1)) else { throw NoToken() }
+        return token
+    }
+
+    private struct NoToken: Error {}
 
     private final class AskCounter: TokenSource {
         private let numbers = Guarded<[Int]>([])

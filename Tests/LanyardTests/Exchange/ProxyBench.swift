@@ -65,25 +65,26 @@ final class ProxyBench: Sendable {
 
     /// Hands every shard a token that lives for ten minutes, unless told otherwise.
     func publish(
-        generation: UInt64, token: String = token, waitsFrom: Instant = .never,
+        generation: UInt64, token: String = token, account: Int? = nil, waitsFrom: Instant = .never,
         usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
     ) {
         path.publish(
-            Self.availability(generation, token, waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal),
+            Self.availability(
+                generation, token, account: account, waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal),
             for: Self.user)
         settle()
     }
 
     /// A token as the session path publishes it.
     static func availability(
-        _ generation: UInt64, _ token: String, waitsFrom: Instant = .never,
+        _ generation: UInt64, _ token: String, account: Int? = nil, waitsFrom: Instant = .never,
         usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
     ) -> AccessToken.Availability {
         let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
         return .token(
             AccessToken(
-                user: user, generation: generation, token: secret, waitsFrom: waitsFrom, usableUntil: usableUntil,
-                renewal: renewal))
+                user: user, generation: generation, account: account, token: secret, waitsFrom: waitsFrom,
+                usableUntil: usableUntil, renewal: renewal))
     }
 
     /// Each refusal of a token leads to a refresh that takes `time` and brings `token-GENERATION`.

@@ -192,6 +192,41 @@ import Testing
         }
     }
 
+    @Test(
+        "another account of the same user ends the tunnels of routes that say logout or switch, pinned or not; the same one again ends none",
+        arguments: [false, true])
+    func accounts(_ isPinned: Bool) async throws {
+        let closers: [[RouteSettings.TunnelCloser]] = [[], [.logout], [.switch]]
+        for closesOn in closers {
+            let tunnels = try TunnelBench(plan: {
+                $0.publishes = false
+                $0.route.closeUpgradedOn = closesOn
+                if isPinned { $0.route.user = "alice" }
+            })
+            let bench = tunnels.bench
+            bench.publish(generation: 1, account: 1)
+            try await offPool { () throws in
+                let (client, upstream) = try tunnels.open()
+                bench.publish(generation: 2, account: 1)
+                if closesOn != [.logout] {
+                    bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
+                    bench.publish(generation: 3, account: 1)
+                }
+                try client.send("still")
+                #expect(try upstream.read(5) == "still")
+                bench.publish(generation: 4, account: 2)
+                #expect(tunnels.tunnels == (closesOn.isEmpty ? 1 : 0), "\(closesOn)")
+                if closesOn.isEmpty {
+                    try client.send("still")
+                    #expect(try upstream.read(5) == "still")
+                } else {
+                    #expect(try client.rest() == ("", false))
+                    #expect(try upstream.rest() == ("", false))
+                }
+            }
+        }
+    }
+
     @Test("a tunnel holds its slot of the route's connections while it lives, and is never pooled")
     func slot() async throws {
         let tunnels = try TunnelBench(plan: {

@@ -81,6 +81,88 @@ import Testing
         #expect(try await bench.ask(Self.get).status == 200)
     }
 
+    private static let refusing: RawServer.Script = { request in
+        request.message.values("Authorization") == ["Bearer \(ProxyBench.token)"]
+            ? .answer(401, "Unauthorized", body: "no") : .answer()
+    }
+    private static let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody"
+
+    @Test(
+        "a request that left as one account is not sent again as another account of its user: its answer passes, and says why",
+        arguments: [false, true])
+    func anotherAccount(_ isSeenUnderWay: Bool) async throws {
+        let bench = try ProxyBench(script: Self.refusing, plan: { $0.publishes = false })
+        bench.publish(generation: 1, account: 1)
+        let path = bench.path
+        bench.tokens.onRefused.withLock {
+            $0 = { _ in
+                let renewing = ProxyBench.availability(1, ProxyBench.token, account: 1, renewal: .underWay)
+                if isSeenUnderWay { path.publish(renewing, for: ProxyBench.user) }
+                path.publish(ProxyBench.availability(2, "another.account", account: 2), for: ProxyBench.user)
+            }
+        }
+        let answer = try await bench.ask(Self.post, method: "POST")
+        #expect(answer.status == 401 && answer.bodyText == "no")
+        #expect(
+            answer["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: session replaced\"")
+        #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)"] && bench.tokens.refused == [1])
+        #expect(bench.count("lanyard_replays", ["result": "session_replaced"]) == 1)
+        #expect(bench.count("lanyard_parked_requests") == 0)
+        #expect(try await bench.ask(Self.post, method: "POST").status == 200)
+        #expect(Self.bearers(bench).last == "Bearer another.account")
+    }
+
+    @Test("a parked request has not left as anybody: it goes on as its user, whatever account that has by then")
+    func parkedAccount() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
+        bench.publish(generation: 1, account: 1, waitsFrom: .past)
+        async let waiting = bench.ask(Self.get)
+        try await eventually("it is parked") { bench.count("lanyard_parked_requests") == 1 }
+        bench.publish(generation: 2, token: "another.account", account: 2)
+        #expect(try await waiting.status == 200)
+        #expect(Self.bearers(bench) == ["Bearer another.account"])
+    }
+
+    @Test(
+        "a request whose token ends before it is sent goes on as the user it began with, and as nobody if that is another account by then",
+        arguments: [1, 2])
+    func endedBeforeSent(_ account: Int) async throws {
+        let isFree = Milestone()
+        let bench = try ProxyBench(
+            script: { request in
+                while request.message.target == "/first", !isFree.isSet {}
+                return .answer()
+            },
+            plan: {
+                $0.publishes = false
+                $0.upstream.connectionsMax = 1
+                $0.upstream.timeouts.connect = .seconds(30)
+            })
+        let end = Instant.now + .seconds(3)
+        bench.publish(generation: 1, account: 1, usableUntil: end)
+        async let first = bench.ask("GET /first HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await eventually("it has the one connection") { bench.upstream.requests.count == 1 }
+        async let second = bench.ask(Self.get)
+        try await eventually("it waits for a connection") { bench.count("lanyard_parked_requests") == 1 }
+        let bob = bench.names.index(of: "bob")
+        bench.path.publish(Self.token("token.of.bob", of: bob), for: bob)
+        bench.path.activate(bob)
+        bench.publish(generation: 2, token: "next.of.alice", account: account)
+        try await Task.sleep(for: end + .milliseconds(10) - .now)
+        isFree.set()
+        #expect(try await first.status == 200)
+        let answer = try await second
+        if account == 1 {
+            #expect(answer.status == 200)
+            #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)", "Bearer next.of.alice"])
+        } else {
+            #expect(answer.status == 503 && answer["Retry-After"] == "1")
+            #expect(try answer.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+            #expect(try answer.json["user"].string == "alice")
+            #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)"])
+        }
+    }
+
     @Test("a request whose token was refused is sent again as the user it began with")
     func replayed() async throws {
         let bench = try ProxyBench(script: { request in

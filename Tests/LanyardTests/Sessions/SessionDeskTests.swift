@@ -62,6 +62,22 @@ struct SessionDeskTests {
         #expect(driver.sent.last == "three")
     }
 
+    @Test(
+        "a login as another account that could not be stored is told to the store with the refresh that came after it")
+    func unsavedAccount() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.storeFault = DeskDriver.full
+        driver.take(.login(.given(.anonymous), ticket: 1))
+        try driver.grant(refresh: "theirs", account: "b")
+        driver.toCall(200)
+        try driver.grant()
+        #expect(driver.stored?.accountID == "a")
+        driver.storeFault = nil
+        driver.toDue()
+        #expect(driver.desk.storeFault == nil && driver.storedRefresh == "theirs" && driver.stored?.accountID == "b")
+    }
+
     @Test("without rotation the lock goes back although the store is failing")
     func unsavedWithoutRotation() throws {
         let driver = DeskDriver()

@@ -95,8 +95,8 @@ final class SessionDriver {
     func adopt(_ lifetime: Duration = .seconds(1800), refresh: String? = "refresh", refreshExpiry: WallTime? = nil) {
         let tokens = SessionTokens(
             Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry),
-            generation: ledger.resume(generation: 1), startedAt: now, startedAtWall: wall, keeping: (nil, nil),
-            skew: ledger.skew ?? .zero, settings: ledger.settings)
+            generation: ledger.resume(generation: 1), accountID: "a", startedAt: now, startedAtWall: wall,
+            keeping: (nil, nil), skew: ledger.skew ?? .zero, settings: ledger.settings)
         take(.restored(tokens, .init(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)))
     }
 

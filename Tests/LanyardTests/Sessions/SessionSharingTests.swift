@@ -239,6 +239,50 @@ struct SessionSharingTests {
         }
     }
 
+    @Test("another process's login as another account is published as another account's; its refresh is not")
+    func anotherAccount() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        let first = try #require(two.token?.account)
+        one.toDue()
+        try one.grant()
+        two.pass((one.now - two.now).inSeconds)
+        two.take(.seen(one.stored))
+        #expect(two.token?.account == first && two.token?.generation == 2)
+        one.take(.login(.given(.anonymous), ticket: 1))
+        try one.grant(refresh: "theirs", account: "b")
+        two.take(.seen(one.stored))
+        #expect(two.refresh == "theirs" && two.noted(.accountChanged))
+        #expect(two.token.map { $0.account != nil && $0.account != first } == true)
+        // A start tells the same of it.
+        #expect(one.another().token?.account == two.token?.account)
+    }
+
+    @Test(
+        "another process's session of another account that has died says nothing of the token here, only of the next one"
+    )
+    func anotherAccountDied() throws {
+        let one = DeskDriver(hasCredential: false)
+        one.begin()
+        one.take(.login(.given(.anonymous), ticket: 1))
+        try one.grant(refresh: "one", account: "a")
+        let two = one.another()
+        let first = try #require(two.token?.account)
+        one.take(.login(.given(.anonymous), ticket: 2))
+        try one.grant(refresh: "theirs", account: "b")
+        one.toDue()
+        try one.fail(.sessionDead)
+        #expect(one.state == .loginRequired)
+        two.pass((one.now - two.now).inSeconds)
+        two.toCall()
+        #expect(two.call?.kind == .login && two.token?.account == first)
+        two.take(.session(.clockJumped))
+        #expect(two.token?.account == first)
+        try two.grant(refresh: "new", account: "b")
+        #expect(two.token.map { $0.account != nil && $0.account != first } == true)
+    }
+
     @Test("a look tells nothing while something is under way, which finds it by itself")
     func looksWhileBusy() throws {
         let one = DeskDriver()

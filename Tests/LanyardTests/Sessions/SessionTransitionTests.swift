@@ -246,6 +246,49 @@ struct SessionTransitionTests {
         #expect(driver.notes.contains { $0.event == .accountChanged && $0.level == .warning })
     }
 
+    @Test(
+        "each publication tells whose token it is: refreshes and logins as before say the same, another account's another"
+    )
+    func accountPublished() throws {
+        let driver = SessionDriver()
+        try driver.logIn()
+        let first = try #require(driver.token?.account)
+        driver.toDue()
+        // A refresh's answer need not name it.
+        try driver.grant()
+        #expect(driver.token?.account == first && driver.token?.generation == 2)
+        for (account, isSame) in [("a", true), ("other", false), ("a", true)] {
+            driver.toDue()
+            try driver.fail(.sessionDead)
+            // The old token serves while the login is under way.
+            let old = driver.token?.account
+            driver.take(.clockJumped)
+            #expect(driver.token?.account == old)
+            try driver.grant(refresh: "r", account: account)
+            #expect((driver.token?.account == first) == isSame && driver.ledger.accountID == account)
+        }
+        let call = driver.ledger.begin(
+            .login, .asked, at: SessionMoment(instant: driver.now, wall: driver.wall, chance: 0.5))
+        driver.take(.loggedIn(SessionDriver.grant(refresh: "p", account: "persons"), call))
+        #expect(driver.token.map { $0.account != nil && $0.account != first } == true)
+    }
+
+    @Test("a login whose answer comes too late to serve has changed the account all the same")
+    func accountChangedLate() throws {
+        let driver = SessionDriver()
+        try driver.logIn()
+        let first = try #require(driver.token?.account)
+        driver.toDue()
+        try driver.fail(.sessionDead)
+        driver.pass(4000)
+        try driver.grant(refresh: "r", account: "other")
+        #expect(driver.ledger.accountID == "other" && driver.notes.contains { $0.event == .accountChanged })
+        while driver.call == nil { driver.toDue() }
+        #expect(driver.call?.kind == .refresh)
+        try driver.grant()
+        #expect(driver.token.map { $0.account != nil && $0.account != first } == true)
+    }
+
     @Test("a token that somebody else renews is valid without an end, refused while it cannot be read")
     func fed() {
         let driver = SessionDriver(hasCredential: false)
