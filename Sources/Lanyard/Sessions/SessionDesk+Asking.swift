@@ -72,6 +72,8 @@ extension SessionDesk {
     /// Once the session's call is answered for good, and stored.
     mutating func answerRefreshers() {
         guard !refreshers.isEmpty, session.call == nil || isStandingDown else { return }
+        // A crash right after the answer must not undo what it tells of.
+        if case .closing? = errand?.stage { return }
         let reply: SessionReply =
             switch session {
             case _ where session.call != nil: .stopping

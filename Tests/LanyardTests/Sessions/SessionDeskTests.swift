@@ -283,6 +283,20 @@ struct SessionDeskTests {
         }
     }
 
+    @Test("whoever asked for the refresh hears of the refusal when the store has it")
+    func refusalStoredBeforeAnswer() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.take(.refresh(ticket: 1))
+        try driver.fail(.sessionDead)
+        driver.holdsStore = true
+        try driver.fail(.credentialRefused, credential: CredentialMark(bytes: [1]))
+        #expect(driver.state == .refused && driver.token == nil && driver.replies[1] == nil)
+        driver.release()
+        guard case .failed(let fault) = driver.replies[1] else { throw Missing() }
+        #expect(fault.verdict == .credentialRefused && driver.stored?.session == nil)
+    }
+
     @Test("a refusal that is stored late ends nothing that another process has begun meanwhile")
     func lateRefusal() throws {
         let one = DeskDriver()

@@ -218,7 +218,7 @@ import Testing
                 return ledger["total"]["revocations"].int == 1
             }
             let lines = bench.log.lines.filter { $0.contains("session.account.shared") }
-            #expect(lines.count == 1 && lines[0].contains(#""other": \(kept)"#), "\(lines)")
+            #expect(lines.count == 1 && lines[0].contains(#""other": \#(kept)"#), "\(lines)")
             guard case .success(.refreshed) = await life.ask(.refresh(kept)) else {
                 throw TestFailure("\(kept) does not go on")
             }
