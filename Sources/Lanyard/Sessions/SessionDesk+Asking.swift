@@ -74,6 +74,15 @@ extension SessionDesk {
         guard !refreshers.isEmpty, session.call == nil || isStandingDown else { return }
         // A crash right after the answer must not undo what it tells of.
         if case .closing? = errand?.stage { return }
+        tellRefreshers()
+    }
+
+    /// Whoever leaves now is told what had become of the call, if it was answered: only the store was waited for.
+    mutating func tellRefreshersBeforeLeaving() {
+        if !refreshers.isEmpty, session.call == nil { tellRefreshers() }
+    }
+
+    private mutating func tellRefreshers() {
         let reply: SessionReply =
             switch session {
             case _ where session.call != nil: .stopping

@@ -2,6 +2,7 @@
 extension SessionDesk {
     /// Local first: the shards hear it at once, then the store, then the service. What is under way comes too late.
     mutating func leave(_ leaving: Leaving, ticket: UInt64?) {
+        tellRefreshersBeforeLeaving()
         var newest = session.tokens?.refresh
         if let errand {
             if let token = errand.unsavedRefresh {

@@ -297,6 +297,22 @@ struct SessionDeskTests {
         #expect(fault.verdict == .credentialRefused && driver.stored?.session == nil)
     }
 
+    @Test("whoever asked for the refresh that ended a session hears of it, though the user is removed meanwhile")
+    func endedAndRemoved() throws {
+        let first = DeskDriver()
+        try first.logIn()
+        let driver = first.restart(hasCredential: false)
+        driver.begin()
+        driver.take(.refresh(ticket: 1))
+        driver.holdsStore = true
+        try driver.fail(.sessionDead)
+        #expect(driver.state == .loginRequired && driver.replies[1] == nil)
+        driver.take(.leave(.remove, ticket: nil))
+        guard case .failed(let fault) = driver.replies[1] else { throw Missing() }
+        #expect(fault.verdict == .sessionDead)
+        driver.release()
+    }
+
     @Test("a refusal that is stored late ends nothing that another process has begun meanwhile")
     func lateRefusal() throws {
         let one = DeskDriver()
