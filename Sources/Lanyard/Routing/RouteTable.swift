@@ -17,6 +17,9 @@ package struct RouteTable: Sendable {
     /// The methods that `Allow` names where no route limits them.
     private static let commonMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
+    /// Bytes of a path with dot segments: reading it in all ways takes time, and nobody writes longer ones in earnest.
+    private static let dottedMax = 1_024
+
     private let routes: [Route]
     /// Some route answers certain hosts only; else nobody needs the request's.
     package let usesHosts: Bool
@@ -54,7 +57,9 @@ package struct RouteTable: Sendable {
         let denied = route.denies(method: method, path: plain)
         guard denied == route.denies(method: method, path: hostile) else { return .ambiguous }
         if denied { return .denied(route) }
-        if PathReader.seesDots(Array(raw)), misleads(raw, route, method, host) { return .ambiguous }
+        if PathReader.seesDots(Array(raw)), raw.count > Self.dottedMax || misleads(raw, route, method, host) {
+            return .ambiguous
+        }
         if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(hostile) {
             return .ambiguous
         }

@@ -164,6 +164,8 @@ extension SessionDesk {
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
+        // A call of ours that the store never heard of was made with the token before.
+        isIntentUnstored = false
         unanswered = user.intent?.tries ?? 0
         held = user.generation
         if isAdopted { warnings.restart() }

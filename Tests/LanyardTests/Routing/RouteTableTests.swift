@@ -130,6 +130,14 @@ import Testing
         #expect(Self.decide([route], path, method) == verdict)
     }
 
+    @Test("a path with dot segments is not read in all ways when it is long, but refused")
+    func longDots() {
+        let routes = [Self.route("api", "/api")], long = String(repeating: "/./x", count: 300)
+        #expect(Self.decide(routes, "/api" + long.prefix(1_020)) == "api")
+        #expect(Self.decide(routes, "/api" + long) == "ambiguous")
+        #expect(Self.decide(routes, "/api" + long.replacing("/.", with: "/%20")) == "api")
+    }
+
     @Test("malformed escapes are refused before any route", arguments: ["/%", "/%zz", "/api/%00"])
     func malformed(_ path: String) { #expect(Self.decide([Self.route("root", "/")], path) == "malformed") }
 

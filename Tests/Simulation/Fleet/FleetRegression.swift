@@ -39,5 +39,9 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
         FleetRegression(
             157, .seconds(86_400), .seconds(86_400) * 365,
             "a login under way in one process undid the logout of a user without a session in another"),
+        FleetRegression(
+            2, .seconds(2), .seconds(10_800),
+            "a process that took over another's session held its refresh for repeated, for an intent of its own of long before, and ended it"
+        ),
     ]
 }

@@ -58,9 +58,16 @@ extension FleetWorld {
         process.door.armed = (point, dice.hits(0.5))
         let needsCredential = [.refuse, .spend, .login].contains(point.work)
         let fitting = members.indices.filter {
-            members[$0].hasCredential == needsCredential || ![.refuse, .spend, .login, .end].contains(point.work)
+            // A refresh that fails is what leads there, and only who has a token makes one.
+            if point.work == .settle { return hasToken($0, at: process) }
+            return members[$0].hasCredential == needsCredential
+                || ![.refuse, .spend, .login, .end].contains(point.work)
         }
         lead(process, fitting.randomElement(&dice) ?? 0, to: point.work)
+    }
+
+    private func hasToken(_ user: Int, at process: FleetProcess) -> Bool {
+        process.board.lastResort(UserIndex(user), at: clocks.instant) != nil
     }
 
     private func lead(_ process: FleetProcess, _ user: Int, to work: CrashPoint.Work) {
