@@ -4,12 +4,13 @@
     testrun.py --name NAME --limit SECONDS --folder FOLDER [--reports GLOB] [--again] -- COMMAND...
 
 The console output goes to FOLDER/NAME.log, one line with the counts to FOLDER/tally, failures to the terminal.
-Counted as failed: each failed test, each test that still ran when the time was up, a runner that crashed or ended
-badly with no failed test, a run without a test, and a sanitizer that left a report.
+Counted as failed: each failed test, each test that still ran when the time was up, or when no test had begun or ended
+for a long while, a runner that crashed or ended badly with no failed test, an expectation that failed outside of any test, a run without a test, and a sanitizer that left a report.
 
 With --reports the program is sanitized, hence many times slower, and so are its neighbours: a test that fails then runs once
 more, alone and not beside others (FOLDER/NAME-again.log), and is counted if it fails again. With --again the same holds for any
-program: a machine that nobody watches, such as CI's, may be busy with other things. Each such test is named.
+program: a machine that nobody watches, such as CI's, may be busy with other things. Each such test is named. One that stood
+still is counted at once: that is no slowness.
 """
 
 import argparse
@@ -23,6 +24,8 @@ import sys
 import time
 
 PROGRESS_SECONDS = 60
+# No single case of a test takes so long, even sanitized and beside others.
+STANDSTILL_SECONDS = 300
 EXCERPT_LINES = 40
 # Of one place in the source only so many failed expectations are shown: a loop may fail a thousand times.
 ISSUES_PER_PLACE = 3
@@ -123,19 +126,22 @@ def end_session(session):
 
 
 def run(command, limit, stream, log):
-    """Returns the exit status, or None if the time was up."""
-    started = shown = time.monotonic()
+    """Returns the exit status, or None if the time was up or nothing moved."""
+    started = shown = moved = time.monotonic()
+    position = 0
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     status = None
     try:
-        while time.monotonic() - started < limit:
+        while time.monotonic() - started < limit and time.monotonic() - moved < STANDSTILL_SECONDS:
             try:
                 status = process.wait(timeout=0.5)
                 break
             except subprocess.TimeoutExpired:
                 stream.read()
+            if stream.position != position:
+                position, moved = stream.position, time.monotonic()
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
                 oldest = sorted(stream.running, key=stream.running.get)[:3]
@@ -171,11 +177,13 @@ def selecting(command, tests):
     return kept
 
 
-def judge(stream, status, limit):
-    """What a run has to say against itself, beside its failed tests."""
+def judge(stream, status, seconds):
+    """What a run of so many seconds has to say against itself, beside its failed tests."""
     if status is None:
-        return [f"✘ {stream.names[test]}: still running when the {int(limit)} s were up"
-                for test in stream.running] or [f"✘ nothing ended within {int(limit)} s"]
+        return [f"✘ {stream.names[test]}: still running after {int(seconds)} s"
+                for test in stream.running] or [f"✘ nothing ended within {int(seconds)} s"]
+    if None in stream.issues:
+        return [f"✘ in no test: {stream.reason(None)}"]
     if not stream.ended or (status != 0 and not stream.failed):
         return [f"✘ the runner ended with status {status} on its way; tests then running: "
                 + ("; ".join(stream.names[test] for test in stream.running) or "none")]
@@ -194,9 +202,17 @@ class Run:
             os.remove(events)
         self.stream = Stream(events)
         command = command + ["--event-stream-output-path", events, "--event-stream-version", "0"]
+        started = time.monotonic()
         status = run(command, limit, self.stream, self.log)
-        self.faults = judge(self.stream, status, limit)
+        self.faults = judge(self.stream, status, time.monotonic() - started)
         self.is_whole = status is not None and self.stream.ended
+        # It came to every test, though some may have stood still.
+        self.was_seen_through = self.is_whole or (status is None and self.untold() == 0)
+
+    def untold(self):
+        """How many tests it never came to."""
+        stream = self.stream
+        return len(stream.names) - len(stream.passed) - len(stream.failed) - len(stream.skipped) - len(stream.running)
 
 
 def main():
@@ -221,7 +237,7 @@ def main():
     runs, stream = [first], first.stream
     failed, passed, forgiven = stream.failed_ids, list(stream.passed), []
     left = options.limit - (time.monotonic() - started)
-    if (options.reports or options.again) and first.is_whole and failed and left > 0:
+    if (options.reports or options.again) and first.was_seen_through and failed and left > 0:
         again = Run([*selecting(command, stream.failed_ids), "--no-parallel"], left, options.folder, plain + "-again")
         runs.append(again)
         redeemed = set(again.stream.passed_ids)
@@ -235,7 +251,7 @@ def main():
     reports = sorted(glob.glob(options.reports)) if options.reports else []
     faults += [f"✘ a sanitizer reported: {report}" for report in reports]
 
-    left = len(stream.names) - len(stream.passed) - len(stream.failed) - len(stream.skipped) - len(stream.running)
+    left = first.untold()
     print(f"    {options.name}: {len(passed)} passed, {len(faults)} failed, {len(stream.skipped)} skipped"
           + (f", {left} did not run" if left > 0 else "") + f" ({seconds:.0f} s)")
     for name, reason in stream.skipped:

@@ -4,9 +4,17 @@ import Foundation
 ///
 /// The cooperative pool has as many threads as the machine has CPUs. A test that blocks one of them starves whatever lives on
 /// that pool in the same process: above all an `Emulator` started as a library. Every blocking call of a test that shares its
-/// process with an emulator goes through here.
+/// process with an emulator goes through here. It stays within its task: what fails in it is known to be of that test.
 package func offPool<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
-    try await withCheckedThrowingContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(with: Result { try work() }) }
+    try await withTaskExecutorPreference(ThreadExecutor.shared) { try work() }
+}
+
+/// A thread for each piece of work.
+private final class ThreadExecutor: TaskExecutor {
+    static let shared = ThreadExecutor()
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        Thread.detachNewThread { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 }

@@ -9,6 +9,8 @@ package final class RawReader {
     private var ended = false
     /// Called with every run of bytes at its arrival.
     var onBytes: (([UInt8]) -> Void)?
+    /// When the kernel had the last bytes that were read here, in seconds since 1970; nil unless the socket stamps arrivals.
+    private(set) var lastArrival: Double?
 
     /// Reads from this socket; nobody else does.
     package init(_ socket: RawSocket) { self.socket = socket }
@@ -173,7 +175,8 @@ package final class RawReader {
     /// One more run of bytes; false at the end of the stream.
     private func fill(until end: ContinuousClock.Instant) throws -> Bool {
         if ended { return false }
-        let bytes = try socket.receive(max: 1 << 18, within: max(end - .now, .milliseconds(1)))
+        let (bytes, arrival) = try socket.receiveStamped(max: 1 << 18, within: max(end - .now, .milliseconds(1)))
+        if !bytes.isEmpty { lastArrival = arrival }
         ended = bytes.isEmpty
         if !ended { onBytes?(bytes) }
         buffer += bytes

@@ -14,6 +14,9 @@ package final class RawServer: Sendable {
         package let index: Int
         /// The request as it came.
         package let message: RawMessage
+        /// When the kernel had its last byte, in seconds since 1970: threads of a busy test may come for it much later. nil for the first
+        /// bytes of a connection.
+        package let arrivedAt: Double?
     }
 
     /// What one connection said, to its end so far.
@@ -109,6 +112,7 @@ package final class RawServer: Sendable {
 
         /// Serves one connection to its end. An error here is the client's going away, which the record shows.
         func serve(_ socket: RawSocket, _ number: Int) {
+            socket.stampArrivals()
             let reader = RawReader(socket)
             if requestsKeptMax > 0 {
                 reader.onBytes = { bytes in
@@ -121,7 +125,8 @@ package final class RawServer: Sendable {
             var index = 0
             while !socket.isClosed, let message = try? reader.readRequest(within: .seconds(600)) {
                 if index < requestsKeptMax { state.withLock { $0.records[number].requests.append(message) } }
-                let request = Request(connection: number, index: index, message: message)
+                let request = Request(
+                    connection: number, index: index, message: message, arrivedAt: reader.lastArrival)
                 guard let answer = try? script(request), (try? perform(answer, on: socket)) != nil else { break }
                 index += 1
             }

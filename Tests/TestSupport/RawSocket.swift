@@ -134,20 +134,63 @@ package final class RawSocket: Sendable {
     ///
     /// - Throws: `TestFailure` when nothing comes within `limit` (nil waits on), or the peer has reset.
     package func receive(max: Int = 65536, within limit: Duration? = .seconds(10)) throws -> [UInt8] {
+        try receiveStamped(max: max, within: limit).bytes
+    }
+
+    /// As `receive`, with the kernel's time of the arrival of the last byte, however late this thread comes for it.
+    ///
+    /// - Returns: seconds since 1970; nil without `stampArrivals()`, and of what came before the kernel heeded that.
+    func receiveStamped(max: Int, within limit: Duration?) throws -> (bytes: [UInt8], arrival: Double?) {
         let end = limit.map { ContinuousClock.now + $0 }
         while true {
             var failure: CInt = 0
+            var arrival: Double?
             let bytes = try [UInt8](unsafeUninitializedCapacity: max) { buffer, count in
                 // errno is read at once: the lock around the call may change it.
-                let (got, number) = try inside("receiving") { (Glibc.recv($0, buffer.baseAddress, max, 0), errno) }
-                failure = got < 0 ? number : 0
-                count = Swift.max(got, 0)
+                let got = try inside("receiving") {
+                    Self.receive(from: $0, into: UnsafeMutableRawBufferPointer(buffer))
+                }
+                failure = got.count < 0 ? got.failure : 0
+                arrival = got.arrival
+                count = Swift.max(got.count, 0)
             }
             switch failure {
-            case 0: return bytes
+            case 0: return (bytes, arrival)
             case EAGAIN: try wait(for: POLLIN, until: end, doing: "receiving")
             case EINTR: continue
             default: throw TestFailure("receiving: errno \(failure)")
+            }
+        }
+    }
+
+    /// Asks the kernel for the times that `receiveStamped` tells (SO_TIMESTAMPNS, socket(7)).
+    func stampArrivals() {
+        var on: CInt = 1
+        use { _ = setsockopt($0, SOL_SOCKET, Self.timestamps, &on, socklen_t(MemoryLayout<CInt>.size)) }
+    }
+
+    /// SO_TIMESTAMPNS, a macro that Swift does not take over; the message that tells the time has the same number.
+    private static let timestamps: CInt = 35
+
+    private static func receive(
+        from descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer
+    ) -> (count: Int, failure: CInt, arrival: Double?) {
+        var part = iovec(iov_base: buffer.baseAddress, iov_len: buffer.count)
+        var control: (cmsghdr, timespec) = (cmsghdr(), timespec())
+        return withUnsafeMutableBytes(of: &control) { control in
+            withUnsafeMutablePointer(to: &part) { part in
+                var message = msghdr()
+                message.msg_iov = part
+                message.msg_iovlen = 1
+                message.msg_control = control.baseAddress
+                message.msg_controllen = control.count
+                let count = recvmsg(descriptor, &message, 0)
+                let failure = errno
+                let (header, time) = control.load(as: (cmsghdr, timespec).self)
+                guard count > 0, message.msg_controllen >= control.count, header.cmsg_type == timestamps else {
+                    return (count, failure, nil)
+                }
+                return (count, failure, Double(time.tv_sec) + Double(time.tv_nsec) / 1e9)
             }
         }
     }

@@ -1,3 +1,5 @@
+import Foundation
+import Lanyard
 import TestSupport
 import Testing
 
@@ -35,6 +37,34 @@ import Testing
             #expect(try client.readToEnd().count == 70_000)
         }
         try await eventually("the record ends") { server.openCount == 0 }
+    }
+
+    @Test("a request is said to have arrived when the kernel had it, however late the server's thread comes for it")
+    func arrival() async throws {
+        let (entered, released) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let arrival = Guarded<Double?>(nil)
+        let server = try RawServer { request in
+            arrival.withLock { $0 = request.arrivedAt }
+            if request.message.target == "/wait" {
+                entered.signal()
+                released.wait()
+            }
+            return .answer()
+        }
+        try await offPool {
+            let client = try RawClient(server.endpoint)
+            // The kernel begins to stamp a moment after it was first asked to.
+            let end = ContinuousClock.now + .seconds(10)
+            while arrival.withLock({ $0 }) == nil, ContinuousClock.now < end { _ = try client.exchange("GET", "/") }
+            try client.send("GET /wait HTTP/1.1\r\n\r\n")
+            entered.wait()
+            let before = Date().timeIntervalSince1970
+            try client.send("GET / HTTP/1.1\r\n\r\n")
+            let after = Date().timeIntervalSince1970
+            released.signal()
+            for _ in 0..<2 { #expect(try client.response().bodyText == "ok") }
+            #expect((before...after).contains(try #require(arrival.withLock { $0 })))
+        }
     }
 
     @Test("a large answer streams with the right length, over TCP and over a unix socket")

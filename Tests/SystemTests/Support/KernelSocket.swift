@@ -10,11 +10,11 @@ struct KernelSocket {
     /// Some process holds it; what the kernel itself brings to an end is nobody's.
     let isOwned: Bool
 
-    /// The end with these two ports; nil if there is none.
-    static func find(local: UInt16, remote: UInt16) throws -> KernelSocket? {
+    /// The end with these two ports, without a remote one the listener; nil if there is none.
+    static func find(local: UInt16, remote: UInt16?) throws -> KernelSocket? {
         guard let table = fopen("/proc/net/tcp", "re") else { throw TestFailure("/proc/net/tcp: errno \(errno)") }
         defer { fclose(table) }
-        let ends = "\(address(local)) \(address(remote)) "
+        let ends = "\(address(local)) \(remote.map(address) ?? "00000000:0000") "
         var line: UnsafeMutablePointer<CChar>?
         var room = 0
         defer { free(line) }

@@ -17,9 +17,10 @@ final class TokenWitness: Sendable {
         let withoutToken = Guarded(0)
         let identifiers = Guarded<[String: String]>([:])
 
-        /// Asked on the server's threads. Parsing a token once is enough.
-        func note(_ message: RawMessage) {
-            let now = Date().timeIntervalSince1970
+        /// Asked on the server's threads, which may come late; what counts is when the request came. Parsing a token once is enough.
+        func note(_ request: RawServer.Request) {
+            let now = request.arrivedAt ?? Date().timeIntervalSince1970
+            let message = request.message
             guard let token = message["Authorization"], message.values("Authorization").count == 1,
                 let id = identifier(token)
             else {
@@ -55,7 +56,7 @@ final class TokenWitness: Sendable {
         let book = Book()
         self.book = book
         server = try RawServer(requestsKeptMax: 0) { request in
-            book.note(request.message)
+            book.note(request)
             return .answer()
         }
     }
