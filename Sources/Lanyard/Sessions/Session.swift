@@ -125,6 +125,11 @@ package enum Session {
             turn.note(.loginRequired, .warning, reason: SessionReason.loginRequired.rawValue)
             return .loginRequired(nil)
         }
+        guard cause != .start || turn.ledger.notBefore <= turn.now else {
+            let next = Session.loggingIn(SessionTrouble(restingUntil: turn.ledger.notBefore))
+            turn.publish(next)
+            return next
+        }
         turn.add(.publish(.pending))
         let call = turn.login(cause)
         turn.note(.loginStarted, reason: cause.rawValue)

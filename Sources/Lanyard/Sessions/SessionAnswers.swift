@@ -88,6 +88,7 @@ extension Session {
     ) -> Session {
         turn.ledger.lastFault = fault
         let trouble = known.failed(fault, holding: tokens, at: turn.moment)
+        turn.ledger.notBefore = trouble.notBefore
         let next: Session =
             if let tokens {
                 tokens.isUsable(at: turn.now) ? .stale(tokens, trouble) : .unreachable(tokens, trouble)
@@ -145,20 +146,29 @@ extension Session {
         let event: SessionNote.Event = how.isAdopted ? .adopted : .restored
         guard how.isTrusted, tokens.isUsable(at: turn.now) else {
             let withheld = tokens.withheld(at: turn.now)
-            guard let call = turn.renewal(of: withheld, .start) else { return Self.end(turn.ledger.lastFault, &turn) }
-            let next = Session.refreshing(withheld, call)
+            guard let next = Self.renewing(withheld, &turn) else { return Self.end(turn.ledger.lastFault, &turn) }
             turn.publish(next)
-            turn.note(event, reason: how.isTrusted ? "expired" : "offline_never", nextAt: turn.now)
+            turn.note(
+                event, reason: how.isTrusted ? "expired" : "offline_never", nextAt: max(turn.now, next.due(turn.ledger))
+            )
             return next
         }
         turn.ledger.hasEverBeenReady = true
         let scheduled = tokens.refreshAt(turn.ledger.settings, turn.moment, spread: how.spread)
         // What the service has asked for meanwhile holds for whatever token is at hand.
-        let allowed = min(trouble?.notBefore ?? .past, tokens.mandatoryFrom)
+        let allowed = min(turn.ledger.notBefore, tokens.mandatoryFrom)
         let next = Session.valid(tokens, refreshAt: max(how.isUrgent ? turn.now : scheduled, allowed))
         turn.publish(next)
         turn.note(event, reason: how.isUrgent ? "outcome_unknown" : "token_valid", nextAt: next.due(turn.ledger))
         return next
+    }
+
+    /// Renews what cannot be served, at once or when the service wants to be called again; nil if there is nothing to renew it by.
+    private static func renewing(_ withheld: SessionTokens, _ turn: inout SessionTurn) -> Session? {
+        guard turn.ledger.notBefore <= turn.now || withheld.refresh == nil && !turn.ledger.hasCredential else {
+            return .unreachable(withheld, SessionTrouble(restingUntil: turn.ledger.notBefore))
+        }
+        return turn.renewal(of: withheld, .start).map { .refreshing(withheld, $0) }
     }
 
     /// A token that somebody else renews: `valid` while it can be read.

@@ -145,6 +145,7 @@ package final class SessionCell: @unchecked Sendable {
         case .read(let errand): home.store.read(name) { [weak self] in self?.send(.read($0, errand: errand)) }
         case .commit(let change):
             changes += 1
+            if case .hold = change { home.clearTheWay(for: self) }
             home.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):

@@ -51,6 +51,9 @@ extension SessionDesk {
     /// A crash, or the end of the process, would lose something that the store has not taken.
     package var isUnsaved: Bool { !writes.backlog.isEmpty }
 
+    /// The store holds a session that has ended here.
+    package var hasUnsavedEnd: Bool { writes.holdsEnding }
+
     /// The store has the session at hand as it is; where it holds another identity's user in its place, it never will.
     var isStored: Bool { !isUnsaved && !isDisplaced }
 

@@ -151,6 +151,12 @@ extension SessionDesk {
         if isFree { retryNext() }
     }
 
+    /// Another user's session is about to be stored, maybe of the account that this one has left: the end that the store lacks goes first.
+    mutating func makeWay() {
+        guard writes.holdsEnding, !isMidway else { return }
+        retryNext()
+    }
+
     /// One more of the backlog, unless something is on its way.
     mutating func retryNext() {
         guard let first = writes.backlog.first, writes.lane.isEmpty else { return }

@@ -24,6 +24,8 @@ package struct SessionDesk: Sendable {
         case leave(Leaving, ticket: UInt64?)
         /// The process is about to end: what has begun is finished, no call begins any more, and what the store lacks is tried once more.
         case settle
+        /// Another user's session is about to be stored: an end of this one's that the store lacks is tried first.
+        case makeWay
         case locked(StoreLock)
         case read(Result<StoredUser?, StoreFault>, errand: UInt64)
         /// What the store holds, read for all users at once; no change of this one was on its way.
@@ -223,6 +225,7 @@ package struct SessionDesk: Sendable {
         case .refresh(let ticket): refresh(ticket)
         case .leave(let leaving, let ticket): leave(leaving, ticket: ticket)
         case .settle: settle()
+        case .makeWay: makeWay()
         case .locked(let result): locked(result)
         case .read(let result, let number): read(result, number)
         case .seen(let user): see(user)

@@ -250,6 +250,11 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
 
     var markKey: Secret { contents.markKey }
 
+    /// A session is about to be stored: whoever has left, and stands in the store because that failed, leaves it first.
+    func clearTheWay(for cell: SessionCell) {
+        for case let other? in cells where other !== cell && other.desk.hasUnsavedEnd { other.take(.makeWay) }
+    }
+
     /// Every change of the store goes through here, and is counted. `reply` is called on whatever queue.
     package func commit(
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void

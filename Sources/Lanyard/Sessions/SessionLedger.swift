@@ -12,6 +12,9 @@ package struct SessionLedger: Sendable {
     package internal(set) var hasEverBeenReady = false
     /// The latest fault; nil after a success.
     package internal(set) var lastFault: IdentityFault?
+    /// The service has asked not to be called before then (Retry-After, 410); a success lifts it. It outlasts the trouble in which it was
+    /// heard: a session that is taken over from another process comes from the same service.
+    package internal(set) var notBefore = Instant.past
     /// The service's clock less ours, smoothed (refresh-policy rule 13).
     package internal(set) var skew: Duration?
     /// The credential's file changed since the latest login began: a refusal of what was read says nothing about what it holds now.
@@ -90,6 +93,7 @@ package struct SessionLedger: Sendable {
     ) -> SessionTokens {
         generation += 1
         lastFault = nil
+        notBefore = .past
         return SessionTokens(
             grant, generation: generation, accountID: grant.userID ?? old?.accountID, startedAt: startedAt,
             startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry), skew: skew ?? .zero,

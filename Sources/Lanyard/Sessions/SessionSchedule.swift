@@ -98,7 +98,8 @@ extension Session {
     consuming func renew(after generation: UInt64, _ turn: inout SessionTurn) -> Session {
         let next: Session
         switch consume self {
-        case .valid(let tokens, let refreshAt) where tokens.generation == generation && refreshAt != .never:
+        case .valid(let tokens, let refreshAt)
+        where tokens.generation == generation && refreshAt != .never && turn.ledger.notBefore <= turn.now:
             let isAllowed = Self.mayForce(refreshAt, &turn)
             next = isAllowed ? Self.renew(tokens, .forced, &turn) : .valid(tokens, refreshAt: refreshAt)
         case .stale(let tokens, let trouble) where tokens.generation == generation && trouble.mayHasten(at: turn.now):

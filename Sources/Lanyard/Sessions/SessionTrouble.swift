@@ -26,6 +26,13 @@ package struct SessionTrouble: Sendable {
 
     package init(calling call: SessionCall) { phase = .calling(call) }
 
+    /// The service has asked not to be called before then, of whichever session.
+    init(restingUntil instant: Instant) {
+        phase = .resting(until: instant)
+        failures = 1
+        notBefore = instant
+    }
+
     package var call: SessionCall? {
         guard case .calling(let call) = phase else { return nil }
         return call

@@ -73,7 +73,8 @@ extension Session {
         case .valid(let tokens, let refreshAt):
             Self.token(
                 tokens, awaiting: nil, isResting: false,
-                refreshAt == .never ? .impossible : .possible(from: ledger.forcedFrom(at: now)), at: now, ledger)
+                refreshAt == .never ? .impossible : Self.renewal(from: ledger.notBefore, at: now, ledger), at: now,
+                ledger)
         case .refreshing(let tokens, let call):
             Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, ledger)
         case .stale(let tokens, let trouble):
@@ -89,9 +90,13 @@ extension Session {
     private static func renewal(
         in trouble: SessionTrouble, at now: Instant, _ ledger: borrowing SessionLedger
     ) -> AccessToken.Renewal {
-        if trouble.call != nil { return .underWay }
-        return trouble.mayHasten(at: now)
-            ? .possible(from: ledger.forcedFrom(at: now)) : .failing(until: trouble.notBefore)
+        trouble.call != nil ? .underWay : renewal(from: trouble.notBefore, at: now, ledger)
+    }
+
+    private static func renewal(
+        from notBefore: Instant, at now: Instant, _ ledger: borrowing SessionLedger
+    ) -> AccessToken.Renewal {
+        notBefore <= now ? .possible(from: ledger.forcedFrom(at: now)) : .failing(until: notBefore)
     }
 
     /// Requests wait from the mandatory zone on, after an upstream's refusal at once, and not at all between attempts (rule 4).

@@ -47,6 +47,16 @@ struct SessionWrites: Sendable {
         backlog.contains { if case .spend = $0 { true } else { false } }
     }
 
+    /// The store has not heard yet that the session has ended.
+    var holdsEnding: Bool {
+        backlog.contains { wish in
+            switch wish {
+            case .leave, .end, .refuse: true
+            default: false
+            }
+        }
+    }
+
     /// Remembers what could not be stored. What it makes pointless goes.
     mutating func keep(_ wish: Wish) {
         switch wish {

@@ -159,9 +159,9 @@ final class DeskDriver {
         }
     }
 
-    /// Lets the store answer what it was asked, and go on answering.
-    func release() {
-        holdsStore = false
+    /// Lets the store answer what it was asked, and go on answering unless it is to hold what comes of that.
+    func release(holdingOn: Bool = false) {
+        holdsStore = holdingOn
         let acts = held
         held = []
         for act in acts { answer(act) }

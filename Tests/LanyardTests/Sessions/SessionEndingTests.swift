@@ -156,6 +156,21 @@ struct SessionEndingTests {
         #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one", "one"])
     }
 
+    @Test("a logout while an intent is being stored keeps the user's lock: nobody finds an intent that was never sent")
+    func logoutOverIntent() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.holdsStore = true
+        driver.toDue()
+        driver.release(holdingOn: true)
+        driver.take(.leave(.logOut, ticket: 1))
+        driver.release(holdingOn: true)
+        #expect(driver.stored?.intent != nil && driver.disk.holder === driver)
+        driver.release()
+        #expect(driver.stored?.intent == nil && driver.stored?.isLoggedOut == true && driver.disk.holder == nil)
+        #expect(driver.trail == ["lock", "read", "intend", "logOut", "revoke", "unlock"] && driver.sent.isEmpty)
+    }
+
     @Test("a logout ends what was wrong before it, too")
     func lastErrorGoes() throws {
         let driver = DeskDriver()

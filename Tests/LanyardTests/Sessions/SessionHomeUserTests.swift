@@ -54,10 +54,10 @@ import Testing
         }
     }
 
-    static func email(_ name: String) -> GivenCredential {
+    static func email(_ name: String, _ password: String? = nil) -> GivenCredential {
         .emailPassword(
             email: "\(name)@example.com",
-            password: Array("secret-\(name)".utf8).withUnsafeBytes { Secret(copying: $0) }
+            password: Array((password ?? "secret-\(name)").utf8).withUnsafeBytes { Secret(copying: $0) }
         )
     }
 
@@ -335,6 +335,26 @@ import Testing
             else {
                 throw TestFailure("not said to be stored")
             }
+        }
+        await bench.end()
+    }
+
+    @Test("an account whose user was removed while the store failed is free as soon as the store takes anything")
+    func removedWhileStoreFailed() async throws {
+        try await live { life in
+            store.fails(true)
+            guard case .success(.removed(isStored: false)) = await life.ask(.remove("alice")) else {
+                throw TestFailure("not removed")
+            }
+            #expect(store.contents["alice"]?.session != nil)
+            store.fails(false)
+            let account = Self.email("alice", HomeBench.password)
+            guard
+                case .success(.added(_, isStored: true)) = await life.ask(
+                    .add(name: "bob", identity: "demo", account))
+            else { throw TestFailure("turned away by somebody who has left") }
+            #expect(store.contents["alice"] == nil && store.contents["bob"]?.session != nil)
+            #expect(life.users == ["bob:active"])
         }
         await bench.end()
     }
