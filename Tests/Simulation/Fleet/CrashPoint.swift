@@ -64,5 +64,18 @@ package struct CrashPoint: Hashable, Sendable {
             ]
     }()
 
+    /// Those that a process is armed with by lot: what it comes to seldom is drawn more often.
+    static let drawn: [CrashPoint] = possible.flatMap { point in
+        let often: Int =
+            switch point.work {
+            // A call has failed.
+            case .settle: 4
+            // A session without a credential has died.
+            case .end: 2
+            default: 1
+            }
+        return Array(repeating: point, count: often)
+    }
+
     package var name: String { call == .none ? "before \(work)" : "\(work): \(call)" }
 }

@@ -49,7 +49,7 @@ enum FleetMischief: CaseIterable {
     /// How many of the plan's units lie between two of a kind.
     var unitsApart: Double {
         switch self {
-        case .crash: 1
+        case .crash: 0.6
         case .power: 12
         case .wall: 8
         case .suspend: 6

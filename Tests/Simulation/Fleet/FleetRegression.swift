@@ -40,6 +40,10 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
             157, .seconds(86_400), .seconds(86_400) * 365,
             "a login under way in one process undid the logout of a user without a session in another"),
         FleetRegression(
+            3, .seconds(1800), .seconds(6_480_000),
+            "a logout while an intent was being stored gave the user's lock back too soon: another process found an intent that was never sent"
+        ),
+        FleetRegression(
             2, .seconds(2), .seconds(10_800),
             "a process that took over another's session held its refresh for repeated, for an intent of its own of long before, and ended it"
         ),

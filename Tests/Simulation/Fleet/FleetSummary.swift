@@ -31,11 +31,8 @@ package struct FleetSummary {
         let expected = Set((FleetReport.Edge.expected + FleetReport.Edge.rare).map(\.index))
         let edges = FleetReport.Edge.expected.map { ($0.name, report.edges[$0.index]) }
         let unexpected = report.edges.indices.filter { report.edges[$0] > 0 && !expected.contains($0) }
-        // Settling is come to 340 times in the long run: a quarter of the others' must do until the worlds lead there more often.
-        let crashes = CrashPoint.possible.filter { $0.work != .settle }.map { ($0.name, report.crashes[$0.index]) }
-        let often = (faults + edges + crashes).filter { $0.1 < least }
-        let seldom = CrashPoint.possible.filter { $0.work == .settle && report.crashes[$0.index] * 4 < least }
-        return (often + seldom.map { ($0.name, report.crashes[$0.index]) }).map { "\($0.0): \($0.1)" }
+        let crashes = CrashPoint.possible.map { ($0.name, report.crashes[$0.index]) }
+        return (faults + edges + crashes).filter { $0.1 < least }.map { "\($0.0): \($0.1)" }
             + unexpected.map { "an edge that nobody expects: \(FleetReport.Edge(index: $0).name)" }
     }
 

@@ -125,9 +125,8 @@ extension FleetWorld {
     /// No program can know a token's age when its machine was stopped and not yet told the time, or was started with a clock set back.
     private func isClockExcused(_ token: SimulatedToken) -> Bool {
         let from = token.madeAt - .seconds(60)
-        if pauseEndedAt > from, clocks.now < pauseEndedAt + .seconds(45) || isWallSetWrong || wallWrongAt > from {
-            return true
-        }
+        let isUntold = owesPause || clocks.now < pauseEndedAt + .seconds(45)
+        if pauseEndedAt > from, isUntold || isWallSetWrong || wallWrongAt > from { return true }
         return bootedAt > from && wallLostAt > from
     }
 

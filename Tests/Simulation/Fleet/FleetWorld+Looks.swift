@@ -44,7 +44,8 @@ extension FleetWorld {
         for user in members.indices where processes[process.number] === process {
             let stored = contents?[members[user].name]
             if contents != nil, process.sessions[user].desk.isIdle {
-                guard matters(stored, to: process.sessions[user].glance) else { continue }
+                // Once it looks, it takes over whatever is newer.
+                guard let stored, stored.generation > process.sessions[user].glance.generation else { continue }
                 report.checks += 1
                 process.sessions[user].known = stored
                 tell(process, user, .seen(stored))

@@ -54,7 +54,7 @@ extension FleetWorld {
     private func planCrash() {
         guard let process = running.randomElement(&dice) else { return }
         if dice.hits(0.1) { return kill(process, at: nil) }
-        let point = dice.pick(CrashPoint.possible)
+        let point = dice.pick(CrashPoint.drawn)
         process.door.armed = (point, dice.hits(0.5))
         let needsCredential = [.refuse, .spend, .login].contains(point.work)
         let fitting = members.indices.filter {
@@ -172,6 +172,7 @@ extension FleetWorld {
         clocks.lose(pause)
         // Counted from the resumption on, since nothing looks at the clocks before.
         pauseEndedAt = resumed
+        owesPause = true
         wallLostAt = resumed
         heap.plan(.relief(.wallIsRight), at: resumed + dice.between(.milliseconds(10), .seconds(3)))
     }
@@ -184,6 +185,10 @@ extension FleetWorld {
 
     func setWall(error: Duration) {
         let change = error - clocks.wallError
+        if owesPause, error == .zero {
+            owesPause = false
+            pauseEndedAt = max(pauseEndedAt, clocks.now)
+        }
         guard change != .zero else { return }
         if isWallSetWrong { wallWrongAt = clocks.now }
         isWallSetWrong = error != .zero

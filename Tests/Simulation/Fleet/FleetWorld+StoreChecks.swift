@@ -47,8 +47,9 @@ extension FleetWorld {
         switch change {
         case .hold(_, let login, _):
             if login.provider != nil { members[user].loggedInAt = clocks.now }
-            // What two processes without locks have sent at once is counted no more.
-            if members[user].isExcused { members[user].unanswered = stored?.intent?.tries ?? 0 }
+            // What two processes without locks have sent at once is counted no more; but a token that is stored late may have been sent meanwhile.
+            let wasSent = login.session.refresh.map { SimulatedToken($0) } == members[user].sent
+            if members[user].isExcused, !wasSent { members[user].unanswered = stored?.intent?.tries ?? 0 }
             if clocks.now > members[user].excusedAt + .seconds(60) { members[user].isExcused = false }
             members[user].wasDeclaredDead = false
             members[user].wasRefused = false

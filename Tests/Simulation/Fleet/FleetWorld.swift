@@ -30,8 +30,11 @@ package final class FleetWorld {
     var quietSince = Instant.past
     /// Nothing goes wrong by chance until then.
     var holidayUntil = Instant.past
-    /// When the machine was last paused by its host, and when its wall clock was last set back, in real time.
+    /// When the last pause by the machine's host was over, the wall clock set right after it, and when the wall clock was last set back, in
+    /// real time.
     var pauseEndedAt = Instant.past
+    /// Nobody has told the machine yet how long it was paused: it may fall asleep before.
+    var owesPause = false
     var wallLostAt = Instant.past
     /// When the wall clock was last wrong otherwise than by a pause.
     var wallWrongAt = Instant.past
