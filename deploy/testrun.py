@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs a test program of Swift Testing under a time limit and counts what its event stream says.
 
-    testrun.py --name NAME --limit SECONDS --folder FOLDER [--reports GLOB] [--again] -- COMMAND...
+    testrun.py --name NAME --limit SECONDS [--standstill SECONDS] --folder FOLDER [--reports GLOB] [--again] -- COMMAND...
 
 The console output goes to FOLDER/NAME.log, one line with the counts to FOLDER/tally, failures to the terminal.
 Counted as failed: each failed test, each test that still ran when the time was up, or when no test had begun or ended
-for a long while, a runner that crashed or ended badly with no failed test, an expectation that failed outside of any test, a run without a test, and a sanitizer that left a report.
+for a long while, a runner that crashed or ended badly with no failed test, an expectation that failed outside of any test that failed, a run without a test, and a sanitizer that left a report.
 
 With --reports the program is sanitized, hence many times slower, and so are its neighbours: a test that fails then runs once
 more, alone and not beside others (FOLDER/NAME-again.log), and is counted if it fails again. With --again the same holds for any
@@ -24,8 +24,6 @@ import sys
 import time
 
 PROGRESS_SECONDS = 60
-# No single case of a test takes so long, even sanitized and beside others.
-STANDSTILL_SECONDS = 300
 EXCERPT_LINES = 40
 # Of one place in the source only so many failed expectations are shown: a loop may fail a thousand times.
 ISSUES_PER_PLACE = 3
@@ -68,7 +66,7 @@ class Stream:
         symbols = [message["symbol"] for message in payload.get("messages", [])]
         if kind == "runEnded":
             self.ended = True
-        elif kind == "issueRecorded" and not payload.get("issue", {}).get("isKnown"):
+        elif kind == "issueRecorded" and "fail" in symbols:
             where = payload.get("issue", {}).get("sourceLocation") or {}
             place = f"{where.get('fileID', '')}:{where.get('line', '')}: " if where else ""
             self.issues.setdefault(test, []).append((place, "\n      ".join(texts)))
@@ -125,7 +123,7 @@ def end_session(session):
             time.sleep(0.1)
 
 
-def run(command, limit, stream, log):
+def run(command, limit, standstill, stream, log):
     """Returns the exit status, or None if the time was up or nothing moved."""
     started = shown = moved = time.monotonic()
     position = 0
@@ -134,7 +132,7 @@ def run(command, limit, stream, log):
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     status = None
     try:
-        while time.monotonic() - started < limit and time.monotonic() - moved < STANDSTILL_SECONDS:
+        while time.monotonic() - started < limit and time.monotonic() - moved < standstill:
             try:
                 status = process.wait(timeout=0.5)
                 break
@@ -182,9 +180,10 @@ def judge(stream, status, seconds):
     if status is None:
         return [f"✘ {stream.names[test]}: still running after {int(seconds)} s"
                 for test in stream.running] or [f"✘ nothing ended within {int(seconds)} s"]
-    if None in stream.issues:
-        return [f"✘ in no test: {stream.reason(None)}"]
-    if not stream.ended or (status != 0 and not stream.failed):
+    strays = [test for test in stream.issues if test not in stream.failed_ids and test not in stream.running]
+    if strays:
+        return [f"✘ in no test that failed ({test}): {stream.reason(test)}" for test in strays]
+    if not stream.ended or status not in (0, 1) or (status != 0 and not stream.failed):
         return [f"✘ the runner ended with status {status} on its way; tests then running: "
                 + ("; ".join(stream.names[test] for test in stream.running) or "none")]
     if not (stream.passed or stream.failed or stream.skipped):
@@ -195,7 +194,7 @@ def judge(stream, status, seconds):
 class Run:
     """One run of the test program, from its start to what is to be said of it."""
 
-    def __init__(self, command, limit, folder, name):
+    def __init__(self, command, limit, standstill, folder, name):
         self.log = os.path.join(folder, name + ".log")
         events = os.path.join(folder, name + ".jsonl")
         if os.path.exists(events):
@@ -203,7 +202,7 @@ class Run:
         self.stream = Stream(events)
         command = command + ["--event-stream-output-path", events, "--event-stream-version", "0"]
         started = time.monotonic()
-        status = run(command, limit, self.stream, self.log)
+        status = run(command, limit, standstill, self.stream, self.log)
         self.faults = judge(self.stream, status, time.monotonic() - started)
         self.is_whole = status is not None and self.stream.ended
         # It came to every test, though some may have stood still.
@@ -222,6 +221,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
     parser.add_argument("--limit", type=float, required=True)
+    # No single case of a test takes so long, even sanitized and beside others.
+    parser.add_argument("--standstill", type=float, default=300)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--reports")
     parser.add_argument("--again", action="store_true")
@@ -233,12 +234,13 @@ def main():
 
     os.environ["NO_COLOR"] = "1"
     started = time.monotonic()
-    first = Run(command, options.limit, options.folder, plain)
+    first = Run(command, options.limit, options.standstill, options.folder, plain)
     runs, stream = [first], first.stream
     failed, passed, forgiven = stream.failed_ids, list(stream.passed), []
     left = options.limit - (time.monotonic() - started)
     if (options.reports or options.again) and first.was_seen_through and failed and left > 0:
-        again = Run([*selecting(command, stream.failed_ids), "--no-parallel"], left, options.folder, plain + "-again")
+        again = Run([*selecting(command, stream.failed_ids), "--no-parallel"], left, options.standstill, options.folder,
+                    plain + "-again")
         runs.append(again)
         redeemed = set(again.stream.passed_ids)
         forgiven = [test for test in stream.failed_ids if test in redeemed]

@@ -142,6 +142,16 @@ package final class ServerProcess: Sendable {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task").count) ?? 0
     }
 
+    /// The state of each thread as the kernel writes it: `S` sleeps, `T` is stopped by a signal (proc_pid_stat(5)).
+    package var threadStates: [String] {
+        let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task")) ?? []
+        return tasks.compactMap { task in
+            let stat = try? String(contentsOfFile: "/proc/\(pid)/task/\(task)/stat", encoding: .utf8)
+            // After the name, which is in parentheses and may hold anything.
+            return stat?.split(separator: ")").last?.split(separator: " ").first.map(String.init)
+        }
+    }
+
     deinit { signal(SIGKILL) }
 
     private static func read(_ descriptor: CInt, each: ([UInt8]) -> Void, done: () -> Void) {

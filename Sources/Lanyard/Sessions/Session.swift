@@ -125,8 +125,9 @@ package enum Session {
             turn.note(.loginRequired, .warning, reason: SessionReason.loginRequired.rawValue)
             return .loginRequired(nil)
         }
-        guard cause != .start || turn.ledger.notBefore <= turn.now else {
-            let next = Session.loggingIn(SessionTrouble(restingUntil: turn.ledger.notBefore))
+        if cause == .start, let trouble = turn.ledger.patience(at: turn.now) {
+            let next = Session.loggingIn(trouble)
+            turn.ledger.lastFault = trouble.fault
             turn.publish(next)
             return next
         }

@@ -88,7 +88,7 @@ extension Session {
     ) -> Session {
         turn.ledger.lastFault = fault
         let trouble = known.failed(fault, holding: tokens, at: turn.moment)
-        turn.ledger.notBefore = trouble.notBefore
+        turn.ledger.heed(trouble)
         let next: Session =
             if let tokens {
                 tokens.isUsable(at: turn.now) ? .stale(tokens, trouble) : .unreachable(tokens, trouble)
@@ -149,8 +149,8 @@ extension Session {
             guard let next = Self.renewing(withheld, &turn) else { return Self.end(turn.ledger.lastFault, &turn) }
             turn.publish(next)
             turn.note(
-                event, reason: how.isTrusted ? "expired" : "offline_never", nextAt: max(turn.now, next.due(turn.ledger))
-            )
+                event, reason: how.isTrusted ? "expired" : "offline_never",
+                nextAt: next.call == nil ? next.nextCallAt : turn.now)
             return next
         }
         turn.ledger.hasEverBeenReady = true
@@ -165,8 +165,8 @@ extension Session {
 
     /// Renews what cannot be served, at once or when the service wants to be called again; nil if there is nothing to renew it by.
     private static func renewing(_ withheld: SessionTokens, _ turn: inout SessionTurn) -> Session? {
-        guard turn.ledger.notBefore <= turn.now || withheld.refresh == nil && !turn.ledger.hasCredential else {
-            return .unreachable(withheld, SessionTrouble(restingUntil: turn.ledger.notBefore))
+        if withheld.refresh != nil || turn.ledger.hasCredential, let trouble = turn.ledger.patience(at: turn.now) {
+            return .unreachable(withheld, trouble)
         }
         return turn.renewal(of: withheld, .start).map { .refreshing(withheld, $0) }
     }

@@ -48,8 +48,8 @@ extension SessionDesk {
         self.errand?.stage = .queueing(until: until)
     }
 
-    /// The lock goes back, unless a rotated refresh token is not stored yet: another process would send the old one. Nor before a logout is
-    /// stored that has cut off a call: another process would find an intent open that was never sent.
+    /// The lock goes back, unless a rotated refresh token is not stored yet: another process would send the old one. Nor while a logout is
+    /// being stored that has cut off a call: another process would find an intent open that was never sent.
     mutating func giveBack() {
         guard errand == nil, lock == .held, !writes.isLeaving else { return }
         guard setup.rotation == .none || !writes.holdsNewSession else { return }

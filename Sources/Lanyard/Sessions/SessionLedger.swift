@@ -15,6 +15,8 @@ package struct SessionLedger: Sendable {
     /// The service has asked not to be called before then (Retry-After, 410); a success lifts it. It outlasts the trouble in which it was
     /// heard: a session that is taken over from another process comes from the same service.
     package internal(set) var notBefore = Instant.past
+    /// By what.
+    private(set) var askedBy: IdentityFault?
     /// The service's clock less ours, smoothed (refresh-policy rule 13).
     package internal(set) var skew: Duration?
     /// The credential's file changed since the latest login began: a refusal of what was read says nothing about what it holds now.
@@ -39,6 +41,19 @@ package struct SessionLedger: Sendable {
     }
 
     mutating func credentialChanged() { hasUntriedCredential = true }
+
+    /// An attempt has failed, and `trouble` says when the next may be made.
+    mutating func heed(_ trouble: SessionTrouble) {
+        if trouble.notBefore != notBefore { askedBy = trouble.fault }
+        notBefore = trouble.notBefore
+    }
+
+    /// How long to wait where no usable token is at hand: then Retry-After is honoured for at most 30 s (design §5), a 410 whole. nil: not at all.
+    func patience(at now: Instant) -> SessionTrouble? {
+        guard notBefore > now else { return nil }
+        let until = askedBy?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))
+        return SessionTrouble(restingUntil: until, because: askedBy)
+    }
 
     /// Whether cooldown and hourly budget allow another forced refresh (refresh-policy rule 5); if not, which of them forbids it.
     mutating func forbidsForced(at now: Instant) -> SessionNote.Denial? {

@@ -141,19 +141,20 @@ extension Session {
             let early = tokens.bound(by: turn.moment)
             let isUsable = tokens.isUsable(at: turn.now)
             // What the jump has made overdue is spread; what it has made useless is not.
-            next = .valid(tokens, refreshAt: isUsable ? max(refreshAt - early, min(refreshAt, soon)) : turn.now)
+            let sooner = max(refreshAt - early, min(refreshAt, soon), min(turn.ledger.notBefore, tokens.mandatoryFrom))
+            next = .valid(tokens, refreshAt: isUsable ? sooner : turn.now)
         case .refreshing(var tokens, let call):
             tokens.bound(by: turn.moment)
             next = .refreshing(tokens, call)
         case .stale(var tokens, var trouble):
             tokens.bound(by: turn.moment)
-            trouble.hasten(to: soon)
+            trouble.hasten(to: soon, holding: tokens, at: turn.now)
             next = .stale(tokens, trouble)
         case .unreachable(let tokens, var trouble):
-            trouble.hasten(to: soon)
+            trouble.hasten(to: soon, holding: tokens, at: turn.now)
             next = .unreachable(tokens, trouble)
         case .loggingIn(var trouble):
-            trouble.hasten(to: soon)
+            trouble.hasten(to: soon, holding: nil, at: turn.now)
             next = .loggingIn(trouble)
         case let same: next = same
         }

@@ -26,11 +26,12 @@ package struct SessionTrouble: Sendable {
 
     package init(calling call: SessionCall) { phase = .calling(call) }
 
-    /// The service has asked not to be called before then, of whichever session.
-    init(restingUntil instant: Instant) {
+    /// The service has asked by `fault` not to be called before then, in whichever session.
+    init(restingUntil instant: Instant, because fault: IdentityFault?) {
         phase = .resting(until: instant)
         failures = 1
         notBefore = instant
+        self.fault = fault
     }
 
     package var call: SessionCall? {
@@ -70,9 +71,10 @@ package struct SessionTrouble: Sendable {
         next.failures += 1
         if fault.verdict == .credentialDoubted, doubtedSince == nil { next.doubtedSince = now }
         next.fault = fault
-        next.notBefore = .past
         let isRelogin = call?.kind == .login && tokens != nil
         let advisoryEnd = tokens?.mandatoryFrom ?? .past
+        // What the service has asked for holds over failures that say nothing of it.
+        next.notBefore = allowed(notBefore, advisoryEnd: advisoryEnd, now)
         var delay = next.backOff(max: isRelogin ? .seconds(300) : .seconds(now < advisoryEnd ? 60 : 30), moment)
         if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd { delay = min(delay, .seconds(30)) }
         switch fault.verdict {
@@ -82,10 +84,9 @@ package struct SessionTrouble: Sendable {
             next.notBefore = now + delay
         case .unknownOutcome:
             // The first request may still be at work over there.
-            next.notBefore = now + .seconds(2)
+            next.notBefore = max(next.notBefore, now + .seconds(2))
         case .transient(let retryAfter?):
-            next.notBefore =
-                now < advisoryEnd ? min(now + retryAfter, advisoryEnd) : now + min(retryAfter, .seconds(30))
+            next.notBefore = allowed(now + retryAfter, advisoryEnd: advisoryEnd, now)
         default: break
         }
         if isWanted, tokens?.isUsable(at: now) != true, fault.verdict != .gone {
@@ -93,6 +94,11 @@ package struct SessionTrouble: Sendable {
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
+    }
+
+    /// Retry-After is honoured up to the mandatory zone, then for at most 30 s (design §5).
+    private func allowed(_ instant: Instant, advisoryEnd: Instant, _ now: Instant) -> Instant {
+        instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
     }
 
     private func backOff(max most: Duration, _ moment: SessionMoment) -> Duration {
@@ -116,7 +122,12 @@ package struct SessionTrouble: Sendable {
     }
 
     /// The clock jumped or the machine slept: what failed then may work now.
-    mutating func hasten(to instant: Instant) {
+    ///
+    /// - Parameter tokens: what is at hand, with the end that the clocks give it now.
+    mutating func hasten(to instant: Instant, holding tokens: SessionTokens?, at now: Instant) {
+        if fault?.verdict != .gone {
+            notBefore = allowed(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, now)
+        }
         guard case .resting(let until) = phase else { return }
         phase = .resting(until: min(until, max(instant, notBefore)))
     }

@@ -27,11 +27,13 @@ import Testing
             return try await bench.talk { client in try work(client, self) }
         }
 
-        func accept() throws -> (socket: RawSocket, reader: RawReader) {
+        func accept() throws -> Peer {
             let socket = try #require(listener.accept())
             return (socket, RawReader(socket))
         }
     }
+
+    private typealias Peer = (socket: RawSocket, reader: RawReader)
 
     private static let refused = "HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno"
     private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -197,17 +199,24 @@ import Testing
         }
     }
 
+    /// A request, the beginning of its refusal, and the replay: both connections that reached the upstream.
+    private static func replay(_ client: RawClient, _ stage: Stage, _ refusal: String) throws -> (Peer, Peer) {
+        try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        let first = try stage.accept()
+        _ = try first.reader.readRequest()
+        try first.socket.send(refusal.utf8)
+        let second = try stage.accept()
+        _ = try second.reader.readRequest()
+        return (first, second)
+    }
+
     @Test("the rejected body is read to its end behind the replay, and its connection used again")
     func discarded() async throws {
         let stage = try Stage()
         stage.bench.renews()
         try await stage.play { client, stage in
-            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            let first = try stage.accept()
-            _ = try first.reader.readRequest()
-            try first.socket.send("HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab".utf8)
-            let second = try stage.accept()
-            _ = try second.reader.readRequest()
+            let (first, second) = try Self.replay(
+                client, stage, "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
             try first.socket.send("cde\r\n0\r\n\r\n".utf8)
             try second.socket.send(Self.ok.utf8)
             #expect(try client.response().status == 200)
@@ -224,12 +233,8 @@ import Testing
         let stage = try Stage()
         stage.bench.renews()
         try await stage.play { client, stage in
-            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            let first = try stage.accept()
-            _ = try first.reader.readRequest()
-            try first.socket.send("HTTP/1.1 401 No\r\nContent-Length: \(size + 1)\r\n\r\n".utf8)
-            let second = try stage.accept()
-            _ = try second.reader.readRequest()
+            let (first, second) = try Self.replay(
+                client, stage, "HTTP/1.1 401 No\r\nContent-Length: \(size + 1)\r\n\r\n")
             try first.socket.send([UInt8](repeating: 1, count: size))
             try second.socket.send(Self.ok.utf8)
             #expect(try client.response().status == 200)

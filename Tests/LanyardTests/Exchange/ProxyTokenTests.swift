@@ -90,12 +90,18 @@ import Testing
         #expect(try await bench.ask(Self.get).status == 200)
         #expect(ContinuousClock.now - start >= .milliseconds(290))
         #expect(bench.tokens.count == 1)
+    }
+
+    @Test("in the mandatory zone requests go with the new token as soon as it is there")
+    func zoneRenewed() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(60)) })
+        bench.publish(generation: 1, token: "old", waitsFrom: .now)
         async let second = bench.ask(Self.get)
         try await eventually("it is parked") { Self.parked(bench) == 1 }
         bench.publish(generation: 2, token: "new")
         let status = try await second.status
         #expect(status == 200)
-        #expect(bench.upstream.requests.map { $0["Authorization"] } == ["Bearer old", "Bearer new"])
+        #expect(bench.upstream.requests.map { $0["Authorization"] } == ["Bearer new"])
     }
 
     @Test("an expired token never goes upstream")

@@ -211,11 +211,11 @@ final class DeskDriver {
     }
 
     /// Logs in, and refreshes when the disk is full: the refresh token `two` is served from memory, and the store fails on.
-    func refreshUnsaved() throws {
-        try logIn()
+    func refreshUnsaved(_ lifetime: Duration = .seconds(1800)) throws {
+        try logIn(lifetime)
         toDue()
         storeFault = Self.full
-        try grant(refresh: "two")
+        try grant(lifetime, refresh: "two")
     }
 
     /// Logs in and refreshes: what the store held before it had the refresh token `two`.

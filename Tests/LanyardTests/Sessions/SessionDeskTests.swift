@@ -375,10 +375,7 @@ struct SessionDeskTests {
     @Test("what the store lacks goes there before the next intent, so that a crash finds the newest refresh token")
     func backlogBeforeIntent() throws {
         let driver = DeskDriver(rotation: .grace)
-        try driver.logIn(.seconds(20))
-        driver.toDue()
-        driver.storeFault = DeskDriver.full
-        try driver.grant(.seconds(20), refresh: "two")
+        try driver.refreshUnsaved(.seconds(20))
         // The store works again just when the next refresh is due.
         driver.pass(13)
         driver.storeFault = nil
@@ -396,10 +393,7 @@ struct SessionDeskTests {
     @Test("the backlog is not stored in the middle of a call: that would wipe the call's intent")
     func noBacklogDuringCall() throws {
         let driver = DeskDriver(rotation: .grace)
-        try driver.logIn(.seconds(20))
-        driver.toDue()
-        driver.storeFault = DeskDriver.full
-        try driver.grant(.seconds(20), refresh: "two")
+        try driver.refreshUnsaved(.seconds(20))
         driver.pass(13)
         driver.take(.session(.tokenRefused(2)))
         #expect(driver.call != nil)

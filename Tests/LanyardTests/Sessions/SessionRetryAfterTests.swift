@@ -50,6 +50,60 @@ struct SessionRetryAfterTests {
         #expect(one.call?.kind == .refresh && one.sent == ["theirs"])
     }
 
+    @Test(
+        "without a usable token it is heeded for half a minute at the most, however long a token it was asked of would have lasted"
+    )
+    func halfAMinute() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        try one.fail(.transient(retryAfter: .seconds(600)))
+        #expect(one.state == .stale && one.token?.renewal == .failing(until: one.desk.session.tokens!.mandatoryFrom))
+        two.pass((one.now - two.now).inSeconds)
+        two.toCall()
+        try two.fail(.sessionDead)
+        try two.fail(.credentialRefused, credential: CredentialMark(bytes: Array(repeating: 1, count: 32)))
+        one.take(.seen(one.stored))
+        #expect(one.state == .loggingIn && one.call == nil && one.desk.due == one.now + .seconds(30))
+        #expect(one.desk.ledger.lastFault?.verdict == .transient(retryAfter: .seconds(600)))
+    }
+
+    @Test("a 410 is heeded whole, and said to be the reason")
+    func gone() throws {
+        let one = DeskDriver()
+        one.begin()
+        try one.fail(.gone)
+        let until = one.desk.due
+        let two = one.another(hasCredential: false)
+        two.take(.login(.given(.anonymous), ticket: 1))
+        try two.grant(.seconds(8), refresh: "theirs", account: "a")
+        one.pass(10)
+        one.take(.seen(one.stored))
+        #expect(one.state == .unreachable && one.reason == .identityGone && one.desk.due == until)
+    }
+
+    @Test("a failure that says nothing of it does not lift it")
+    func notLifted() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toDue()
+        let began = driver.now
+        try driver.fail(.transient(retryAfter: .seconds(100)))
+        driver.take(.refresh(ticket: 7))
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.state == .stale && driver.desk.due == began + .seconds(100))
+    }
+
+    @Test("a jump of the clocks does not lift it, unless the token that was taken over ends by it")
+    func jump() throws {
+        let (one, _) = try Self.pair()
+        one.take(.seen(one.stored))
+        one.wall = one.wall + .seconds(1300)
+        one.take(.session(.clockJumped))
+        #expect(one.state == .valid && one.desk.due == one.now + .seconds(20))
+    }
+
     @Test("a session that died at the other process is not followed by a login before")
     func died() throws {
         let (one, two) = try Self.pair()

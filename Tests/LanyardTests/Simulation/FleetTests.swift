@@ -7,11 +7,13 @@ import Testing
 @Suite("The simulated fleet")
 struct FleetTests {
     @Test("worlds in which everything goes wrong but the program break no promise")
-    func sound() {
-        var run = FleetRun(shares: FleetRun.shares(scale: 0.001), firstSeed: 1, threads: 1)
-        run.beginsWithKnown = false
-        run.secondsMost = 10
-        let report = run.run()
+    func sound() async throws {
+        let report = try await offPool {
+            var run = FleetRun(shares: FleetRun.shares(scale: 0.001), firstSeed: 1, threads: 1)
+            run.beginsWithKnown = false
+            run.secondsMost = 10
+            return run.run()
+        }
         #expect(report.violations.isEmpty, "\(report.violations)")
         #expect(report.refreshes > 100 && report.restarts > 0)
     }
@@ -25,18 +27,19 @@ struct FleetTests {
     }
 }
 
-/// A test that finds nothing proves nothing: each of these mistakes is found, and soon.
-@Suite("Mistakes planted in the simulated fleet")
+/// A test that finds nothing proves nothing: each of these mistakes is found, and soon. One after the other, and not on the pool, which other
+/// tests need meanwhile.
+@Suite("Mistakes planted in the simulated fleet", .serialized)
 struct PlantedBugTests {
     /// Not under a sanitizer, where these take six minutes: `FleetTests` has the same code run there.
     @Test("is found within a minute", .disabled(if: Sanitizer.isOn, "slow there"), arguments: PlantedBug.allCases)
-    func found(_ bug: PlantedBug) {
-        let violation = FleetRun.hunt(for: bug, seconds: 60)
+    func found(_ bug: PlantedBug) async throws {
+        let violation = try await offPool { FleetRun.hunt(for: bug, seconds: 60) }
         #expect(violation != nil, "\(bug.rawValue) was not found")
     }
 
     @Test("the same worlds without a mistake show none")
-    func none() {
-        #expect(FleetRun.hunt(for: nil, seconds: 10) == nil)
+    func none() async throws {
+        #expect(try await offPool { FleetRun.hunt(for: nil, seconds: 10) } == nil)
     }
 }

@@ -21,7 +21,10 @@ final class FleetSession {
 
     func take(_ event: SessionDesk.Event, at moment: SessionMoment) -> [SessionDesk.Act] {
         let acts = desk.take(event, at: moment)
+        let wasAuthenticated = glance.state.isAuthenticated
         glance = Glance(&desk)
+        // Without a token Retry-After is honoured for at most 30 s (design §5).
+        if wasAuthenticated, !glance.state.isAuthenticated { notBefore = min(notBefore, moment.instant + .seconds(30)) }
         return acts
     }
 

@@ -216,6 +216,11 @@ extension FleetWorld {
             .login(.given(.emailPassword(email: members[user].name, password: secret)), ticket: dice.next()))
     }
 
+    func refreshNow(_ user: Int, at process: FleetProcess) {
+        process.sessions[user].isAsked = true
+        tell(process, user, .refresh(ticket: dice.next()))
+    }
+
     func logOut(_ user: Int, at process: FleetProcess) {
         count(.loggedOut)
         members[user].wantsOut = true

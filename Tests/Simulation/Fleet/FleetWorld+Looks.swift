@@ -8,7 +8,8 @@ extension FleetWorld {
         guard processes.count > 1, let other = processes[1 - process.number], other.sessions.count > user else {
             return
         }
-        if matters(stored, to: other.sessions[user].glance) { planLook(other) }
+        // At rest it finds what is newer by its next call, too: some of those looks must do.
+        if matters(stored, to: other.sessions[user].glance) || dice.hits(0.05) { planLook(other) }
     }
 
     /// It may have died just after a write.

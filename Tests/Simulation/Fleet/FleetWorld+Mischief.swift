@@ -271,10 +271,11 @@ extension FleetWorld {
 
     private func letPersonAct() {
         let user = dice.below(members.count)
-        if dice.hits(0.5) {
-            if let process = running.randomElement(&dice) { logOutForAWhile(user, at: process) }
-        } else {
-            logIn(user)
+        guard let process = running.randomElement(&dice) else { return }
+        switch dice.below(5) {
+        case 0, 1: logOutForAWhile(user, at: process)
+        case 2, 3: logIn(user, at: process)
+        default: refreshNow(user, at: process)
         }
     }
 

@@ -89,10 +89,13 @@ import Testing
     func backlog() async throws {
         let own = try await HTTPBench.start()
         own.lanyard.process.signal(SIGSTOP)
+        try await eventually("all of it has stopped") { own.lanyard.process.threadStates.allSatisfy { $0 == "T" } }
         var clients: [Wire] = []
         for _ in 0..<1000 { clients.append(try await own.connect()) }
         // The kernel shows the length of a listener's queue as bytes that are not read (proc_net_tcp). A full one drops what comes.
-        #expect(try KernelSocket.find(local: own.lanyard.data.port, remote: nil)?.receiveQueue == 1000)
+        try await eventually("all of them are in the queue") {
+            try KernelSocket.find(local: own.lanyard.data.port, remote: nil)?.receiveQueue == 1000
+        }
         own.lanyard.process.signal(SIGCONT)
         for client in clients.suffix(20) { #expect(try await client.ask(HTTPBench.plain("/")).status == 200) }
     }

@@ -73,14 +73,10 @@ import Testing
         guard try await prlimit.waitForExit() == .code(0) else { throw TestFailure("prlimit: \(prlimit.log)") }
     }
 
-    @Test(
-        "a full file system stops the writing and nothing else; with room again the newest session is stored",
-        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
-    func fullFileSystem() async throws {
-        let (emulator, device) = try await bench()
-        try FileManager.default.createDirectory(atPath: device.storeFolder, withIntermediateDirectories: false)
-        // The file system outlives the program: somebody else holds it.
-        let mount = "mount -t tmpfs -o size=64k,mode=700,uid=65534,gid=65534 tmpfs \(device.storeFolder)"
+    /// A small file system in a namespace of its own, which outlives the program: somebody else holds it. Whom to ask, and how to start there.
+    private func mount(_ options: String, at folder: String) async throws -> (ServerProcess, launcher: [String]) {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let mount = "mount -t tmpfs -o \(options),mode=700,uid=65534,gid=65534 tmpfs \(folder)"
         let holder = try ServerProcess(
             "/usr/bin/unshare", ["-m", "/bin/sh", "-c", "\(mount) && echo mounted && exec sleep 1000"])
         try await eventually("the file system is mounted") { holder.output == "mounted\n" }
@@ -88,6 +84,15 @@ import Testing
             "/usr/bin/nsenter", "--mount=/proc/\(holder.pid)/ns/mnt", "/usr/bin/setpriv", "--reuid=65534",
             "--regid=65534", "--clear-groups", "--pdeathsig", "KILL",
         ]
+        return (holder, launcher)
+    }
+
+    @Test(
+        "a full file system stops the writing and nothing else; with room again the newest session is stored",
+        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
+    func fullFileSystem() async throws {
+        let (emulator, device) = try await bench()
+        let (holder, launcher) = try await mount("size=64k", at: device.storeFolder)
         let running = try await device.start(launcher: launcher, by: .same)
         try await running.untilReady()
         let filler = "/proc/\(holder.pid)/root\(device.storeFolder)/filler"
@@ -113,16 +118,7 @@ import Testing
         .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
     func fullAtStart() async throws {
         let (emulator, device) = try await bench()
-        try FileManager.default.createDirectory(atPath: device.storeFolder, withIntermediateDirectories: false)
-        let options = "size=1m,nr_inodes=32,mode=700,uid=65534,gid=65534"
-        let mount = "mount -t tmpfs -o \(options) tmpfs \(device.storeFolder)"
-        let holder = try ServerProcess(
-            "/usr/bin/unshare", ["-m", "/bin/sh", "-c", "\(mount) && echo mounted && exec sleep 1000"])
-        try await eventually("the file system is mounted") { holder.output == "mounted\n" }
-        let launcher = [
-            "/usr/bin/nsenter", "--mount=/proc/\(holder.pid)/ns/mnt", "/usr/bin/setpriv", "--reuid=65534",
-            "--regid=65534", "--clear-groups", "--pdeathsig", "KILL",
-        ]
+        let (holder, launcher) = try await mount("size=1m,nr_inodes=32", at: device.storeFolder)
         let first = try await device.start(launcher: launcher, by: .same)
         try await first.untilReady()
         #expect(try await first.process.terminate() == .code(143))
