@@ -28,6 +28,8 @@ package final class EventLoop: Sendable {
     /// How long a turn waits for something to do. On the way through the source two threads wake, which costs more than the request that
     /// wakes them: a loop that has something to do fifty times a second does not go that way.
     private static let lingerNanoseconds: Int64 = 20_000_000
+    /// A turn that has waited so often, for a millisecond or somewhat more, is one under load.
+    private static let loadedBatches = 4
     private static let batchCapacity: CInt = 256
     private static let turnTimerSlot: UInt64 = 0xffff_fffd
     private static let wakeupSlot: UInt64 = 0xffff_fffe
@@ -53,6 +55,9 @@ package final class EventLoop: Sendable {
     private nonisolated(unsafe) var deadlines = Deadlines()
     private nonisolated(unsafe) var armed = Instant.never
     private nonisolated(unsafe) var deferred: [Watcher] = []
+
+    /// How often the latest turn has waited.
+    private nonisolated(unsafe) var batches = 0
 
     /// Turns so far: a loop at rest has none. On the loop's queue only.
     package private(set) nonisolated(unsafe) var turns = 0
@@ -219,11 +224,15 @@ package final class EventLoop: Sendable {
         guard !isStopped else { return }
         turns &+= 1
         now = .now
-        let end = Instant(nanoseconds: now.nanoseconds + Self.turnNanoseconds)
-        // One timer for the whole turn: a time limit on each wait would cost a kernel timer each.
-        lanyard_timer_set(turnTimer.raw, now.nanoseconds + Self.lingerNanoseconds)
+        let end = now.nanoseconds + Self.turnNanoseconds
+        let patience = now.nanoseconds + Self.lingerNanoseconds
+        // One timer for the whole turn: a time limit on each wait would cost a kernel timer each. Under load first a near one: with none for
+        // many milliseconds the kernel puts the CPU into a deeper sleep, from which each request of a lone client would have to fetch it.
+        var timer = batches >= Self.loadedBatches ? end : patience
+        lanyard_timer_set(turnTimer.raw, timer)
         var worked = false
         var isOver = false
+        batches = 0
         while !isOver {
             let count = wait()
             guard count >= 0 else { break }
@@ -231,7 +240,12 @@ package final class EventLoop: Sendable {
             for index in 0..<count where tell(batch + index) { worked = true }
             fireDeadlines()
             if resumeDeferred() { worked = true }
-            isOver = now >= end
+            batches += 1
+            isOver = now.nanoseconds >= (worked ? end : patience)
+            if !isOver, now.nanoseconds >= timer {
+                timer = patience
+                lanyard_timer_set(turnTimer.raw, timer)
+            }
         }
         armTimer()
         if isOver && !worked { rest() } else { queue.async { [self] in turn() } }
