@@ -5,7 +5,8 @@
 
 The console output goes to FOLDER/NAME.log, one line with the counts to FOLDER/tally, failures to the terminal.
 Counted as failed: each failed test, each test that still ran when the time was up, or when no test had begun or ended
-for a long while, a runner that crashed or ended badly with no failed test, an expectation that failed outside of any test that failed, a run without a test, and a sanitizer that left a report.
+for a long while, a runner that crashed or ended badly with no failed test, an expectation that failed outside of any test
+that failed, a run without a test, and a sanitizer that left a report.
 
 With --reports the program is sanitized, hence many times slower, and so are its neighbours: a test that fails then runs once
 more, alone and not beside others (FOLDER/NAME-again.log), and is counted if it fails again. With --again the same holds for any

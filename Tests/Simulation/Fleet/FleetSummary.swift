@@ -53,7 +53,7 @@ extension FleetReport.Edge {
     package static let expected: [FleetReport.Edge] = [
         edges(from: .loggedOut, to: [.loggingIn, .valid, .refreshing, .loginRequired]),
         edges(from: .loggingIn, to: [.loggedOut, .valid, .refused]),
-        edges(from: .valid, to: [.loggedOut, .refreshing, .loginRequired]),
+        edges(from: .valid, to: [.loggedOut, .loggingIn, .refreshing, .loginRequired]),
         edges(from: .refreshing, to: [.loggedOut, .valid, .stale, .unreachable, .loginRequired, .refused]),
         edges(from: .stale, to: [.loggedOut, .valid, .unreachable, .loginRequired, .refused]),
         edges(from: .unreachable, to: [.loggedOut, .valid, .refreshing, .loginRequired, .refused]),
@@ -65,7 +65,7 @@ extension FleetReport.Edge {
     package static let rare: [FleetReport.Edge] = [
         edges(from: .loggedOut, to: [.stale, .unreachable, .refused]),
         edges(from: .loggingIn, to: [.refreshing, .unreachable, .loginRequired]),
-        edges(from: .valid, to: [.loggingIn, .stale, .unreachable, .refused]),
+        edges(from: .valid, to: [.stale, .unreachable, .refused]),
         edges(from: .refreshing, to: [.loggingIn]),
         edges(from: .stale, to: [.refreshing, .loggingIn]),
         edges(from: .unreachable, to: [.stale, .loggingIn]),
