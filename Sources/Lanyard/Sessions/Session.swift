@@ -134,7 +134,7 @@ package enum Session {
         turn.add(.publish(.pending))
         let call = turn.login(cause)
         turn.note(.loginStarted, reason: cause.rawValue)
-        return .loggingIn(SessionTrouble(calling: call))
+        return .loggingIn(SessionTrouble(calling: call, notBefore: turn.ledger.notBefore))
     }
 
     /// A changed credential is tried at once where the old one was refused or missing; a healthy session is left alone.

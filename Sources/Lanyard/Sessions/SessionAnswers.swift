@@ -67,7 +67,9 @@ extension Session {
         switch (fault.verdict, call.kind) {
         case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
             (.unknownOutcome, _), (.gone, _):
-            return Self.bear(fault, of: call, holding: tokens, trouble ?? SessionTrouble(calling: call), &turn)
+            let asked = min(turn.ledger.notBefore, tokens?.mandatoryFrom ?? .never)
+            let trouble = trouble ?? SessionTrouble(calling: call, notBefore: asked)
+            return Self.bear(fault, of: call, holding: tokens, trouble, &turn)
         case (.sessionDead, .refresh), (.credentialRefused, .refresh), (.credentialUnavailable, .refresh):
             turn.note(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, fault: fault)
             return die(fault, .sessionDead, &turn)

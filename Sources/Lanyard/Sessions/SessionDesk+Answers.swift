@@ -184,6 +184,8 @@ extension SessionDesk {
             stand(on: user)
             return save(grant)
         }
+        // That which this login was to replace, should no store have it, goes with it.
+        if errand.call.kind == .login, writes.holdsNewSession, let token = session.tokens?.refresh { revoke(token) }
         if user?.session?.id != base.session || errand.call.kind == .login,
             let token = grant.refreshToken ?? errand.refresh
         {

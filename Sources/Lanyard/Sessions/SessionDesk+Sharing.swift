@@ -68,8 +68,10 @@ extension SessionDesk {
         proceed()
     }
 
-    /// Goes on with what another process has stored, on which the desk stands.
+    /// Goes on with what another process has stored, on which the desk stands: what the store could not take of the time before is not worth
+    /// storing any more.
     mutating func yield(to user: StoredUser?) {
+        writes.dropAll()
         if let user, user.session != nil { return adopt(user, finishing: true) }
         learn(user)
         tell(.ended(reason: user == nil ? "removed" : "elsewhere"))

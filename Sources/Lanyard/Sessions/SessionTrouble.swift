@@ -24,7 +24,11 @@ package struct SessionTrouble: Sendable {
     /// Never a spin, whatever the dice say.
     private static let backOffLeast = Duration.milliseconds(250)
 
-    package init(calling call: SessionCall) { phase = .calling(call) }
+    /// - Parameter notBefore: what the service asked for earlier: a person, or a changed credential, need not wait; the attempts that follow do.
+    package init(calling call: SessionCall, notBefore: Instant = .past) {
+        phase = .calling(call)
+        self.notBefore = notBefore
+    }
 
     /// The service has asked by `fault` not to be called before then, in whichever session.
     init(restingUntil instant: Instant, because fault: IdentityFault?) {

@@ -95,6 +95,31 @@ struct SessionRetryAfterTests {
         #expect(driver.state == .stale && driver.desk.due == began + .seconds(100))
     }
 
+    @Test("a person's refresh of a token that was taken over does not lift it, should that fail")
+    func askedOverAdopted() throws {
+        let (one, _) = try Self.pair()
+        one.take(.seen(one.stored))
+        let until = one.now + .seconds(20)
+        one.take(.refresh(ticket: 7))
+        try one.fail(.transient(retryAfter: nil))
+        #expect(one.state == .stale && one.desk.due == until && one.token?.renewal == .failing(until: until))
+    }
+
+    @Test("nor does a login with a changed credential")
+    func changedCredential() throws {
+        let (one, two) = try Self.pair()
+        one.take(.seen(one.stored))
+        two.toCall()
+        try two.fail(.unknownApp)
+        one.take(.refresh(ticket: 7))
+        try one.fail(.unknownApp)
+        let until = one.desk.ledger.notBefore
+        #expect(one.state == .refused && until > one.now)
+        one.take(.session(.credentialChanged))
+        try one.fail(.transient(retryAfter: nil))
+        #expect(one.state == .loggingIn && one.desk.due == until)
+    }
+
     @Test("a jump of the clocks does not lift it, unless the token that was taken over ends by it")
     func jump() throws {
         let (one, _) = try Self.pair()

@@ -26,6 +26,11 @@ enum FleetEvent {
     case weather
     case mischief(FleetMischief)
     case relief(FleetRelief)
+    /// A session is led where it would seldom come by itself.
+    case lead
+    case step(FleetLead.Step, user: Int, here: Int)
+    /// Somebody else renews the token that only they renew, or something happens to those who read it.
+    case feed
     /// For a while nothing goes wrong; at its end whoever can live must live.
     case holiday
     case audit
@@ -34,8 +39,7 @@ enum FleetEvent {
     var needsMachine: Bool {
         switch self {
         case .due, .storeTurn, .answer, .tick, .look, .request, .patience, .claimed, .revocations, .start, .audit,
-            .relief,
-            .holiday:
+            .relief, .lead, .step, .feed, .holiday:
             true
         default: false
         }

@@ -21,22 +21,31 @@ package struct FleetPlan: Sendable {
     /// The service says when refresh tokens end.
     package var tellsExpiry: Bool
     package var bug: PlantedBug?
+    /// Sessions are led to what else comes to them too seldom: `FleetLead`; and a user is there whose token somebody else renews.
+    package var isGuided: Bool
     /// Prints what happens.
     package var isTold = false
 
     /// A world by its seed.
-    package init(seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil) {
+    package init(
+        seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil, isGuided: Bool = false
+    ) {
         var dice = Dice(seed &* 0x2545_f491_4f6c_dd1d)
         self.seed = seed
         self.lifetime = lifetime
         self.span = span
         self.bug = bug
+        self.isGuided = isGuided
         rotation = SessionRotation.allCases[dice.below(3)]
         members = (0..<(1 + dice.below(4))).map { _ in Member(hasCredential: false) }
         for place in members.indices { members[place].hasCredential = dice.hits(0.6) }
         processes = dice.hits(0.6) ? 2 : 1
         isCachedStart = dice.hits(0.8)
         tellsExpiry = dice.hits(0.5)
+        guard isGuided else { return }
+        // Every lead finds its user, and two processes.
+        processes = 2
+        members = [true, false, true, false].map { Member(hasCredential: $0) }
     }
 
     /// What days and hours of trouble are measured in: short lives do not make a service fail faster.

@@ -28,6 +28,8 @@ final class FleetProcess {
     let source = FleetSource()
     let board: TokenBoard
     var sessions: [FleetSession] = []
+    /// nil: nobody has a token that somebody else renews.
+    var feed: FleetFeed?
     var tasks: [Task] = []
     /// The turn that does the first of them is planned.
     var isTurnPlanned = false

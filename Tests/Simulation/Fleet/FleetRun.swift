@@ -11,6 +11,8 @@ package struct FleetRun: Sendable {
         /// nil: no such aim.
         package var sessionDays: Double?
         package var refreshes: Int?
+        package var worlds: Int?
+        package var isGuided = false
 
         package init(lifetime: Duration, span: Duration, sessionDays: Double? = nil, refreshes: Int? = nil) {
             self.lifetime = lifetime
@@ -20,7 +22,7 @@ package struct FleetRun: Sendable {
         }
 
         func isReached(by report: FleetReport) -> Bool {
-            report.sessionDays >= sessionDays ?? 0 && report.refreshes >= refreshes ?? 0
+            report.sessionDays >= sessionDays ?? 0 && report.refreshes >= refreshes ?? 0 && report.worlds >= worlds ?? 0
         }
     }
 
@@ -42,8 +44,8 @@ package struct FleetRun: Sendable {
         self.bug = bug
     }
 
-    /// The parts of a run of `scale`, 1 being the long one: a million session-days at 24-hour tokens, and at each short life 100,000
-    /// refreshes.
+    /// The parts of a run of `scale`, 1 being the long one: a million session-days at 24-hour tokens, at each short life 100,000 refreshes, and
+    /// 100 guided worlds.
     ///
     /// - Parameter refreshes: at each of the short lives; nil: by the scale.
     package static func shares(scale: Double, refreshes: Int? = nil) -> [Share] {
@@ -52,6 +54,15 @@ package struct FleetRun: Sendable {
         }
         let days = Duration.seconds(86_400)
         return short + [Share(lifetime: days, span: days * 365, sessionDays: 1_000_000 * scale)]
+            + [guided(worlds: max(1, Int(100 * scale)))]
+    }
+
+    /// A day each, at a life in which nothing but the leads is in a hurry.
+    private static func guided(worlds: Int) -> Share {
+        var share = Share(lifetime: .seconds(1800), span: .seconds(86_400))
+        share.worlds = worlds
+        share.isGuided = true
+        return share
     }
 
     /// Worlds with a planted mistake, one of each kind after another, until one shows it.
@@ -83,7 +94,8 @@ package struct FleetRun: Sendable {
         let tally = Tally(firstSeed, keepsGoing: keepsGoing)
         DispatchQueue.concurrentPerform(iterations: threads) { _ in
             while let seed = tally.next(share, until: deadline) {
-                let plan = FleetPlan(seed: seed, lifetime: share.lifetime, span: share.span, bug: bug)
+                let plan = FleetPlan(
+                    seed: seed, lifetime: share.lifetime, span: share.span, bug: bug, isGuided: share.isGuided)
                 tally.add(FleetWorld(plan).run())
             }
         }

@@ -9,22 +9,25 @@ final class FleetSession {
     struct Glance {
         var state: SessionState
         var due: Instant
-        /// `SessionMark.generation` of its base.
-        var generation: UInt64
+        /// What the store is known to hold.
+        var base: SessionMark
 
         init(_ desk: inout SessionDesk) {
             state = desk.session.state
             due = desk.due
-            generation = desk.base.generation
+            base = desk.base
         }
     }
 
     func take(_ event: SessionDesk.Event, at moment: SessionMoment) -> [SessionDesk.Act] {
         let acts = desk.take(event, at: moment)
-        let wasAuthenticated = glance.state.isAuthenticated
+        let before = glance.state
         glance = Glance(&desk)
         // Without a token Retry-After is honoured for at most 30 s (design §5).
-        if wasAuthenticated, !glance.state.isAuthenticated { notBefore = min(notBefore, moment.instant + .seconds(30)) }
+        if before.isAuthenticated, !glance.state.isAuthenticated {
+            notBefore = min(notBefore, moment.instant + .seconds(30))
+        }
+        isRearmed = glance.state == .loggingIn && (isRearmed || before == .refused)
         return acts
     }
 
@@ -49,6 +52,10 @@ final class FleetSession {
     var unsettled = 0
     /// A person's doing led to the next call.
     var isAsked = false
+    /// One did to the latest call.
+    var wasAsked = false
+    /// A login takes the place of what was refused, whatever the store holds.
+    private(set) var isRearmed = false
     /// A person has logged in or out while that call was under way.
     var wasLeft = false
 

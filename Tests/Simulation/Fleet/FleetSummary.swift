@@ -24,21 +24,21 @@ package struct FleetSummary {
         return lines.joined(separator: "\n")
     }
 
-    /// What a run must have seen so often, and has not.
-    package func rarer(than least: Int) -> [String] {
+    /// What a run must have seen so often, and has not; and what it must never see.
+    package func failures(least: Int) -> [String] {
         let faults = FleetFault.allCases.map { ($0.name, report.faults[$0.rawValue]) }
-        guard least > 0 else { return [] }
-        let expected = Set((FleetReport.Edge.expected + FleetReport.Edge.rare).map(\.index))
-        let edges = FleetReport.Edge.expected.map { ($0.name, report.edges[$0.index]) }
-        let unexpected = report.edges.indices.filter { report.edges[$0] > 0 && !expected.contains($0) }
+        let edges = FleetReport.Edge.possible.map { ($0.name, report.edges[$0.index]) }
         let crashes = CrashPoint.possible.map { ($0.name, report.crashes[$0.index]) }
-        return (faults + edges + crashes).filter { $0.1 < least }.map { "\($0.0): \($0.1)" }
-            + unexpected.map { "an edge that nobody expects: \(FleetReport.Edge(index: $0).name)" }
+        let possible = Set(FleetReport.Edge.possible.map(\.index))
+        return (faults + edges + crashes).filter { $0.1 < least }.map { "too rare: \($0.0): \($0.1)" }
+            + report.edges.indices.filter { report.edges[$0] > 0 && !possible.contains($0) }.map {
+                "no session can take this edge, and one did: \(FleetReport.Edge(index: $0).name)"
+            }
     }
 
     private var edges: [(String, Int)] {
-        let expected = Set(FleetReport.Edge.expected.map(\.index))
-        return report.edges.indices.filter { report.edges[$0] > 0 || expected.contains($0) }.map {
+        let possible = Set(FleetReport.Edge.possible.map(\.index))
+        return report.edges.indices.filter { report.edges[$0] > 0 || possible.contains($0) }.map {
             (FleetReport.Edge(index: $0).name, report.edges[$0])
         }
     }
@@ -49,28 +49,22 @@ package struct FleetSummary {
 }
 
 extension FleetReport.Edge {
-    /// The ways that a session goes, each of which a long run must have seen often.
-    package static let expected: [FleetReport.Edge] = [
-        edges(from: .loggedOut, to: [.loggingIn, .valid, .refreshing, .loginRequired]),
-        edges(from: .loggingIn, to: [.loggedOut, .valid, .refused]),
-        edges(from: .valid, to: [.loggedOut, .loggingIn, .refreshing, .loginRequired]),
-        edges(from: .refreshing, to: [.loggedOut, .valid, .stale, .unreachable, .loginRequired, .refused]),
-        edges(from: .stale, to: [.loggedOut, .valid, .unreachable, .loginRequired, .refused]),
-        edges(from: .unreachable, to: [.loggedOut, .valid, .refreshing, .loginRequired, .refused]),
-        edges(from: .loginRequired, to: [.loggedOut, .valid]),
-        edges(from: .refused, to: [.loggedOut, .loggingIn, .valid]),
-    ].flatMap { $0 }
-
-    /// Ways that need two processes and an accident: they may come.
-    package static let rare: [FleetReport.Edge] = [
-        edges(from: .loggedOut, to: [.stale, .unreachable, .refused]),
-        edges(from: .loggingIn, to: [.refreshing, .unreachable, .loginRequired]),
-        edges(from: .valid, to: [.stale, .unreachable, .refused]),
-        edges(from: .refreshing, to: [.loggingIn]),
-        edges(from: .stale, to: [.refreshing, .loggingIn]),
-        edges(from: .unreachable, to: [.stale, .loggingIn]),
-        edges(from: .loginRequired, to: [.loggingIn, .refreshing, .stale, .unreachable, .refused]),
-        edges(from: .refused, to: [.refreshing, .stale, .unreachable, .loginRequired]),
+    /// All ways that a session can go within one event. Those that are missing:
+    ///
+    /// - to `stale` from elsewhere than `refreshing`: it is what a failed call makes of a token that still serves, and only `refreshing` and `stale`
+    ///   have both;
+    /// - to `refused` from `login_required`, and to `login_required` from `logging_in`: the one has no credential, the other has;
+    /// - to `logging_in` from `login_required`, for the same reason: a person's login leaves the state as it is until it has succeeded.
+    package static let possible: [FleetReport.Edge] = [
+        edges(from: .loggedOut, to: [.loggingIn, .valid, .refreshing, .unreachable, .loginRequired, .refused]),
+        edges(from: .loggingIn, to: [.loggedOut, .valid, .refreshing, .unreachable, .refused]),
+        edges(from: .valid, to: [.loggedOut, .loggingIn, .refreshing, .unreachable, .loginRequired, .refused]),
+        edges(from: .refreshing, to: [.loggedOut, .loggingIn, .valid, .stale, .unreachable, .loginRequired, .refused]),
+        edges(from: .stale, to: [.loggedOut, .loggingIn, .valid, .refreshing, .unreachable, .loginRequired, .refused]),
+        edges(
+            from: .unreachable, to: [.loggedOut, .loggingIn, .valid, .refreshing, .loginRequired, .refused]),
+        edges(from: .loginRequired, to: [.loggedOut, .valid, .refreshing, .unreachable]),
+        edges(from: .refused, to: [.loggedOut, .loggingIn, .valid, .refreshing, .unreachable, .loginRequired]),
     ].flatMap { $0 }
 
     private static func edges(from: SessionState, to states: [SessionState]) -> [FleetReport.Edge] {

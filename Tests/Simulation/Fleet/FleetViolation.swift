@@ -17,6 +17,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case openIntent = "an intent ends with its answer"
         case readable = "the store can always be read"
         case progress = "deadlines that were told do not stay due"
+        case fedToken = "a token that somebody else renews is served while it can be read, and no longer"
         case rightUser = "a token goes only on its own user's requests"
     }
 
@@ -26,5 +27,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
     /// What shows it, in words; no secret of anybody.
     package var words: String
 
-    package var description: String { "seed \(plan.seed), lifetime \(plan.lifetime): \(promise.rawValue): \(words)" }
+    package var description: String {
+        "seed \(plan.seed)\(plan.isGuided ? " (guided)" : ""), lifetime \(plan.lifetime): \(promise.rawValue): \(words)"
+    }
 }

@@ -5,6 +5,11 @@ enum FleetWeather: Int, CaseIterable {
     case clear, fair, slow, lossy, down, silent, swallowing, captivePortal, overloaded, failing, gone, noApp, garbling,
         lying
     case doubting
+    // Only by a lead: tokens of the shortest life that there is, and answers that come when these have ended.
+    case brief, tardy
+
+    /// What comes by itself.
+    private static let common = allCases.filter { $0 != .brief && $0 != .tardy }
 
     /// What becomes of one call. The service carries it out at `reachesIn`, nil: never.
     struct Fate {
@@ -22,7 +27,7 @@ enum FleetWeather: Int, CaseIterable {
     /// The weather after a change: fair for most of the time.
     static func next(_ dice: inout Dice) -> FleetWeather {
         guard dice.hits(0.5) else { return .fair }
-        let next = allCases[dice.below(allCases.count)]
+        let next = common[dice.below(common.count)]
         // Rare, since only a person ends what follows from it.
         return next == .noApp && dice.hits(0.5) ? .clear : next
     }
@@ -69,6 +74,10 @@ enum FleetWeather: Int, CaseIterable {
                 reachesIn: isCarriedOut ? quick / 2 : nil, answersIn: quick, verdict: .transient(retryAfter: nil),
                 fault: isCarriedOut ? .malformedAfterRotation : .malformedSuccess)
         case .lying: return Self.lie(quick, &dice)
+        case .brief: return Fate(reachesIn: quick / 2, answersIn: quick, fault: .wrongLifetime, stretch: 0)
+        case .tardy:
+            let slow = dice.between(.seconds(3), .seconds(29))
+            return Fate(reachesIn: quick / 2, answersIn: slow, fault: .slowAnswer, stretch: 0)
         case .doubting:
             guard isLogin else { return fair }
             return Fate(answersIn: quick, verdict: .credentialDoubted, fault: .doubtfulRefusal)

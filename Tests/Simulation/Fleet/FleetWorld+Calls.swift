@@ -25,9 +25,10 @@ extension FleetWorld {
         checkLogin(process, user, call)
         var sent = FleetCall(
             process: process.number, life: process.life, user: user, call: call,
-            fate: weather.fate(isLogin: true, &dice))
+            fate: weather(of: process.number).fate(isLogin: true, &dice))
         sent.password = password
         send(sent, process, isCall: true)
+        if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.fate.answersIn) }
     }
 
     func refresh(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
@@ -39,13 +40,13 @@ extension FleetWorld {
         checkRefresh(process, user, token, call)
         var sent = FleetCall(
             process: process.number, life: process.life, user: user, call: call,
-            fate: weather.fate(isLogin: false, &dice))
+            fate: weather(of: process.number).fate(isLogin: false, &dice))
         sent.token = token
         send(sent, process, isCall: true)
     }
 
     func revoke(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
-        let fate = weather.fate(isLogin: false, &dice)
+        let fate = weather(of: process.number).fate(isLogin: false, &dice)
         guard let reachesIn = fate.reachesIn else { return process.revocations.append(revocation) }
         enqueue(process, user, .background(.revoked(revocation.refresh)))
         var sent = FleetCall(process: process.number, life: process.life, user: user, call: nil, fate: fate)
@@ -70,6 +71,7 @@ extension FleetWorld {
         let place = keep(call)
         process.sessions[call.user].call = place
         process.sessions[call.user].answerAt = clocks.now + call.fate.answersIn
+        process.sessions[call.user].wasAsked = process.sessions[call.user].isAsked || call.call?.cause == .asked
         process.sessions[call.user].isAsked = false
         process.sessions[call.user].wasLeft = false
         if isCall {

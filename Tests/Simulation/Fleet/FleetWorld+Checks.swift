@@ -34,9 +34,9 @@ extension FleetWorld {
 
     func checkLogin(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
         checkFlight(process, user, call)
-        guard call.cause != .asked, !process.sessions[user].isAsked, isStoreTrusted, !members[user].isExcused else {
-            return
-        }
+        let session = process.sessions[user]
+        guard call.cause != .asked, !session.isAsked, !session.isRearmed, isStoreTrusted, !members[user].isExcused
+        else { return }
         report.checks += 1
         guard members[user].unanswered == 0, let stored = storedContents()?[members[user].name], !stored.isLoggedOut,
             stored.intent?.kind != .refresh || stored.intent?.tries == 0,
@@ -49,7 +49,9 @@ extension FleetWorld {
     private func checkFlight(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
         let session = process.sessions[user]
         let isAsked = session.isAsked || call.cause == .asked || call.cause == .credentialChanged
-        if !isAsked, clocks.instant < session.notBefore,
+        // Who wants a token now wants the login, too, if that is what it takes.
+        let isWanted = isAsked || call.cause == .sessionDead && session.wasAsked
+        if !isWanted, clocks.instant < session.notBefore,
             clocks.instant < session.desk.session.tokens?.mandatoryFrom ?? .never
         {
             let early = session.notBefore - clocks.instant
@@ -182,7 +184,7 @@ extension FleetWorld {
 
     /// Every other process looks at the store every 30 s, unless it waits for a lock or a call.
     private func checkRefusal(_ process: FleetProcess, _ user: Int) {
-        guard let refusal = members[user].refusal, process.sessions[user].glance.generation <= refusal.generation,
+        guard let refusal = members[user].refusal, process.sessions[user].glance.base.generation <= refusal.generation,
             process.sessions[user].glance.state.isAuthenticated, isStoreTrusted
         else { return }
         let since = [refusal.at, asleepUntil, pauseEndedAt, diskTroubleAt, lockTroubleAt, process.startedAt].max()!

@@ -28,6 +28,7 @@ extension FleetWorld {
             return
         }
         for user in members.indices { tell(process, user, .session(.clockJumped)) }
+        tellFeed(process, .clockJumped)
     }
 }
 

@@ -9,7 +9,7 @@ extension FleetWorld {
             return
         }
         // At rest it finds what is newer by its next call, too: some of those looks must do.
-        if matters(stored, to: other.sessions[user].glance) || dice.hits(0.05) { planLook(other) }
+        if matters(stored, to: other.sessions[user].glance) || plan.isGuided || dice.hits(0.05) { planLook(other) }
     }
 
     /// It may have died just after a write.
@@ -26,7 +26,7 @@ extension FleetWorld {
 
     /// Nothing here would have it find out soon.
     private func matters(_ stored: StoredUser?, to glance: FleetSession.Glance) -> Bool {
-        guard let stored, stored.generation > glance.generation else { return false }
+        guard let stored, stored.mark != glance.base else { return false }
         return glance.state.isAuthenticated == (stored.session == nil)
     }
 
@@ -46,7 +46,7 @@ extension FleetWorld {
             let stored = contents?[members[user].name]
             if contents != nil, process.sessions[user].desk.isIdle {
                 // Once it looks, it takes over whatever is newer.
-                guard let stored, stored.generation > process.sessions[user].glance.generation else { continue }
+                guard let stored, stored.mark != process.sessions[user].glance.base else { continue }
                 report.checks += 1
                 process.sessions[user].known = stored
                 tell(process, user, .seen(stored))

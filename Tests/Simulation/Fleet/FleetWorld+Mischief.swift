@@ -263,7 +263,7 @@ extension FleetWorld {
         heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (2 * dice.chance()))
     }
 
-    private func enable(_ user: Int) {
+    func enable(_ user: Int) {
         guard service.accounts[user].isDisabled else { return }
         count(.userEnabled)
         service.disable(user, false)
@@ -302,6 +302,7 @@ extension FleetWorld {
         let beginning = max(clocks.now, asleepUntil)
         holidayUntil = beginning + .seconds(900)
         weather = .clear
+        for number in ownWeather.indices { ownWeather[number] = nil }
         mendDisk()
         mendLocks()
         setWall(error: .zero)

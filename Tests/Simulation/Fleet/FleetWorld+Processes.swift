@@ -66,6 +66,7 @@ extension FleetWorld {
             process.sessions.append(session)
             members[place].startsInHour += 1
         }
+        if plan.isGuided { startFeed(process) }
         for place in members.indices {
             tell(process, place, .begin(contents[members[place].name]))
             guard processes[process.number] === process else { return }

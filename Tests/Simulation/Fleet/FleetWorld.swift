@@ -12,6 +12,10 @@ package final class FleetWorld {
     var report = FleetReport()
     var service: FleetService
     var weather = FleetWeather.clear
+    /// How the service seems to one process alone, by its number: a lead's doing.
+    var ownWeather: [FleetWeather?]
+    /// The token that somebody else renews; nil: it cannot be read.
+    var fedToken: Secret?
     let disk = FleetDisk()
     var members: [FleetMember]
     /// nil: not running.
@@ -62,6 +66,7 @@ package final class FleetWorld {
             accounts: plan.members.count)
         members = plan.members.enumerated().map { FleetMember(name: "user\($0)", hasCredential: $1.hasCredential) }
         processes = Array(repeating: nil, count: plan.processes)
+        ownWeather = Array(repeating: nil, count: plan.processes)
         lives = Array(repeating: 0, count: plan.processes)
         starts = Array(repeating: 0, count: plan.processes)
         plantInDisk()
@@ -88,6 +93,9 @@ package final class FleetWorld {
         for mischief in FleetMischief.allCases {
             heap.plan(.mischief(mischief), at: clocks.now + dice.apart(plan.unit * mischief.unitsApart))
         }
+        guard plan.isGuided else { return }
+        heap.plan(.lead, at: clocks.now + .seconds(60))
+        heap.plan(.feed, at: clocks.now)
     }
 
     private func handle(_ event: FleetEvent) {
@@ -114,6 +122,9 @@ package final class FleetWorld {
         case .weather: changeWeather()
         case .mischief(let mischief): play(mischief)
         case .relief(let relief): relieve(relief)
+        case .lead: beginLead()
+        case .step(let step, let user, let here): take(step, user, here: here)
+        case .feed: stirFeed()
         case .holiday: beginHoliday()
         case .audit: audit()
         }

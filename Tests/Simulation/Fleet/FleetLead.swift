@@ -1,0 +1,102 @@
+import Lanyard
+
+/// What leads a session over one edge between two states: for those edges that need two processes and an accident in the right moment, so that no
+/// world comes to them often by itself.
+///
+/// What a lead does anybody may do, and any service: it ends a session, grants a token that lives for two seconds, answers late, fails one process
+/// while it serves another; a person logs in meanwhile. It brings the accident about, not its outcome: between its steps everything goes on
+/// that goes on in any world, and many a lead comes to nothing.
+struct FleetLead {
+    /// Which of the two processes.
+    enum Place { case here, there }
+
+    enum Step {
+        /// How the service seems to this process; nil: as to everybody.
+        case weather(Place, FleetWeather?)
+        case logIn(Place)
+        case logOut(Place)
+        /// A person wants a new token.
+        case refresh(Place)
+        /// The service ends the session.
+        case revoke
+        /// The service's password is another from now on.
+        case changePassword
+        /// The credential's file gets the right password.
+        case mend
+    }
+
+    /// Steps, each with the seconds until the next one.
+    typealias Way = [(step: Step, rest: Double)]
+
+    let edge: FleetReport.Edge
+    /// Whether the user has a credential that needs no person; nil: whichever.
+    let needsCredential: Bool?
+    /// From `valid` in both processes.
+    let way: Way
+
+    private init(_ from: SessionState, _ to: SessionState, needsCredential: Bool?, _ way: Way) {
+        edge = FleetReport.Edge(from: from, to: to)
+        self.needsCredential = needsCredential
+        self.way = way
+    }
+
+    static let all = lateLogins + takeovers + mendedCredentials + [declaredDead]
+
+    /// A person's login is answered when its token has ended already.
+    private static let lateLogins = [SessionState.loggedOut, .loggingIn, .valid, .loginRequired, .refused].map {
+        state in
+        FleetLead(
+            state, .unreachable, needsCredential: needsCredential(state),
+            way(to: state) + [(.weather(.here, .tardy), 0), (.logIn(.here), 32), (.weather(.here, nil), 0)])
+    }
+
+    /// Another process has stored a login whose token has ended when this one takes the session over.
+    private static let takeovers = [SessionState.loggingIn, .stale, .loginRequired, .refused].map { state in
+        FleetLead(
+            state, .refreshing, needsCredential: needsCredential(state),
+            way(to: state) + [
+                (.weather(.there, .brief), 0), (.logIn(.there), 1), (.weather(.there, .down), 60),
+                (.weather(.there, nil), 0), (.weather(.here, nil), 0),
+            ])
+    }
+
+    /// A login with the wrong password is under way when the file gets the right one: `FleetWorld.mayMendMeanwhile`.
+    private static let mendedCredentials = [SessionState.refreshing, .stale, .unreachable].map { state in
+        FleetLead(
+            state, .loggingIn, needsCredential: true,
+            way(to: state) + [
+                (.changePassword, 0), (.weather(.here, nil), 0), (.refresh(.here), 40), (.mend, 5),
+            ])
+    }
+
+    /// The service knows of no such application when this process asks, and tells the other that the session is dead.
+    private static let declaredDead = FleetLead(
+        .refused, .loginRequired, needsCredential: false,
+        [
+            (.weather(.here, .noApp), 0), (.refresh(.here), 2), (.weather(.here, nil), 0), (.revoke, 0),
+            (.refresh(.there), 35),
+        ])
+
+    /// From `valid`.
+    private static func way(to state: SessionState) -> Way {
+        switch state {
+        case .loggedOut: [(.logOut(.here), 1)]
+        case .loginRequired: [(.revoke, 0), (.refresh(.here), 3)]
+        case .refused: [(.changePassword, 0), (.refresh(.here), 3)]
+        case .loggingIn: way(to: .refused) + [(.weather(.here, .down), 0), (.mend, 1)]
+        // Its attempts lie some seconds apart then.
+        case .stale: [(.weather(.here, .failing), 0), (.refresh(.here), 10)]
+        case .unreachable:
+            [(.weather(.here, .brief), 0), (.refresh(.here), 1), (.weather(.here, .failing), 5)]
+        default: []
+        }
+    }
+
+    private static func needsCredential(_ state: SessionState) -> Bool? {
+        switch state {
+        case .loginRequired: false
+        case .refused, .loggingIn: true
+        default: nil
+        }
+    }
+}
