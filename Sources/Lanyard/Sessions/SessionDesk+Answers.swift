@@ -113,9 +113,15 @@ extension SessionDesk {
     }
 
     mutating func close(with wish: SessionWrites.Wish) {
-        guard let number = errand?.number else { return }
-        errand?.stage = .closing
-        write(wish, for: .errand(number))
+        guard let errand else { return }
+        self.errand?.stage = .closing
+        // What the store could not take of the session that has died must not get there late.
+        switch wish {
+        case .spend: writes.spend()
+        case .end: writes.dropSession()
+        default: if errand.purpose == .own, errand.call.kind == .login, session.tokens == nil { writes.dropSession() }
+        }
+        write(wish, for: .errand(errand.number))
     }
 
     // MARK: Success

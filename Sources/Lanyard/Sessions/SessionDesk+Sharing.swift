@@ -8,7 +8,7 @@ extension SessionDesk {
 
     /// This is what the store holds of the user: the base of each change.
     mutating func stand(on user: StoredUser?) {
-        base = user?.mark ?? SessionMark(session: 0, generation: 0)
+        base = user?.mark ?? .nobody
         ours = user
     }
 
@@ -19,7 +19,7 @@ extension SessionDesk {
         if let user, !user.belongs(to: home) { return look(atStranger: user) }
         stranger = nil
         if isNewcomer, let user, user.session != nil || user.isAdded { return makeRoom(for: user) }
-        let mark = user?.mark ?? SessionMark(session: 0, generation: 0)
+        let mark = user?.mark ?? .nobody
         if mark != base {
             if let user, isOlder(user) {
                 keepOurs(over: user)
@@ -41,7 +41,7 @@ extension SessionDesk {
         guard isIdle, wanted == nil, !isNewcomer else { return }
         if let user, !user.belongs(to: home) { return meet(user) }
         stranger = nil
-        guard (user?.mark ?? SessionMark(session: 0, generation: 0)) != base else { return }
+        guard (user?.mark ?? .nobody) != base else { return }
         if let user, isOlder(user) { return keepOurs(over: user) }
         unanswered = 0
         stand(on: user)

@@ -128,7 +128,7 @@ package struct SessionDesk: Sendable {
     package internal(set) var ledger: SessionLedger
     package internal(set) var errand: SessionErrand?
     /// What the store is known to hold: the base of each change.
-    package internal(set) var base = SessionMark(session: 0, generation: 0)
+    package internal(set) var base = SessionMark.nobody
     /// The user as it stands there; nil: it does not, or not as this identity's.
     var ours: StoredUser?
     /// Another identity's user of this name, whom the store holds instead.

@@ -42,9 +42,11 @@ package struct SessionLedger: Sendable {
 
     mutating func credentialChanged() { hasUntriedCredential = true }
 
-    /// An attempt has failed, and `trouble` says when the next may be made.
+    /// An attempt has failed, and `trouble` says when the next may be made. A failure that says nothing of it lifts nothing: the attempt may have been
+    /// a person's, or one that could not wait.
     mutating func heed(_ trouble: SessionTrouble) {
-        if trouble.notBefore != notBefore { askedBy = trouble.fault }
+        guard trouble.notBefore > notBefore else { return }
+        askedBy = trouble.fault
         notBefore = trouble.notBefore
     }
 

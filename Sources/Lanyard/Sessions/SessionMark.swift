@@ -4,6 +4,9 @@ package struct SessionMark: Hashable, Sendable {
     package var session: UInt64
     package var generation: UInt64
 
+    /// Of a user whom the store does not know.
+    static let nobody = SessionMark(session: 0, generation: 0)
+
     package init(session: UInt64, generation: UInt64) {
         self.session = session
         self.generation = generation

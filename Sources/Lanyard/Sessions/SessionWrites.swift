@@ -86,6 +86,18 @@ struct SessionWrites: Sendable {
         if !backlog.isEmpty { backlog.removeFirst() }
     }
 
+    /// The refresh token of the session at hand must not be sent any more.
+    mutating func spend() {
+        backlog = backlog.map { wish in
+            guard case .hold(var login) = wish else { return wish }
+            login.session.refresh = nil
+            return .hold(login)
+        }
+    }
+
+    /// The session at hand is over.
+    mutating func dropSession() { backlog.removeAll { if case .hold = $0 { true } else { false } } }
+
     /// A newer session stands in the store: nothing older is worth storing.
     mutating func dropAll() { backlog = [] }
 

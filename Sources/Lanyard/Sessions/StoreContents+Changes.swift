@@ -11,6 +11,7 @@ extension StoreContents {
             guard self[name] != nil else { return .stored(nil) }
             return edit(name, nil, base: nil, now: now) { $0.settleIntent() }
         case .spend(let name, let base):
+            if isUnknown(name, base) { return .stored(nil) }
             return edit(name, nil, base: base, now: now) { user in
                 user.session?.refresh = nil
                 user.intent = nil
@@ -33,6 +34,7 @@ extension StoreContents {
                 user.session = nil
             }
         case .end(let name, let base):
+            if isUnknown(name, base) { return .stored(nil) }
             if let user = self[name], user.session == nil, user.generation == base.generation { return .stored(user) }
             return edit(name, nil, base: base, now: now) { user in
                 user.session = nil
@@ -63,6 +65,9 @@ extension StoreContents {
         }
     }
 
+    /// The store has never heard of the user, whose login it could not take: there is nothing to end.
+    private func isUnknown(_ name: String, _ base: SessionMark) -> Bool { self[name] == nil && base == .nobody }
+
     /// - Parameters:
     ///   - identity: makes the user if it is not there, and takes the place of another identity's, whose service is to be told; nil: there must
     ///     be one.
@@ -72,7 +77,7 @@ extension StoreContents {
         _ body: (inout StoredUser) -> Void
     ) -> StoreChange.Verdict {
         var place = users.firstIndex { $0.name == name }
-        if let base, (place.map { users[$0].mark } ?? SessionMark(session: 0, generation: 0)) != base {
+        if let base, (place.map { users[$0].mark } ?? .nobody) != base {
             return .overtaken(by: place.map { users[$0] })
         }
         if place == nil, let identity {

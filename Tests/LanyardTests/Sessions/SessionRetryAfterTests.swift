@@ -105,6 +105,23 @@ struct SessionRetryAfterTests {
         #expect(one.state == .stale && one.desk.due == until && one.token?.renewal == .failing(until: until))
     }
 
+    @Test("nor does a refresh that could not wait for it, since its token would have ended")
+    func mandatoryOverAdopted() throws {
+        let (one, two) = try Self.pair(.seconds(8))
+        one.take(.seen(one.stored))
+        let until = one.now + .seconds(20)
+        one.toDue()
+        try one.fail(.transient(retryAfter: nil))
+        #expect(one.state == .stale && one.now < until)
+        two.pass((one.now - two.now).inSeconds)
+        two.toCall()
+        try two.grant(refresh: "theirs")
+        while one.state != .valid { one.toDue() }
+        let token = try #require(one.token)
+        one.take(.session(.tokenRefused(token.generation)))
+        #expect(one.now < until && one.call == nil && token.renewal == .failing(until: until))
+    }
+
     @Test("nor does a login with a changed credential")
     func changedCredential() throws {
         let (one, two) = try Self.pair()

@@ -160,53 +160,6 @@ struct SessionSharingTests {
         #expect(one.token.map { $0.generation > 2 } == true)
     }
 
-    /// A session that no store took, a call of its own under way, and a logout in another process that the store has taken.
-    private static func loggedOutUnsaved(asking: Bool) throws -> DeskDriver {
-        let one = DeskDriver()
-        try one.logIn()
-        let two = one.another()
-        one.storeFault = DeskDriver.full
-        one.take(.login(.given(.anonymous), ticket: 1))
-        try one.grant(refresh: "unsaved", account: "a")
-        one.take(asking ? .login(.given(.anonymous), ticket: 2) : .refresh(ticket: 2))
-        try #require(one.call != nil)
-        two.take(.leave(.logOut, ticket: 3))
-        one.storeFault = nil
-        one.forget()
-        return one
-    }
-
-    @Test("a logout in another process is not undone by a session that the store could not take before it")
-    func unsavedOvertaken() throws {
-        let one = try Self.loggedOutUnsaved(asking: false)
-        try one.grant(refresh: "newer")
-        #expect(one.state == .loggedOut && one.revoked == ["one", "newer"])
-        for _ in 0..<20 { one.toDue() }
-        #expect(
-            one.stored?.isLoggedOut == true && one.stored?.session == nil
-                && one.trail.filter { $0 == "hold" }.count == 1)
-        #expect(one.desk.storeFault == nil)
-    }
-
-    @Test("nor when that session has died meanwhile")
-    func unsavedDead() throws {
-        let one = try Self.loggedOutUnsaved(asking: false)
-        try one.fail(.sessionDead)
-        for _ in 0..<20 { one.toDue() }
-        #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true && one.stored?.session == nil)
-        #expect(!one.trail.contains("hold"))
-    }
-
-    @Test("nor when a login was under way that was to replace it: both are revoked")
-    func unsavedReplaced() throws {
-        let one = try Self.loggedOutUnsaved(asking: true)
-        try one.grant(refresh: "newer", account: "a")
-        for _ in 0..<20 { one.toDue() }
-        #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true && one.stored?.session == nil)
-        #expect(one.revoked == ["one", "unsaved", "newer"])
-        guard case .overtaken = one.replies[2] else { throw SessionDeskTests.Missing() }
-    }
-
     @Test("Rule 8: of two tokens of one session the store keeps the later, also where it took neither for a while")
     func ahead() throws {
         let one = DeskDriver(rotation: .grace)
