@@ -45,7 +45,7 @@ package struct FleetRun: Sendable {
     }
 
     /// The parts of a run of `scale`, 1 being the long one: a million session-days at 24-hour tokens, at each short life 100,000 refreshes, and
-    /// 100 guided worlds.
+    /// some guided worlds.
     ///
     /// - Parameter refreshes: at each of the short lives; nil: by the scale.
     package static func shares(scale: Double, refreshes: Int? = nil) -> [Share] {
@@ -54,15 +54,17 @@ package struct FleetRun: Sendable {
         }
         let days = Duration.seconds(86_400)
         return short + [Share(lifetime: days, span: days * 365, sessionDays: 1_000_000 * scale)]
-            + [guided(worlds: max(1, Int(100 * scale)))]
+            + guided(scale: scale)
     }
 
-    /// A day each, at a life in which nothing but the leads is in a hurry.
-    private static func guided(worlds: Int) -> Share {
-        var share = Share(lifetime: .seconds(1800), span: .seconds(86_400))
-        share.worlds = worlds
-        share.isGuided = true
-        return share
+    /// A day each, in which a lead is never far.
+    private static func guided(scale: Double) -> [Share] {
+        [(20, 8), (1800, 40), (86_400, 30)].map { life, worlds in
+            var share = Share(lifetime: .seconds(life), span: .seconds(86_400))
+            share.worlds = max(1, Int(worlds * scale))
+            share.isGuided = true
+            return share
+        }
     }
 
     /// Worlds with a planted mistake, one of each kind after another, until one shows it.

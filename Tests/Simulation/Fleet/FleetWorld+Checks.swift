@@ -147,7 +147,7 @@ extension FleetWorld {
                 return accuse(.neededLife, "\(name(process, user)) needs a person in spite of its credential")
             }
             // An open intent stands for a call that nobody knows to have been made.
-            guard members[user].unanswered == 0, !members[user].isExcused, isStoreTrusted,
+            guard members[user].unanswered == 0, !members[user].isExcused, isStoreTrusted, !isLookOvertaken,
                 let stored = storedContents()?[members[user].name], stored.intent?.tries ?? 0 == 0,
                 let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
             else { return }

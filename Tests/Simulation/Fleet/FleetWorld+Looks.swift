@@ -49,7 +49,9 @@ extension FleetWorld {
                 guard let stored, stored.mark != process.sessions[user].glance.base else { continue }
                 report.checks += 1
                 process.sessions[user].known = stored
+                isLookOvertaken = storedContents()?[members[user].name]?.mark != stored.mark
                 tell(process, user, .seen(stored))
+                isLookOvertaken = false
             } else if contents == nil || matters(stored, to: process.sessions[user].glance) {
                 planLook(process)
             }

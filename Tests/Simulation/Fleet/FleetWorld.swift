@@ -55,6 +55,8 @@ package final class FleetWorld {
     var latest: StoreContents?
     let sealing = CheapSealing(key: 7)
     let storePath = StorePath("/store/sessions")!
+    /// What a look found was so when it looked: another process has stored something since, which the next one finds.
+    var isLookOvertaken = false
     /// Another process has its turn within a call of this one.
     var isInterleaving = false
 
