@@ -15,6 +15,12 @@ struct SessionTransitionTests {
             bare.take(.loginRequested)
             return bare
         }
+        if state == .refused, !hasCredential {
+            driver.adopt()
+            driver.toDue()
+            try driver.fail(.unknownApp)
+            return driver
+        }
         if state == .loggingIn || state == .refused {
             driver.take(.loginRequested)
             if state == .refused { try driver.fail(.credentialRefused) }

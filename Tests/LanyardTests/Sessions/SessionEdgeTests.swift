@@ -1,0 +1,93 @@
+import FleetSimulation
+import Testing
+
+@testable import Lanyard
+
+/// Which edges there are is written down once, for the simulation that must take each of them: here each event meets each state.
+@Suite("Session: edges")
+struct SessionEdgeTests {
+    private static let verdicts: [IdentityFault.Verdict] = [
+        .transient(retryAfter: nil), .transient(retryAfter: .seconds(60)), .unknownOutcome, .sessionDead,
+        .credentialRefused, .credentialDoubted, .credentialUnavailable, .unknownApp, .accountInUse, .gone,
+    ]
+
+    private static func tokens(_ lifetime: Duration, refresh: String?, at driver: SessionDriver) -> SessionTokens {
+        SessionTokens(
+            SessionDriver.grant(lifetime, refresh: refresh), generation: 9, accountID: "a", startedAt: driver.now,
+            startedAtWall: driver.wall, keeping: (nil, nil), skew: .zero, settings: driver.ledger.settings)
+    }
+
+    private static func events(for driver: SessionDriver) -> [Session.Event] {
+        let moment = SessionMoment(instant: driver.now, wall: driver.wall, chance: 0.5)
+        let asked = driver.ledger.begin(.login, .asked, at: moment)
+        let fault = IdentityFault(.transient(retryAfter: nil), words: "planned")
+        let grants = [Duration.seconds(1800), .zero].map { SessionDriver.grant($0, refresh: "new", account: "a") }
+        var events: [Session.Event] = [
+            .loginRequested, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logoutRequested, .refreshRequested,
+            .credentialChanged, .clockJumped, .tokenRefused(driver.tokens?.generation ?? 0),
+        ]
+        events += grants.map { .loggedIn($0, asked) }
+        if let call = driver.call {
+            events += grants.map { .granted($0, call) }
+            events += verdicts.map { .failed(IdentityFault($0, words: "planned"), call) }
+            events.append(.abandoned(fault, call))
+        }
+        for lifetime in [Duration.seconds(1800), .zero] {
+            for refresh in ["new", nil] {
+                for isTrusted in [true, false] {
+                    let how = Session.Restoration(isTrusted: isTrusted, isUrgent: false, spread: 0, isAdopted: true)
+                    events.append(.restored(tokens(lifetime, refresh: refresh, at: driver), how))
+                }
+            }
+        }
+        return events
+    }
+
+    /// Before the event: what else may have happened to the state.
+    private static let weathers: [(String, @Sendable (SessionDriver) -> Void)] = [
+        ("at once", { _ in }),
+        ("two hours later", { $0.pass(7200) }),
+        ("with a changed credential", { $0.ledger.credentialChanged() }),
+        (
+            "with a wish of the service's",
+            { $0.ledger.heed(SessionTrouble(restingUntil: $0.now + .seconds(60), because: nil)) }
+        ),
+    ]
+
+    @Test("no event leads over an edge that is not written down", arguments: SessionState.allCases, [true, false])
+    func closed(_ state: SessionState, _ hasCredential: Bool) throws {
+        let possible = Set(FleetReport.Edge.possible)
+        for (name, weather) in Self.weathers {
+            let count = try Self.events(for: SessionTransitionTests.driver(in: state, hasCredential: hasCredential))
+                .count
+            for place in 0..<count {
+                let driver = try SessionTransitionTests.driver(in: state, hasCredential: hasCredential)
+                guard driver.state == state else { continue }
+                weather(driver)
+                let event = Self.events(for: driver)[place]
+                driver.take(event)
+                let isKnown = driver.state == state || possible.contains { $0.from == state && $0.to == driver.state }
+                #expect(isKnown, "\(state) -> \(driver.state) by \(event) \(name)")
+            }
+        }
+        #expect(possible.contains { $0.from == state })
+    }
+
+    @Test(
+        "nine edges are not written down: to stale without a call and a token, and between what a credential keeps apart"
+    )
+    func missing() {
+        let all = SessionState.allCases.flatMap { from in SessionState.allCases.map { (from, $0) } }
+        let missing = all.filter { from, to in
+            from != to && !FleetReport.Edge.possible.contains { $0.from == from && $0.to == to }
+        }
+        let toStale: [SessionState] = [.loggedOut, .loggingIn, .valid, .unreachable, .loginRequired, .refused]
+        let apart: [(SessionState, SessionState)] = [
+            (.loggingIn, .loginRequired), (.loginRequired, .loggingIn), (.loginRequired, .refused),
+        ]
+        #expect(missing.count == 9)
+        #expect(
+            missing.allSatisfy { edge in toStale.contains(edge.0) && edge.1 == .stale || apart.contains { $0 == edge } }
+        )
+    }
+}
