@@ -6,7 +6,8 @@
 /// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a release build
 /// then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and returns the next state.
 package enum Session {
-    /// Nobody is logged in: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start or by a login.
+    /// Nobody is logged in: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start, and to
+    /// `valid` by a person's login.
     case loggedOut(SessionReason)
     /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
     case loggingIn(SessionTrouble)
@@ -18,9 +19,10 @@ package enum Session {
     case stale(SessionTokens, SessionTrouble)
     /// Renewal fails and the token is no longer usable. Goes to `valid`, `loginRequired`, `refused`.
     case unreachable(SessionTokens, SessionTrouble)
-    /// The session is over and there is no credential. Goes to `loggingIn` by a login.
+    /// The session is over and there is no credential. Goes to `valid` by a person's login.
     case loginRequired(IdentityFault?)
-    /// The credential was refused or cannot be read. Goes to `loggingIn` by a login or when the credential changes.
+    /// The credential was refused or cannot be read. Goes to `valid` by a person's login, to `loggingIn`
+    /// when the credential changes.
     case refused(IdentityFault)
 
     package enum Event: Sendable {

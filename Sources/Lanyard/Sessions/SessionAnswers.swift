@@ -90,7 +90,7 @@ extension Session {
     ) -> Session {
         turn.ledger.lastFault = fault
         let trouble = known.failed(fault, holding: tokens, at: turn.moment)
-        turn.ledger.heed(trouble)
+        turn.ledger.heed(trouble, fault)
         let next: Session =
             if let tokens {
                 tokens.isUsable(at: turn.now) ? .stale(tokens, trouble) : .unreachable(tokens, trouble)

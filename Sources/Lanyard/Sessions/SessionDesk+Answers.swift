@@ -128,6 +128,8 @@ extension SessionDesk {
 
     mutating func save(_ grant: Grant) {
         guard let errand else { return }
+        // A session that is not at hand any more, but alive over there, such as one whose refresh was answered by 404.
+        if errand.call.kind == .login, session.tokens == nil { self.errand?.replaced = ours?.session?.refresh }
         self.errand?.stage = .saving(grant)
         write(.hold(login(with: grant, by: errand)), for: .errand(errand.number))
     }
@@ -135,8 +137,11 @@ extension SessionDesk {
     private func login(with grant: Grant, by errand: SessionErrand) -> StoreChange.StoredLogin {
         let isRefresh = errand.call.kind == .refresh
         let old = isRefresh ? session.tokens : nil
+        // What no store has heard of this session goes with the refresh.
+        let unsaved = isRefresh ? writes.unsaved : nil
+        let known = isRefresh && base.session != 0 ? base.session : moment.name
         let stored = StoredSession(
-            id: isRefresh && base.session != 0 ? base.session : moment.name, access: grant.accessToken,
+            id: unsaved?.session.id ?? known, access: grant.accessToken,
             refresh: grant.refreshToken ?? old?.refresh,
             refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
             issuedAt: errand.call.startedAtWall,
@@ -144,7 +149,7 @@ extension SessionDesk {
         return StoreChange.StoredLogin(
             // A login before it that could not be stored is replaced by this, and named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
-            provider: isRefresh ? nil : errand.provider, isAdded: setup.isAdded,
+            provider: isRefresh ? unsaved?.provider : errand.provider, isAdded: setup.isAdded,
             floor: max(floor, max(held, base.generation)) + 1,
             mark: setup.mark, configured: setup.configured)
     }
@@ -153,11 +158,10 @@ extension SessionDesk {
     mutating func saved(_ grant: Grant, generation: UInt64) {
         guard let errand else { return }
         ledger.expect(generation: generation)
+        if isCurrent, let old = errand.replaced { revoke(old) }
         switch errand.purpose {
         case .own, .tidying: tell(.granted(grant, errand.call))
         case .asked(let ticket):
-            // Unless nobody knows whether it is still the session's: an old token is never sent again.
-            let isCurrent = unanswered == 0 || setup.rotation == .none
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
             wanted = nil
             tell(.loggedIn(grant, errand.call))
@@ -173,6 +177,9 @@ extension SessionDesk {
         finish()
     }
 
+    /// Unless nobody knows whether a refresh token is still its session's: an old one is never sent again, not even to revoke it.
+    private var isCurrent: Bool { unanswered == 0 || setup.rotation == .none }
+
     /// Another process changed the user while this call was under way, which the user's lock forbids to all but a person's logout.
     mutating func overtaken(_ grant: Grant, by user: StoredUser?) {
         guard let errand else { return }
@@ -184,14 +191,22 @@ extension SessionDesk {
             stand(onOlder: user)
             return save(grant)
         }
+        if let user, writes.mayHaveMade(user) {
+            stand(on: user)
+            return save(grant)
+        }
         note(.overtaken, .warning, reason: errand.call.kind.rawValue)
-        if errand.call.kind == .login, let user, user.session == nil, !user.isLoggedOut {
-            // Nobody is logged in there, and nobody wants it so: this login is good.
+        if errand.call.kind == .login, writes.holdsLeaving || user?.session == nil && user?.isLoggedOut == false {
+            // Nobody is logged in there, and nobody wants it so: this login is good. So it is where what stands there has been left by a person.
             stand(on: user)
             return save(grant)
         }
         // That which this login was to replace, should no store have it, goes with it.
-        if errand.call.kind == .login, writes.holdsNewSession, let token = session.tokens?.refresh { revoke(token) }
+        if errand.call.kind == .login, isCurrent, let unsaved = writes.unsaved?.session,
+            unsaved.id != user?.session?.id, let token = unsaved.refresh
+        {
+            revoke(token)
+        }
         if user?.session?.id != base.session || errand.call.kind == .login,
             let token = grant.refreshToken ?? errand.refresh
         {

@@ -89,7 +89,11 @@ extension SessionDesk {
     /// The call is to be made, unless the same refresh token has been sent too often (rule 9).
     mutating func proceed() {
         guard let errand else { return }
-        if let gift = errand.gift { return save(gift.grant) }
+        if let gift = errand.gift {
+            // What the store lacks goes first.
+            retryNext()
+            return save(gift.grant)
+        }
         guard errand.call.kind == .refresh, unanswered > 0 else { return intend() }
         // Where it does not rotate, the token in hand is the only one there is: without a credential nothing else can help.
         let isAllowed =

@@ -64,6 +64,8 @@ extension SessionDesk {
             if stranger != nil || hasEnded(user, over) { stand(on: user) }
             evict(wish)
             return refused = mark
+        // The store has never heard of the user.
+        case .spend where user == nil, .end where user == nil: return stand(on: nil)
         default: stand(on: user)
         }
         evict(wish)
@@ -96,6 +98,10 @@ extension SessionDesk {
         case (.spend, .overtaken(let user?), _) where isOlder(user),
             (.end, .overtaken(let user?), _) where isOlder(user):
             stand(onOlder: user)
+            close(with: wish)
+        case (.spend, .overtaken(let user?), _) where writes.mayHaveMade(user),
+            (.end, .overtaken(let user?), _) where writes.mayHaveMade(user):
+            stand(on: user)
             close(with: wish)
         case (.spend, .overtaken(let user?), _) where !user.belongs(to: home),
             (.end, .overtaken(let user?), _) where !user.belongs(to: home):
@@ -209,7 +215,6 @@ extension SessionDesk {
         // An errand under way meets it by itself.
         guard errand == nil else { return }
         stand(on: user)
-        guard session.tokens != nil else { return }
         yield(to: user)
     }
 }

@@ -45,6 +45,8 @@ package struct SessionErrand: Sendable {
     let refresh: Secret?
     /// What a login sends; nil: the session is at hand already.
     let credential: Credential?
+    /// The refresh token of the stored session whose place a login takes.
+    var replaced: Secret?
     let gift: SessionGift?
     let patienceEnd: Instant
 

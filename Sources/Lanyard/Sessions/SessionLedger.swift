@@ -42,11 +42,16 @@ package struct SessionLedger: Sendable {
 
     mutating func credentialChanged() { hasUntriedCredential = true }
 
-    /// An attempt has failed, and `trouble` says when the next may be made. A failure that says nothing of it lifts nothing: the attempt may have been
-    /// a person's, or one that could not wait.
-    mutating func heed(_ trouble: SessionTrouble) {
-        guard trouble.notBefore > notBefore else { return }
-        askedBy = trouble.fault
+    /// An attempt has failed by `fault`, and `trouble` says when the next may be made. What the service has asked for last holds; a failure that says
+    /// nothing of it lifts nothing but a 410: the attempt may have been a person's, or one that could not wait.
+    mutating func heed(_ trouble: SessionTrouble, _ fault: IdentityFault) {
+        let isNews =
+            switch fault.verdict {
+            case .gone, .transient(retryAfter: .some): true
+            default: askedBy?.verdict == .gone || trouble.notBefore > notBefore
+            }
+        guard isNews else { return }
+        askedBy = fault
         notBefore = trouble.notBefore
     }
 

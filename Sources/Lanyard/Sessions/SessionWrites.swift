@@ -32,14 +32,30 @@ struct SessionWrites: Sendable {
     private(set) var fault: StoreFault?
     private(set) var retryAt = Instant.never
     private var failures = 0
+    /// What the latest login or refresh that failed would have made of the user.
+    private var doubtful: (mark: SessionMark, issuedAt: WallTime)?
 
     var isLeaving: Bool {
         lane.contains { if case .leaving = $0.origin { true } else { false } }
     }
 
+    /// The login or refresh that is not stored yet.
+    var unsaved: StoreChange.StoredLogin? {
+        for case .hold(let login) in backlog { return login }
+        return nil
+    }
+
     /// A new session is not stored yet.
-    var holdsNewSession: Bool {
-        backlog.contains { if case .hold = $0 { true } else { false } }
+    var holdsNewSession: Bool { unsaved != nil }
+
+    /// A person's logout or removal is not stored yet.
+    var holdsLeaving: Bool {
+        backlog.contains { if case .leave = $0 { true } else { false } }
+    }
+
+    /// The store holds what it said that it could not take: a write whose last step failed may have been made.
+    func mayHaveMade(_ user: StoredUser) -> Bool {
+        doubtful?.mark == user.mark && doubtful?.issuedAt == user.session?.issuedAt
     }
 
     /// The store has not heard yet that the refresh token is dead.
@@ -63,7 +79,11 @@ struct SessionWrites: Sendable {
         case .intend: return
         case .settle: if !backlog.isEmpty { return }
         case .spend, .refuse: backlog.removeAll { if case .settle = $0 { true } else { false } }
-        case .end, .hold, .leave: backlog = []
+        case .end, .leave: backlog = []
+        case .hold(let login):
+            backlog = []
+            let mark = SessionMark(session: login.session.id, generation: login.floor)
+            doubtful = (mark, login.session.issuedAt)
         }
         backlog.append(wish)
     }
@@ -95,11 +115,21 @@ struct SessionWrites: Sendable {
         }
     }
 
-    /// The session at hand is over.
-    mutating func dropSession() { backlog.removeAll { if case .hold = $0 { true } else { false } } }
+    /// The session at hand is over: of what was to be said of it nothing is left but that.
+    mutating func dropSession() {
+        backlog.removeAll { wish in
+            switch wish {
+            case .hold, .intend, .settle, .spend: true
+            case .end, .refuse, .leave: false
+            }
+        }
+    }
 
     /// A newer session stands in the store: nothing older is worth storing.
-    mutating func dropAll() { backlog = [] }
+    mutating func dropAll() {
+        backlog = []
+        doubtful = nil
+    }
 
     /// The store works. Returns whether that is news, with nothing left to store.
     mutating func succeeded() -> Bool {

@@ -21,6 +21,8 @@ final class DeskDriver {
     var lockAnswer = StoreLock.taken
     /// The store fails with this.
     var storeFault: StoreFault?
+    /// A write that fails was made all the same: its last step did.
+    var makesFailedWrites = false
     /// Reading fails, too.
     var failsReads = false
     /// Commits and reads stay unanswered until `release`.
@@ -137,7 +139,10 @@ final class DeskDriver {
             take(.read(.success(stored), errand: errand))
         case .commit(let change):
             trail.append(Self.word(change))
-            if let storeFault { return take(.committed(.failure(storeFault))) }
+            if let storeFault {
+                if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
+                return take(.committed(.failure(storeFault)))
+            }
             take(.committed(.success(disk.contents.apply(change, now: wall))))
         default: break
         }
@@ -175,8 +180,10 @@ final class DeskDriver {
 
     /// Moves the clocks to the desk's next deadline and tells it.
     func toDue() {
-        if desk.due > now { pass((desk.due - now).inSeconds) }
-        if desk.due > now { now = desk.due }
+        if desk.due > now, desk.due < .never {
+            pass((desk.due - now).inSeconds)
+            now = max(now, desk.due)
+        }
         take(.due)
     }
 

@@ -96,4 +96,131 @@ struct SessionBacklogTests {
         next.begin()
         #expect(next.token == nil && next.state == .loggingIn && next.stored?.refused != nil)
     }
+
+    @Test("the end of a session is stored over what the store said it could not take of it", arguments: [false, true])
+    func diedThoughMade(_ isSpent: Bool) throws {
+        let driver = DeskDriver(hasCredential: isSpent, rotation: .oneUse)
+        driver.begin()
+        if !isSpent { driver.take(.login(.given(.anonymous), ticket: 1)) }
+        driver.storeFault = DeskDriver.full
+        driver.makesFailedWrites = true
+        try driver.grant(refresh: "unsaved", account: "a")
+        driver.makesFailedWrites = false
+        driver.take(.refresh(ticket: 2))
+        try #require(driver.storedRefresh == "unsaved" && driver.desk.isUnsaved)
+        driver.storeFault = nil
+        try driver.fail(.sessionDead)
+        #expect(driver.state == (isSpent ? .refreshing : .loginRequired))
+        #expect(driver.storedRefresh == nil && (driver.stored?.session != nil) == isSpent)
+    }
+
+    @Test("a login that meets what the store said it could not take of the one before takes its place")
+    func replacedThoughMade() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.storeFault = DeskDriver.full
+        driver.take(.login(.given(.anonymous), ticket: 1))
+        driver.makesFailedWrites = true
+        try driver.grant(refresh: "unsaved", account: "a")
+        driver.makesFailedWrites = false
+        driver.take(.login(.given(.anonymous), ticket: 2))
+        try #require(driver.storedRefresh == "unsaved" && driver.call != nil)
+        driver.storeFault = nil
+        try driver.grant(refresh: "newer", account: "a")
+        #expect(driver.storedRefresh == "newer" && driver.refresh == "newer" && driver.revoked == ["one", "unsaved"])
+        guard case .loggedIn = driver.replies[2] else { throw SessionDeskTests.Missing() }
+    }
+
+    @Test(
+        "a refresh in another process stands, and is not revoked by a login that it has overtaken",
+        arguments: [true, false])
+    func overtakenByRefresh(_ isGift: Bool) throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        one.storeFault = DeskDriver.full
+        try one.grant()
+        two.pass((one.now - two.now).inSeconds)
+        // The intent is open there: its answer could not be stored.
+        two.take(.refresh(ticket: 3))
+        two.toCall()
+        try two.grant()
+        one.pass((two.now - one.now).inSeconds)
+        try #require(one.stored?.generation == 2 && one.desk.isUnsaved)
+        let grant = SessionDriver.grant(refresh: "newer", account: "a")
+        if isGift {
+            one.storeFault = nil
+            let gift = SessionGift(grant, startedAt: one.now, startedAtWall: one.wall)
+            one.take(.given(gift, ticket: 1))
+        } else {
+            one.take(.login(.given(.anonymous), ticket: 1))
+            one.storeFault = nil
+            one.take(.answered(.success(grant), try #require(one.call)))
+        }
+        #expect(one.revoked == ["newer"] && one.storedRefresh == "one" && one.refresh == "one" && one.state == .valid)
+        guard case .overtaken = one.replies[1] else { throw SessionDeskTests.Missing() }
+    }
+
+    @Test(
+        "a logout that the store could not take is not forgotten over another process's refresh: the login after it stands"
+    )
+    func leftBefore() throws {
+        let one = DeskDriver()
+        try one.logIn()
+        let two = one.another()
+        one.storeFault = DeskDriver.full
+        one.take(.leave(.logOut, ticket: 1))
+        two.toCall()
+        try two.grant()
+        one.take(.login(.given(.anonymous), ticket: 2))
+        one.storeFault = nil
+        try one.grant(refresh: "newer", account: "a")
+        #expect(one.storedRefresh == "newer" && one.refresh == "newer" && !one.desk.isUnsaved)
+        #expect(Set(one.revoked) == ["one"])
+    }
+
+    @Test("the end of a session that meets another process's login goes on with that")
+    func endMeetsLogin() throws {
+        let one = DeskDriver(hasCredential: false)
+        one.begin()
+        one.take(.login(.given(.anonymous), ticket: 1))
+        try one.grant(refresh: "one", account: "a")
+        let two = one.another(hasCredential: false)
+        one.take(.refresh(ticket: 2))
+        one.storeFault = DeskDriver.full
+        try one.fail(.sessionDead)
+        try #require(one.state == .loginRequired && one.desk.isUnsaved)
+        two.take(.login(.given(.anonymous), ticket: 3))
+        try two.grant(refresh: "theirs", account: "a")
+        one.storeFault = nil
+        one.toDue()
+        #expect(one.state == .valid && one.refresh == "theirs" && one.storedRefresh == "theirs")
+    }
+
+    @Test("a refresh of a session that the store has not heard of brings what its login would have told")
+    func refreshBeforeLogin() throws {
+        let driver = DeskDriver(hasCredential: false, isAdded: true)
+        driver.storeFault = DeskDriver.full
+        driver.begin()
+        driver.take(.login(.given(.anonymous), ticket: 1))
+        try driver.grant(refresh: "one", account: "a")
+        driver.take(.refresh(ticket: 2))
+        driver.storeFault = nil
+        try driver.grant(refresh: "two")
+        #expect(driver.storedRefresh == "two" && driver.stored?.isAdded == true)
+        #expect(driver.stored?.provider == "anonymous" && driver.stored?.accountID == "a")
+    }
+
+    @Test("a stored session that is not at hand any more is revoked when a login takes its place")
+    func replaced() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toCall()
+        try driver.fail(.unknownApp)
+        try #require(driver.state == .refused && driver.storedRefresh == "one")
+        driver.take(.session(.credentialChanged))
+        try driver.grant(refresh: "newer", account: "a")
+        #expect(driver.storedRefresh == "newer" && driver.revoked == ["one"])
+    }
 }

@@ -19,7 +19,8 @@ struct SessionEdgeTests {
 
     private static func events(for driver: SessionDriver) -> [Session.Event] {
         let moment = SessionMoment(instant: driver.now, wall: driver.wall, chance: 0.5)
-        let asked = driver.ledger.begin(.login, .asked, at: moment)
+        var ledger = driver.ledger
+        let asked = ledger.begin(.login, .asked, at: moment)
         let fault = IdentityFault(.transient(retryAfter: nil), words: "planned")
         let grants = [Duration.seconds(1800), .zero].map { SessionDriver.grant($0, refresh: "new", account: "a") }
         var events: [Session.Event] = [
@@ -47,7 +48,7 @@ struct SessionEdgeTests {
     private static let weathers: [(String, @Sendable (SessionDriver) throws -> Void)] = [
         ("at once", { _ in }),
         ("two hours later", { $0.pass(7200) }),
-        ("with an attempt under way", { if $0.call == nil { $0.toDue() } }),
+        ("with an attempt under way", { attempt(of: $0) }),
         ("with the login after a dead refresh token", { try login(of: $0) }),
         (
             "and a changed credential",
@@ -59,13 +60,18 @@ struct SessionEdgeTests {
         (
             "with a wish of the service's",
             { driver in
-                driver.ledger.heed(SessionTrouble(restingUntil: driver.now + .seconds(60), because: nil))
+                let fault = IdentityFault(.transient(retryAfter: .seconds(60)), words: "planned")
+                driver.ledger.heed(SessionTrouble(restingUntil: driver.now + .seconds(60), because: fault), fault)
             }
         ),
     ]
 
+    private static func attempt(of driver: SessionDriver) {
+        if driver.call == nil, driver.due < .never { driver.toDue() }
+    }
+
     private static func login(of driver: SessionDriver) throws {
-        if driver.call == nil { driver.toDue() }
+        attempt(of: driver)
         if driver.call?.kind == .refresh, driver.ledger.hasCredential { try driver.fail(.sessionDead) }
     }
 
@@ -87,8 +93,12 @@ struct SessionEdgeTests {
                 place += 1
             }
         }
-        // Without a credential there is no such state.
+        // Without a credential there is no such state, nor a login to be refused.
         #expect(seen.count >= 3 || state == .loggingIn && !hasCredential)
+        if hasCredential, [.refreshing, .stale, .unreachable].contains(state) {
+            #expect(seen.contains { $0.to == .loggingIn }, "no credential was mended during a login")
+            #expect(seen.contains { $0.to == .refused })
+        }
     }
 
     @Test(

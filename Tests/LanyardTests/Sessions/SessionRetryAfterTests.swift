@@ -83,6 +83,46 @@ struct SessionRetryAfterTests {
         #expect(one.state == .unreachable && one.reason == .identityGone && one.desk.due == until)
     }
 
+    /// The other process has another session whose token has ended, and this one takes it over.
+    private static func takeOver(_ one: DeskDriver, _ two: DeskDriver) throws {
+        two.pass((one.now - two.now).inSeconds)
+        two.take(.login(.given(.anonymous), ticket: 9))
+        try two.grant(.seconds(8), refresh: "brief", account: "a")
+        one.pass(10)
+        one.take(.seen(one.stored))
+        try #require(one.refresh == "brief" && one.state == .unreachable)
+    }
+
+    @Test("a 410 that another failure has followed is heeded no longer than that")
+    func goneNoMore() throws {
+        let one = DeskDriver()
+        one.begin()
+        try one.fail(.gone)
+        let two = one.another(hasCredential: false)
+        try Self.takeOver(one, two)
+        one.take(.refresh(ticket: 7))
+        try one.fail(.transient(retryAfter: nil))
+        let until = one.desk.due
+        #expect(until <= one.now + .seconds(30))
+        try Self.takeOver(one, two)
+        #expect(one.desk.due <= until)
+    }
+
+    @Test("of two wishes the later holds: a 410 whole, though it is shorter")
+    func later() throws {
+        let one = DeskDriver()
+        try one.logIn(.seconds(7200))
+        let two = one.another()
+        one.take(.refresh(ticket: 7))
+        try one.fail(.transient(retryAfter: .seconds(3600)))
+        one.take(.refresh(ticket: 8))
+        try one.fail(.gone)
+        let until = one.desk.due
+        #expect(until > one.now + .seconds(250) && until < one.now + .seconds(350))
+        try Self.takeOver(one, two)
+        #expect(one.desk.due == until && one.reason == .identityGone)
+    }
+
     @Test("a failure that says nothing of it does not lift it")
     func notLifted() throws {
         let driver = DeskDriver()
@@ -116,7 +156,7 @@ struct SessionRetryAfterTests {
         two.pass((one.now - two.now).inSeconds)
         two.toCall()
         try two.grant(refresh: "theirs")
-        while one.state != .valid { one.toDue() }
+        for _ in 0..<20 where one.state != .valid { one.toDue() }
         let token = try #require(one.token)
         one.take(.session(.tokenRefused(token.generation)))
         #expect(one.now < until && one.call == nil && token.renewal == .failing(until: until))
