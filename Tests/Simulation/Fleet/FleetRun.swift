@@ -74,7 +74,10 @@ package struct FleetRun: Sendable {
         var seed: UInt64 = 1
         while Instant.now < deadline {
             let (life, days) = spans[Int(seed % 3)]
-            let plan = FleetPlan(seed: seed, lifetime: .seconds(life), span: .seconds(days * 86_400), bug: bug)
+            // Only there somebody else renews a token.
+            let plan = FleetPlan(
+                seed: seed, lifetime: .seconds(life), span: .seconds(days * 86_400), bug: bug,
+                isGuided: bug == .unreadServed)
             if let violation = FleetWorld(plan).run().violations.first { return violation }
             seed += 1
         }

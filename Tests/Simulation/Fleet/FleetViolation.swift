@@ -17,6 +17,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case openIntent = "an intent ends with its answer"
         case readable = "the store can always be read"
         case progress = "deadlines that were told do not stay due"
+        case revokedLive = "no session that the store holds is revoked"
         case fedToken = "a token that somebody else renews is served while it can be read, and no longer"
         case rightUser = "a token goes only on its own user's requests"
     }

@@ -186,7 +186,8 @@ extension FleetWorld {
             if call.token != nil, fault.verdict != .unknownOutcome {
                 members[call.user].unanswered = max(0, members[call.user].unanswered - 1)
             }
-            if case .transient(let after?) = fault.verdict, call.call?.cause != .asked {
+            // A person's login that fails is nothing to the session at hand.
+            if case .transient(let after?) = fault.verdict, call.token != nil || call.call?.cause != .asked {
                 session.delay(by: after, at: clocks.instant)
             }
         }

@@ -90,6 +90,23 @@ extension FleetWorld {
         }
     }
 
+    /// What the service is told to end, beside a person's logout, is not what the store says that the user lives by.
+    private func isHeld(_ token: SimulatedToken, _ user: Int) -> Bool {
+        guard let stored = storedContents()?[members[user].name], !stored.isLoggedOut,
+            let held = stored.session?.refresh
+        else { return false }
+        return SimulatedToken(held).session == token.session && service.accepts(SimulatedToken(held), at: clocks.now)
+    }
+
+    func checkRevoked(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
+        report.checks += 1
+        // A logout may not be stored yet.
+        guard !members[user].wantsOut, isStoreTrusted, !members[user].isExcused,
+            isHeld(SimulatedToken(revocation.refresh), user)
+        else { return }
+        accuse(.revokedLive, "\(name(process, user)) revokes the session that the store holds")
+    }
+
     // MARK: Tokens on their way to requests
 
     func checkPublished(_ process: FleetProcess, _ user: Int, _ token: AccessToken) {
@@ -148,6 +165,8 @@ extension FleetWorld {
             }
             // An open intent stands for a call that nobody knows to have been made.
             guard members[user].unanswered == 0, !members[user].isExcused, isStoreTrusted, !isLookOvertaken,
+                // Without locks another process may store a login in the middle of a call.
+                clocks.now >= lockTroubleAt + .seconds(60),
                 let stored = storedContents()?[members[user].name], stored.intent?.tries ?? 0 == 0,
                 let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
             else { return }

@@ -39,6 +39,16 @@ extension FleetWorld {
         }
     }
 
+    /// What is done beside, once the store has taken it.
+    func plantedStored(_ change: StoreChange, _ process: FleetProcess, _ user: Int) {
+        guard plan.bug == .revokesOwn, case .hold(_, let login, _) = change, login.provider == nil,
+            let token = login.session.refresh
+        else { return }
+        let revocation = StoredRevocation(identity: Self.identity, refresh: token, since: clocks.wall)
+        checkRevoked(process, user, revocation)
+        revoke(process, user, revocation)
+    }
+
     /// Writes what the process believes of all users, in place of what is there.
     private func overwrite(
         _ change: StoreChange, _ process: FleetProcess

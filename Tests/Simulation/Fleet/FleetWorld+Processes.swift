@@ -138,6 +138,7 @@ extension FleetWorld {
             heap.plan(
                 .claimed(process: process.number, life: process.life, user: user, errand: errand), at: clocks.now)
         case .revoke(let revocation), .dismiss(let revocation?, _, _):
+            if case .revoke = act { checkRevoked(process, user, revocation) }
             guard survives(process, .revoke) else { return }
             revoke(process, user, revocation)
         case .publish(let availability):

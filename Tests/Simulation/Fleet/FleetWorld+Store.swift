@@ -139,6 +139,7 @@ extension FleetWorld {
             checkStored(change, stored, user)
             if case .refuse = change { remember(refusalOf: stored, user, process.sessions[user]) }
             toldStore(stored, user, by: process)
+            plantedStored(change, process, user)
         case .overtaken(let other):
             process.sessions[user].known = other
             process.copy.replace(other)

@@ -37,6 +37,10 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case lifeFromArrival = "life-from-arrival"
     /// Nobody looks at the store but for a call.
     case noLook = "no-look"
+    /// A refresh's answer is taken for another session's, and that which was at hand is ended.
+    case revokesOwn = "revokes-own"
+    /// A token that can no longer be read is served on.
+    case unreadServed = "unread-served"
     /// The answer of another user's call.
     case answersSwapped = "answers-swapped"
 }
