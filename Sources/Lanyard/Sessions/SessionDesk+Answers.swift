@@ -119,7 +119,7 @@ extension SessionDesk {
         switch wish {
         case .spend: writes.spend()
         case .end: writes.dropSession()
-        default: if errand.purpose == .own, errand.call.kind == .login, session.tokens == nil { writes.dropSession() }
+        default: if errand.purpose == .own, errand.call.kind == .login, case .refused = session { writes.dropSession() }
         }
         write(wish, for: .errand(errand.number))
     }

@@ -1,6 +1,8 @@
 import Lanyard
 
 /// A world that has shown a mistake of the program's: run again by every run, first of all.
+///
+/// A seed means another world when the simulation draws otherwise or the program decides otherwise: each mistake has a test of its own beside.
 package struct FleetRegression: Sendable, CustomStringConvertible {
     package var plan: FleetPlan
     /// What was wrong.
@@ -11,9 +13,15 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
         self.description = description
     }
 
+    /// A guided world, of a day at the most.
+    private init(guided seed: UInt64, _ lifetime: Duration, hours: Double = 24, _ description: String) {
+        plan = FleetPlan(seed: seed, lifetime: lifetime, span: .seconds(hours * 3600), isGuided: true)
+        self.description = description
+    }
+
     package static let all = [
         FleetRegression(
-            3, .seconds(86_400), .seconds(86_400) * 365,
+            guided: 22, .seconds(1800),
             "a person's login that failed left a refresh token in use whose session another process had found dead"),
         FleetRegression(
             7, .seconds(20), .seconds(108_000),
@@ -40,12 +48,20 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
             157, .seconds(86_400), .seconds(86_400) * 365,
             "a login under way in one process undid the logout of a user without a session in another"),
         FleetRegression(
-            3, .seconds(1800), .seconds(6_480_000),
+            guided: 24, .seconds(1800),
             "a logout while an intent was being stored gave the user's lock back too soon: another process found an intent that was never sent"
         ),
         FleetRegression(
             2, .seconds(2), .seconds(10_800),
             "a process that took over another's session held its refresh for repeated, for an intent of its own of long before, and ended it"
         ),
+        FleetRegression(
+            guided: 11, .seconds(1800), "a login that the store could not take undid a logout in another process"),
+        FleetRegression(
+            guided: 88, .seconds(1800),
+            "a person's refresh of a session that was taken over, which failed, lifted the service's Retry-After"),
+        FleetRegression(
+            guided: 2, .seconds(2), hours: 6,
+            "a refresh token that had been sent without an answer was stored late, when its session had ended"),
     ]
 }
