@@ -3,6 +3,8 @@
 /// Time and chance are arguments. What outlasts the states is the ledger, which the caller keeps and lends to each event.
 /// There is at most one call in flight, because the states that have one start no other: the single flight needs no lock.
 ///
+/// Each case says where it goes by itself. What another process has made of the user, or a person's login, leads to other states, too.
+///
 /// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a release build
 /// then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and returns the next state.
 package enum Session {

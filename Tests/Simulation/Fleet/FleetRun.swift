@@ -12,6 +12,7 @@ package struct FleetRun: Sendable {
         package var sessionDays: Double?
         package var refreshes: Int?
         package var worlds: Int?
+        /// `FleetPlan.isGuided` of each of them.
         package var isGuided = false
 
         package init(lifetime: Duration, span: Duration, sessionDays: Double? = nil, refreshes: Int? = nil) {

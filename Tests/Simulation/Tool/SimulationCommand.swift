@@ -13,6 +13,7 @@ struct SimulationCommand {
           --bug NAME     plants a mistake, which must be found; --bug list names them
           --on yes       goes on after a broken promise
           --world SEED   one world, as a failure names it
+          --guided yes   a guided one
 
         """
 
