@@ -27,6 +27,8 @@ let package = Package(
         .executable(name: "lanyard-emulator", targets: ["LanyardEmulatorTool"]),
         .library(name: "LanyardEmulator", targets: ["LanyardEmulator"]),
         .executable(name: "lanyard-simulation", targets: ["SimulationTool"]),
+        // For the tests alone, which preload it into the built program.
+        .library(name: "HangingFiles", type: .dynamic, targets: ["HangingFiles"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -34,7 +36,8 @@ let package = Package(
         .package(url: "https://github.com/swhitty/FlyingFox", from: "0.27.1"),
     ],
     targets: [
-        // The C of the library: typed doors to what Swift cannot call or see. Beside it CBuildCommit and, in the tests, TornSockets are C.
+        // The C of the library: typed doors to what Swift cannot call or see. Beside it CBuildCommit and, in the tests, TornSockets and
+        // HangingFiles are C.
         .target(
             name: "CLanyard",
             linkerSettings: [
@@ -79,6 +82,8 @@ let package = Package(
         ),
         // Stands before libc's socket calls in the test program and tears what they move.
         .target(name: "TornSockets", path: "Tests/TornSockets"),
+        // Preloaded into the built program: files that hang for as long as a test likes.
+        .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
         .target(
             name: "FuzzHeads", dependencies: ["Lanyard"], path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed

@@ -1,0 +1,116 @@
+// A library to preload (LD_PRELOAD) into a program under test: its files hang as those of a dead network file system do.
+//
+// A call that opens or looks up a path P blocks for as long as a file "P.hang" exists, and then goes on as if nothing had happened.
+// The path is compared as the program writes it; symbolic links are not resolved. P itself need not exist. To use it:
+//
+//     LD_PRELOAD=.build/debug/libHangingFiles.so lanyard run --config lanyard.yaml
+//     touch /etc/lanyard/password.hang    # from now on whoever opens /etc/lanyard/password waits
+//     rm /etc/lanyard/password.hang       # within 10 ms all of them go on
+//
+// Tests start a process with `HangingFiles.launcher` (Tests/TestSupport). A waiting thread can be killed, as a thread that waits for NFS
+// can. Covered are the calls by which lanyard and its libraries reach files by path: open, openat, stat, lstat, fstatat, fopen, each with
+// its "64" name, and statx. A descriptor that is open already does not hang.
+
+#define _GNU_SOURCE
+#include "hanging_files.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/// Raw system calls only: the calls of this file must not wait for themselves.
+static void wait_while_hung(int folder, const char *path) {
+    char mark[PATH_MAX];
+    size_t length = path ? strlen(path) : 0;
+    if (length == 0 || length + sizeof ".hang" > sizeof mark) return;
+    int saved = errno;
+    memcpy(mark, path, length);
+    memcpy(mark + length, ".hang", sizeof ".hang");
+    struct timespec interval = {.tv_nsec = 10 * 1000 * 1000};
+    while (syscall(SYS_faccessat, folder, mark, F_OK) == 0) syscall(SYS_nanosleep, &interval, NULL);
+    errno = saved;
+}
+
+static int open_at(int folder, const char *path, int flags, mode_t mode) {
+    wait_while_hung(folder, path);
+    return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
+#define MODE(flags) \
+    mode_t mode = 0; \
+    if ((flags) & (O_CREAT | __O_TMPFILE)) { \
+        va_list rest; \
+        va_start(rest, flags); \
+        mode = va_arg(rest, mode_t); \
+        va_end(rest); \
+    }
+
+int open(const char *path, int flags, ...) {
+    MODE(flags)
+    return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    MODE(flags)
+    return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+    MODE(flags)
+    return open_at(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char *path, int flags, ...) {
+    MODE(flags)
+    return open_at(folder, path, flags, mode);
+}
+
+/// On the 64-bit machines that lanyard is built for, struct stat and struct stat64 are what the kernel fills in.
+static int stat_at(int folder, const char *path, void *status, int flags) {
+    wait_while_hung(folder, path);
+    return (int)syscall(SYS_newfstatat, folder, path, status, flags);
+}
+
+int stat(const char *restrict path, struct stat *restrict status) { return stat_at(AT_FDCWD, path, status, 0); }
+
+int stat64(const char *restrict path, struct stat64 *restrict status) { return stat_at(AT_FDCWD, path, status, 0); }
+
+int lstat(const char *restrict path, struct stat *restrict status) {
+    return stat_at(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+
+int lstat64(const char *restrict path, struct stat64 *restrict status) {
+    return stat_at(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+
+int fstatat(int folder, const char *restrict path, struct stat *restrict status, int flags) {
+    return stat_at(folder, path, status, flags);
+}
+
+int fstatat64(int folder, const char *restrict path, struct stat64 *restrict status, int flags) {
+    return stat_at(folder, path, status, flags);
+}
+
+int statx(int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict status) {
+    wait_while_hung(folder, path);
+    return (int)syscall(SYS_statx, folder, path, flags, mask, status);
+}
+
+typedef FILE *(*opener)(const char *, const char *);
+
+static FILE *open_stream(const char *name, const char *path, const char *mode) {
+    wait_while_hung(AT_FDCWD, path);
+    return ((opener)dlsym(RTLD_NEXT, name))(path, mode);
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode) { return open_stream("fopen", path, mode); }
+
+FILE *fopen64(const char *restrict path, const char *restrict mode) { return open_stream("fopen64", path, mode); }

@@ -1,0 +1,1 @@
+// Nothing is called by name: the library is preloaded (hanging_files.c says how).
