@@ -7,4 +7,22 @@ struct LanyardCommand: ParsableCommand {
         commandName: "lanyard",
         abstract: "A local proxy that turns plain HTTP requests into authenticated ones.",
         subcommands: [RunCommand.self, CheckCommand.self, HealthCommand.self, StoreCommand.self, VersionCommand.self])
+
+    /// Parses the command line, runs the command and ends the process.
+    ///
+    /// In place of the parser's `main()`, which ignores output that fails and ends by exit(3).
+    static func runToExit() -> Never {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+            Report.exit(0)
+        } catch {
+            let (message, status) = (fullMessage(for: error), exitCode(for: error).rawValue)
+            if !message.isEmpty {
+                // Help that was asked for is output.
+                if status == 0 { Report.output(message) } else { Report.error(message) }
+            }
+            Report.exit(status)
+        }
+    }
 }

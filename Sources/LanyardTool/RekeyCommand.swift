@@ -1,7 +1,8 @@
 import ArgumentParser
 import Lanyard
 
-/// `lanyard store rekey`: seals the store with a new key. Exit 0, 75 while a Lanyard has it open, 78 if it cannot be opened.
+/// `lanyard store rekey`: seals the store with a new key. Exit 0, 75 while a Lanyard has it open, 78 if it cannot be opened, 74 if it
+/// is sealed and the output could not be written.
 struct RekeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rekey", abstract: "Seal the store with a new key or passphrase.",
@@ -48,9 +49,13 @@ struct RekeyCommand: ParsableCommand {
             Report.error("error: \(error.words)")
             throw ExitCode(error.exitCode)
         }
-        Report.output("\(path) is sealed with \(new.path).")
-        Report.output(
-            "Now let the configuration say it: store.\(new.word)_file: \(new.path), in place of \(present.path).")
+        let lines = [
+            "\(path) is sealed with \(new.path).",
+            "Now let the configuration say it: store.\(new.word)_file: \(new.path), in place of \(present.path).",
+        ]
+        lines.forEach { Report.output($0) }
+        // The exit code will be a failure's, and the key has changed all the same.
+        if !Report.isOutputWhole { lines.forEach(Report.error) }
     }
 
     /// From the root: a configuration takes a relative path from its own folder, not from the one that this command was called in.

@@ -1,8 +1,17 @@
 import Glibc
 import Lanyard
+import Synchronization
 
-/// What commands say to the person at the terminal.
+/// What commands say to the person at the terminal, and whether it could be said.
 enum Report {
+    /// EX_IOERR of sysexits.h: the output could not be written.
+    private static let outputFailed: Int32 = 74
+
+    /// `errno` of the first write to standard output that failed; 0 is none.
+    private static let outputFailure = Atomic<CInt>(0)
+    /// The same of standard error.
+    private static let errorFailure = Atomic<CInt>(0)
+
     /// All faults and warnings on standard error, a line each.
     static func faults(of loaded: LoadedConfiguration) { faults(loaded.faults) }
 
@@ -14,16 +23,45 @@ enum Report {
     }
 
     /// A line on standard error.
-    static func error(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
+    static func error(_ line: String) { note(write(line + "\n", to: STDERR_FILENO), in: errorFailure) }
 
     /// Text on standard output.
-    static func output(_ text: String, terminator: String = "\n") { write(text + terminator, to: STDOUT_FILENO) }
+    static func output(_ text: String, terminator: String = "\n") {
+        note(write(text + terminator, to: STDOUT_FILENO), in: outputFailure)
+    }
 
-    private static func write(_ text: String, to descriptor: CInt) {
+    /// Whether all output could be written so far.
+    static var isOutputWhole: Bool { outputFailure.load(ordering: .relaxed) == 0 }
+
+    /// Ends the process: 74 in place of 0 if something could not be written.
+    ///
+    /// Not by exit(3): that runs the cleanup of OpenSSL and other libraries while threads of `run` may still be inside them.
+    static func exit(_ status: Int32) -> Never {
+        let failure = outputFailure.load(ordering: .relaxed)
+        if failure != 0 { error("error: standard output cannot be written (\(SystemError.text(of: failure)))") }
+        let isWhole = failure == 0 && errorFailure.load(ordering: .relaxed) == 0
+        _exit(status == 0 && !isWhole ? outputFailed : status)
+    }
+
+    private static func note(_ code: CInt, in failure: borrowing Atomic<CInt>) {
+        if code != 0 { _ = failure.compareExchange(expected: 0, desired: code, ordering: .relaxed) }
+    }
+
+    /// Returns 0, or `errno` of the write that failed.
+    private static func write(_ text: String, to descriptor: CInt) -> CInt {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { return }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if errno == EAGAIN {
+                // Another process has made the shared pipe or terminal non-blocking.
+                var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&entry, 1, -1)
+            } else if errno != EINTR {
+                return errno
+            }
         }
+        return 0
     }
 }

@@ -4,10 +4,10 @@ import Glibc
 import Lanyard
 
 let isRun = CommandLine.argc > 1 && CommandLine.unsafeArgv[1].map { strcmp($0, RunCommand.name) == 0 } == true
-// First of all: from here on no signal ends a `run` that must not. Other commands keep what they were started with.
+// Before anything that takes time: from here on no signal ends a `run` that must not. Other commands keep what they were started with.
 if isRun { Signals.prepare() }
 // Before anything can have allocated through OpenSSL: what it frees from here on is wiped.
 precondition(lanyard_openssl_wipe_on_free() == 1, "OpenSSL was used before main")
 // Before anything is read: other commands hold keys and passwords, too. `run` says in its log if this fails.
 if !Machine.forbidDumps(), !isRun { Report.error("warning: core dumps could not be forbidden") }
-LanyardCommand.main()
+LanyardCommand.runToExit()

@@ -23,9 +23,25 @@ final class NarrowPipe: Sendable {
     }
 
     /// Takes what is in it.
-    func empty() {
+    func empty() { _ = take() }
+
+    /// Takes what is in it, and says what it was.
+    func take() -> String {
+        var text = ""
         var room = [UInt8](repeating: 0, count: 4096)
-        while read(raw, &room, room.count) > 0 {}
+        while case let count = read(raw, &room, room.count), count > 0 {
+            text += String(decoding: room[..<count], as: UTF8.self)
+        }
+        return text
+    }
+
+    /// What `fill` puts in.
+    static let filler: Character = "#"
+
+    /// Leaves no room in it.
+    func fill() {
+        let page = [UInt8](repeating: Self.filler.asciiValue ?? 0, count: 4096)
+        while write(raw, page, page.count) > 0 {}
     }
 
     deinit { close(raw) }
