@@ -73,7 +73,9 @@ let package = Package(
         ),
         .executableTarget(
             name: "LanyardEmulatorTool",
-            dependencies: ["LanyardEmulator", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            dependencies: [
+                "CLanyard", "LanyardEmulator", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: strict
         ),
         // Raw sockets, FaultGate and process handling that both test targets use.

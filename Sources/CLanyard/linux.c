@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <arpa/nameser.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <resolv.h>
@@ -89,6 +90,15 @@ int lanyard_next_signal(int descriptor) {
     do got = read(descriptor, &information, sizeof information);
     while (got < 0 && errno == EINTR);
     return got == sizeof information ? (int)information.ssi_signo : 0;
+}
+
+int lanyard_open_standard_descriptors(void) {
+    for (int descriptor = 0; descriptor <= 2; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+        /* The kernel gives the lowest free number, which is this one. */
+        if (open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY) < 0) return -1;
+    }
+    return 0;
 }
 
 void lanyard_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }

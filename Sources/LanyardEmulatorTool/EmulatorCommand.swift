@@ -5,7 +5,6 @@ import LanyardEmulator
 extension RefreshRotation: ExpressibleByArgument {}
 
 /// `lanyard-emulator`: the stand-in of the App Services client API as a program. Runs until it is ended by a signal.
-@main
 struct EmulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard-emulator",

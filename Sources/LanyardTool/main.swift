@@ -1,8 +1,15 @@
 import ArgumentParser
+import CLanyard.Linux
 import CLanyard.OpenSSL
 import Glibc
 import Lanyard
 
+// First of all: the next file or socket would become a standard descriptor that is closed, and log lines would go into it.
+if lanyard_open_standard_descriptors() != 0 {
+    let reason = SystemError.text(of: errno)
+    Report.error("error: /dev/null cannot be opened in the place of a closed descriptor (\(reason))")
+    Report.exit(1)
+}
 let isRun = CommandLine.argc > 1 && CommandLine.unsafeArgv[1].map { strcmp($0, RunCommand.name) == 0 } == true
 // Before anything that takes time: from here on no signal ends a `run` that must not. Other commands keep what they were started with.
 if isRun { Signals.prepare() }

@@ -65,6 +65,10 @@ int lanyard_hold_signals(const int *signals, int count);
 /* The next signal that a signalfd tells; 0 if none waits. */
 int lanyard_next_signal(int descriptor);
 
+/* Opens /dev/null in the place of each of the descriptors 0 to 2 that is closed: 0 for reading, 1 and 2 for writing. Otherwise the next
+ * file or socket would get that number. 0, or -1 with errno. Before any other thread. */
+int lanyard_open_standard_descriptors(void);
+
 /* pthread_setname_np() for the calling thread: at most 15 characters. */
 void lanyard_name_thread(const char *name);
 
