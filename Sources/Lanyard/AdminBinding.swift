@@ -30,8 +30,9 @@ enum AdminBinding {
 
     /// Makes the folder if it is missing. Whoever could change another's folder could put a socket of their own there and be sent passwords.
     private static func prepare(_ folder: String) -> ConfigurationFault? {
-        if mkdir(folder, 0o700) != 0, errno != EEXIST {
-            return fault("\(folder), the default's folder, cannot be made (\(SystemError.text(of: errno)))")
+        let failure = Machine.withoutUmask { mkdir(folder, 0o700) == 0 ? 0 : errno }
+        if failure != 0, failure != EEXIST {
+            return fault("\(folder), the default's folder, cannot be made (\(SystemError.text(of: failure)))")
         }
         var status = stat()
         guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {

@@ -10,6 +10,8 @@ enum HealthProbe {
         case failed(String)
     }
 
+    /// Between two attempts to connect to a unix socket that has no room.
+    private static let retryMicroseconds: UInt32 = 10_000
     /// More than any health answer.
     private static let bytesMax = 64 << 10
 
@@ -35,8 +37,15 @@ enum HealthProbe {
         let raw = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard raw >= 0 else { throw Failure(words: SystemError.text(of: errno)) }
         let socket = OwnedDescriptor(taking: raw)
-        let result = withUnsafeBytes(of: &storage) { bytes in
-            connect(raw, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
+        var result: CInt
+        while true {
+            result = withUnsafeBytes(of: &storage) { bytes in
+                connect(raw, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
+            }
+            guard result != 0, errno == EAGAIN, case .unix = address else { break }
+            // The listener's queue is full. No event tells when a unix socket has room again (connect(2)).
+            guard ContinuousClock.now < end else { throw Failure(words: "no answer in time") }
+            usleep(retryMicroseconds)
         }
         if result != 0 {
             guard errno == EINPROGRESS else { throw Failure(words: SystemError.text(of: errno)) }

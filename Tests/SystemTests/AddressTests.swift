@@ -104,6 +104,17 @@ import Testing
         #expect(try String(contentsOfFile: token, encoding: .utf8) == "a-token")
     }
 
+    @Test("a unix path whose owner has no room for another connection is in use; the start does not wait for it")
+    func busy() async throws {
+        let crowd = try CrowdedSocket(at: folder.file("busy.sock"))
+        let flags = ["--config", try file("listeners: [{address: '127.0.0.1:0'}]"), "--health-address"]
+        #expect(
+            try await failure(flags + ["unix:\(crowd.path)"])
+                == "--health-address: health.address: unix:\(crowd.path) is in use by another process; "
+                + "stop it, or choose another path")
+        #expect(crowd.accepted() == crowd.clientCount)
+    }
+
     @Test("an address of another machine")
     func notHere() async throws {
         let path = try file("listeners:\n- {address: '192.0.2.1:7480', unsafe: true}")

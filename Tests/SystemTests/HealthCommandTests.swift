@@ -84,4 +84,30 @@ import Testing
         let variable = try await health([], environment: ["LANYARD_HEALTH_ADDRESS": "here"])
         #expect(variable.exit == .code(1) && variable.errors.contains("LANYARD_HEALTH_ADDRESS: health.address: "))
     }
+
+    @Test("a unix socket without room for another connection is asked again until the time is over")
+    func crowded() async throws {
+        let folder = try TemporaryFolder()
+        let crowd = try CrowdedSocket(at: folder.file("health.sock"))
+        let outcome = try await health(["--health", "unix:\(crowd.path)"])
+        #expect(outcome.exit == .code(1))
+        #expect(outcome.errors == "/livez of unix:\(crowd.path): no answer in time")
+    }
+
+    @Test("a unix socket that has room again in time is healthy")
+    func crowdedForMoments() async throws {
+        let folder = try TemporaryFolder()
+        let crowd = try CrowdedSocket(at: folder.file("health.sock"))
+        let process = try ServerProcess("lanyard", ["health", "--health", "unix:\(crowd.path)"])
+        if DescriptorTable.isReadable {
+            try await eventually("it tries to connect") { !DescriptorTable.sockets(of: process.pid).isEmpty }
+        }
+        try await offPool {
+            #expect(crowd.accepted() == crowd.clientCount)
+            let client = try #require(crowd.listener.accept(within: .seconds(10)))
+            #expect(try String(decoding: client.receive(), as: UTF8.self).hasPrefix("GET /livez "))
+            try client.send(Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8))
+        }
+        #expect(try await process.waitForExit() == .code(0), "\(process.log)")
+    }
 }

@@ -26,9 +26,7 @@ package enum AddressText {
             if v6 == [UInt8](repeating: 0, count: 16) { return .wildcard }
             if v6 == [UInt8](repeating: 0, count: 15) + [1] { return .loopback }
             // A v4 address in v6 clothes reaches what the v4 address does.
-            if v6[0..<10].allSatisfy({ $0 == 0 }), v6[10] == 255, v6[11] == 255 {
-                return reach(v6[12...].map(String.init).joined(separator: "."))
-            }
+            if let v4 = mappedV4(v6) { return reach(v4) }
             return v6[0] == 0xfe && v6[1] & 0xc0 == 0x80 ? .linkLocal : .elsewhere
         }
         return host == "localhost" ? .loopback : .name
@@ -99,6 +97,12 @@ package enum AddressText {
                 "\(ConfigurationText.quoted(text)) names a host that would have to be looked up",
                 remedy: "write the address itself, or localhost")
         }
+        // A v6 socket of ours takes no v4 connection.
+        if let v4 = v6(host).flatMap(mappedV4) {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) is an IPv4 address in an IPv6 spelling",
+                remedy: "write \(authority(host: v4, port: port))")
+        }
         return .tcp(host: host, port: port)
     }
 
@@ -117,10 +121,20 @@ package enum AddressText {
     package static func clash(_ a: ListenerSettings.Address, _ b: ListenerSettings.Address) -> Bool {
         guard case .tcp(let hostA, let portA) = a, case .tcp(let hostB, let portB) = b else { return a == b }
         guard portA == portB, portA != 0 else { return false }
-        let same = hostA == hostB || [hostA, hostB].allSatisfy { $0 == "localhost" || $0 == "127.0.0.1" }
-        // `::` is bound for v6 only, so it leaves the v4 addresses alone.
-        let family = (v6(hostA) != nil) == (v6(hostB) != nil)
-        return same || family && (reach(hostA) == .wildcard || reach(hostB) == .wildcard)
+        let (a, b) = (v6(hostA), v6(hostB))
+        let same = a != nil ? a == b : v4OrLocalhost(hostA) == v4OrLocalhost(hostB)
+        // A v6 socket takes no v4 connection, so `::` leaves the v4 addresses alone.
+        let family = (a != nil) == (b != nil)
+        return family && (same || reach(hostA) == .wildcard || reach(hostB) == .wildcard)
+    }
+
+    /// Of what a listener may be bound to: a literal, or `localhost`.
+    private static func v4OrLocalhost(_ text: String) -> [UInt8]? { text == "localhost" ? [127, 0, 0, 1] : v4(text) }
+
+    /// The v4 address inside `::ffff:a.b.c.d`, in dotted form.
+    private static func mappedV4(_ v6: [UInt8]) -> String? {
+        guard v6[0..<10].allSatisfy({ $0 == 0 }), v6[10] == 255, v6[11] == 255 else { return nil }
+        return v6[12...].map(String.init).joined(separator: ".")
     }
 
     private static func v4(_ text: String) -> [UInt8]? { literal(text, AF_INET, 4) }

@@ -52,6 +52,13 @@ package enum Machine {
         return lanyard_set_not_dumpable() == 0 && isLimited
     }
 
+    /// Runs `body` with an umask that takes no permission away. The umask is the whole process's: before the first thread, or for a moment.
+    package static func withoutUmask<Result>(_ body: () -> Result) -> Result {
+        let former = umask(0)
+        defer { umask(former) }
+        return body()
+    }
+
     /// Threads of this process; nil where /proc is not mounted.
     package static var threadCount: Int? {
         guard let tasks = opendir("/proc/self/task") else { return nil }

@@ -11,11 +11,13 @@ package final class ListeningSocket: Sendable {
     package let address: ListenerSettings.Address
     /// As the request path's default Host allow-list needs it; nil for a unix socket.
     package let port: UInt16?
-    private let unlinks: String?
+    /// The file of a unix socket.
+    private let file: SocketPath?
 
     /// Binds and listens. No thread, no event yet.
     ///
-    /// A unix path with a socket that nobody answers on is replaced; one that answers, or anything that is no socket, is left alone.
+    /// A v6 address takes no v4 connection, `::` neither. A unix path with a socket that nobody answers on is replaced; one that answers, or
+    /// anything that is no socket, is left alone.
     /// - Throws: `.configuration` `.system(errno)` naming the address: exit 69. `EEXIST` is a unix path where something else stands.
     package init(_ settings: ListenerSettings) throws(Fault) {
         switch settings.address {
@@ -28,66 +30,85 @@ package final class ListeningSocket: Sendable {
             let bound = SocketAddress { getsockname(raw, $0, $1) == 0 } ?? wanted
             address = .tcp(host: bound.host, port: bound.port)
             self.port = bound.port
-            unlinks = nil
+            file = nil
         case .unix(let path):
             guard let wanted = SocketAddress(path: path) else {
                 throw Fault(
                     .configuration, .tooLarge, "binding unix:\(path): the path is empty or longer than 107 bytes")
             }
             try Self.clearStale(path, wanted)
-            descriptor = try Self.open(wanted, "binding unix:\(path)", mode: settings.socketMode)
+            // Both at once: a value that cannot be copied is either whole or not there.
+            let (opened, bound) = try Self.open(wanted, path: path, mode: settings.socketMode)
+            descriptor = OwnedDescriptor(taking: opened)
+            file = bound
             address = settings.address
             port = nil
-            unlinks = path
         }
     }
 
-    deinit { if let unlinks { unlink(unlinks) } }
+    /// The file goes first: while the descriptor is open, no other file can have its inode number.
+    deinit { file?.remove() }
 
     /// The descriptor, lent.
     package var raw: CInt { descriptor.raw }
 
-    private static func open(
-        _ address: SocketAddress, _ doing: String, mode: UInt16? = nil
-    ) throws(Fault) -> OwnedDescriptor {
-        let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
-        let raw = socket(address.family, kind, 0)
-        guard raw >= 0 else { throw Fault(.configuration, .system(errno), doing) }
-        let owned = OwnedDescriptor(taking: raw)
+    private static func open(_ address: SocketAddress, _ doing: String) throws(Fault) -> OwnedDescriptor {
+        let socket = try make(address.family, doing)
+        let raw = socket.raw
         var one: CInt = 1
-        if address.family != AF_UNIX {
-            setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<CInt>.size))
-            Socket.limitUnsent(raw)
-        }
-        // Nobody connects between bind and chmod with a wider mode than configured: a listening socket comes after both.
-        guard address.withPointer({ bind(raw, $0, $1) }) == 0 else {
+        setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<CInt>.size))
+        Socket.limitUnsent(raw)
+        // Otherwise `::` takes v4 connections, too, and keeps `0.0.0.0` at the same port from another listener (ipv6(7)).
+        if address.family == AF_INET6,
+            setsockopt(raw, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<CInt>.size)) != 0
+        {
             throw Fault(.configuration, .system(errno), doing)
         }
-        let path = address.path
-        guard mode.map({ chmod(path, mode_t($0)) == 0 }) ?? true, listen(raw, backlog) == 0 else {
-            let code = errno
-            if !path.isEmpty { unlink(path) }
-            throw Fault(.configuration, .system(code), doing)
+        guard address.withPointer({ bind(raw, $0, $1) }) == 0, listen(raw, backlog) == 0 else {
+            throw Fault(.configuration, .system(errno), doing)
         }
-        return owned
+        return socket
     }
 
-    /// Removes a socket that a process left behind: one that refuses connections.
-    private static func clearStale(_ path: String, _ address: SocketAddress) throws(Fault) {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return }
-        guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw Fault(.configuration, .system(EEXIST), "binding unix:\(path)")
+    /// The file has its permissions from the first moment on: the socket's own, which bind takes over without the umask's (unix(7)). A chmod of
+    /// the path would follow a link that has taken its place.
+    private static func open(
+        _ address: SocketAddress, path: String, mode: UInt16
+    ) throws(Fault) -> (descriptor: CInt, file: SocketPath) {
+        let doing = "binding unix:\(path)"
+        let socket = try make(AF_UNIX, doing)
+        let raw = socket.raw
+        guard fchmod(raw, mode_t(mode)) == 0 else { throw Fault(.configuration, .system(errno), doing) }
+        let failure = Machine.withoutUmask { address.withPointer { bind(raw, $0, $1) } == 0 ? 0 : errno }
+        guard failure == 0 else { throw Fault(.configuration, .system(failure), doing) }
+        // Nobody can connect before `listen`.
+        let file = try SocketPath(boundAt: path, mode: mode)
+        guard listen(raw, backlog) == 0 else {
+            let code = errno
+            file.remove()
+            throw Fault(.configuration, .system(code), doing)
         }
-        let raw = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
-        guard raw >= 0 else { throw Fault(.configuration, .system(errno), "binding unix:\(path)") }
-        let probe = OwnedDescriptor(taking: raw)
-        let answered = address.withPointer { connect(probe.raw, $0, $1) } == 0
-        let code = answered ? EADDRINUSE : errno
-        if code == ECONNREFUSED {
-            unlink(path)
-        } else if code != ENOENT {
-            throw Fault(.configuration, .system(code), "binding unix:\(path)")
+        return (socket.release(), file)
+    }
+
+    private static func make(_ family: CInt, _ doing: String) throws(Fault) -> OwnedDescriptor {
+        let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
+        let raw = socket(family, kind, 0)
+        guard raw >= 0 else { throw Fault(.configuration, .system(errno), doing) }
+        return OwnedDescriptor(taking: raw)
+    }
+
+    /// Removes a socket that a process left behind: one that refuses connections. Waits for nobody.
+    private static func clearStale(_ path: String, _ address: SocketAddress) throws(Fault) {
+        guard let file = try SocketPath(existingAt: path) else { return }
+        let probe = try make(AF_UNIX, "binding unix:\(path)")
+        let code = address.withPointer { connect(probe.raw, $0, $1) } == 0 ? 0 : errno
+        switch code {
+        case ECONNREFUSED: file.remove()
+        case ENOENT: return
+        // EAGAIN: its owner has no room for another connection now (connect(2)).
+        case 0, EAGAIN: throw Fault(.configuration, .system(EADDRINUSE), "binding unix:\(path)")
+        default: throw Fault(.configuration, .system(code), "binding unix:\(path)")
         }
     }
 }

@@ -57,7 +57,8 @@ import Testing
             ("127.0.0.1", nil), (":7400", nil), ("7400", nil), ("::1:7400", nil), ("[::1]7400", nil), ("[::g]:1", nil),
             ("127.1:7400", nil), ("example.com:80", nil), ("127.0.0.1:65536", nil), ("127.0.0.1:080", nil),
             ("127.0.0.1\0x:7400", nil), ("unix:l.sock", nil), ("unix:/" + String(repeating: "a", count: 107), nil),
-            ("127.0.0.1:7400/", nil),
+            ("127.0.0.1:7400/", nil), ("[fe80::1%lo]:1", nil), ("[::ffff:127.0.0.1]:7400", nil),
+            ("[::FFFF:0.0.0.0]:7400", nil), ("[0:0:0:0:0:ffff:7f00:1]:7400", nil),
         ] as [(String, ListenerSettings.Address?)])
     func addresses(_ text: String, _ expected: ListenerSettings.Address?) {
         #expect((try? AddressText.listenAddress(text)) == expected)
@@ -82,7 +83,14 @@ import Testing
         #expect(AddressText.clash(.unix(path: "/a"), .unix(path: "/a")))
         #expect(!AddressText.clash(tcp("127.0.0.1", 0), tcp("127.0.0.1", 0)))
         #expect(!AddressText.clash(tcp("127.0.0.1", 1), tcp("127.0.0.1", 2)))
+        // An IPv6 socket takes no IPv4 connection.
         #expect(!AddressText.clash(tcp("127.0.0.1", 1), tcp("::", 1)))
+        #expect(!AddressText.clash(tcp("0.0.0.0", 1), tcp("::", 1)))
+        #expect(!AddressText.clash(tcp("0.0.0.0", 1), tcp("::1", 1)))
+        #expect(AddressText.clash(tcp("::", 1), tcp("::1", 1)))
+        // One address in two spellings.
+        #expect(AddressText.clash(tcp("::1", 1), tcp("0:0:0:0:0:0:0:1", 1)))
+        #expect(AddressText.clash(tcp("2001:db8::a", 1), tcp("2001:DB8:0::A", 1)))
     }
 
     @Test("the path of an upstream tells a base path from none")

@@ -1,0 +1,54 @@
+import Glibc
+
+/// The file of a bound unix socket: which one it is, however the path changes later.
+struct SocketPath {
+    let path: String
+    private let device: dev_t
+    private let inode: ino_t
+
+    /// What stands at a path now; nil with `errno` if nothing does. Nothing is followed.
+    private static func look(at path: String) -> stat? {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status : nil
+    }
+
+    /// The socket file of another process, or nil if nothing stands there.
+    ///
+    /// - Throws: `EEXIST` if it is no socket.
+    init?(existingAt path: String) throws(Fault) {
+        guard let status = Self.look(at: path) else { return nil }
+        guard status.st_mode & S_IFMT == S_IFSOCK else {
+            throw Fault(.configuration, .system(EEXIST), "binding unix:\(path)")
+        }
+        self.init(path, status)
+    }
+
+    /// The socket file that has just been bound.
+    ///
+    /// - Parameter mode: its permissions; a default ACL of the folder may have narrowed them.
+    /// - Throws: `EEXIST` or `EADDRINUSE` if something else stands there already, `EOPNOTSUPP` if the file system has given it wider permissions.
+    init(boundAt path: String, mode: UInt16) throws(Fault) {
+        let doing = "binding unix:\(path)"
+        guard let status = Self.look(at: path) else { throw Fault(.configuration, .system(errno), doing) }
+        guard status.st_mode & S_IFMT == S_IFSOCK else { throw Fault(.configuration, .system(EEXIST), doing) }
+        guard status.st_uid == geteuid() else { throw Fault(.configuration, .system(EADDRINUSE), doing) }
+        self.init(path, status)
+        if status.st_mode & 0o777 & ~mode_t(mode) != 0 {
+            remove()
+            throw Fault(.configuration, .system(EOPNOTSUPP), doing)
+        }
+    }
+
+    private init(_ path: String, _ status: stat) {
+        self.path = path
+        device = status.st_dev
+        inode = status.st_ino
+    }
+
+    /// Removes the path if this socket still stands there. The kernel knows no removal of a certain file: what takes its place between the look
+    /// and the removal is lost.
+    func remove() {
+        guard let status = Self.look(at: path), status.st_dev == device, status.st_ino == inode else { return }
+        unlink(path)
+    }
+}

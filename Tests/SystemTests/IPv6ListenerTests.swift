@@ -1,0 +1,64 @@
+import CLanyard.Linux
+import Glibc
+import TestSupport
+import Testing
+
+/// `[::]` is every IPv6 address of the machine and no IPv4 one.
+@Suite(.timeLimit(.minutes(1))) struct IPv6ListenerTests {
+    private static let isThere: Bool = {
+        let raw = socket(AF_INET6, CInt(SOCK_STREAM.rawValue), 0)
+        guard raw >= 0 else { return false }
+        defer { close(raw) }
+        var address = sockaddr_in6()
+        address.sin6_family = sa_family_t(AF_INET6)
+        address.sin6_addr = in6addr_loopback
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(raw, $0, socklen_t(MemoryLayout<sockaddr_in6>.size)) == 0
+            }
+        }
+    }()
+
+    private func start(_ address: String, before upstream: RawServer) async throws -> LanyardProcess {
+        try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]\n", token: "t",
+            listener: "address: \"\(address)\", unsafe: true, allowed_hosts: [any.test]")
+    }
+
+    private func status(_ address: String) async throws -> String {
+        let call = ["-sS", "-m", "10", "-g", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Host: any.test"]
+        let curl = try ServerProcess("/usr/bin/curl", call + ["http://\(address)/"])
+        try await curl.waitForExit()
+        return curl.output
+    }
+
+    @Test(
+        "it takes no IPv4 connection, and leaves 0.0.0.0 at the same port to another listener",
+        .enabled("needs IPv6") { Self.isThere })
+    func wildcard() async throws {
+        let upstream = try RawServer()
+        let six = try await start("[::]:0", before: upstream)
+        try await six.untilReady()
+        let port = six.data.port
+        #expect(try await status("[::1]:\(port)") == "200")
+        #expect(try await status("127.0.0.1:\(port)") == "000")
+        let four = try await start("0.0.0.0:\(port)", before: upstream)
+        try await four.untilReady()
+        #expect(try await status("127.0.0.1:\(port)") == "200")
+        #expect(try await status("[::1]:\(port)") == "200")
+    }
+
+    @Test("health at [::] is asked at ::1", .enabled("needs IPv6") { Self.isThere })
+    func health() async throws {
+        let folder = try TemporaryFolder()
+        let process = try ServerProcess(
+            "lanyard",
+            [
+                "run", "--upstream", "http://127.0.0.1:1", "--token-file", try folder.write("token", "t"), "--listen",
+                "127.0.0.1:0", "--health-address", "[::]:0",
+            ])
+        let address = try await process.event("listening") { $0["listener"].string == "health" }["address"].string
+        let probe = try ServerProcess("lanyard", ["health", "--health", try #require(address)])
+        #expect(try await probe.waitForExit() == .code(0), "\(probe.log)")
+    }
+}
