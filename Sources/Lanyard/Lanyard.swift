@@ -25,6 +25,7 @@ package enum Lanyard {
         if !Machine.forbidDumps() {
             log.warning("core dumps could not be forbidden", metadata: ["event": "start.dumpable"])
         }
+        clearEnvironment(configuration, log)
         for warning in warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
@@ -63,6 +64,18 @@ package enum Lanyard {
             _ = pipe.flush(within: .seconds(1))
             return 1
         }
+    }
+
+    /// Proxies are for whoever asks for them. Says what was removed, with names only: values may hold passwords.
+    private static func clearEnvironment(_ configuration: Configuration, _ log: Logger) {
+        if !configuration.identities.contains(where: { $0.proxy == .environment }) {
+            ProcessEnvironment.clear(.proxies)
+        }
+        let names = ProcessEnvironment.cleared
+        guard !names.isEmpty else { return }
+        log.notice(
+            "variables that would change what libraries do were removed from the environment",
+            metadata: ["event": "start.environment_cleared", "variables": .string(names.joined(separator: ", "))])
     }
 
     /// A sandbox binds the thread that asks for it and what that thread starts; another one that runs already would stay outside.

@@ -1,8 +1,21 @@
 import CLanyard.Linux
+import Glibc
 
 /// The variables of this process.
 package enum ProcessEnvironment {
-    /// All of them; of two with one name the first, as getenv() has it. Read once, at the start.
+    private static let clearedNames = Guarded<[String]>([])
+
+    /// Removes these variables. Only for a process with one thread: other threads may be reading the environment.
+    package static func clear(_ variables: LibraryVariables) {
+        let names = all().keys.filter(variables.contains)
+        for name in names { unsetenv(name) }
+        clearedNames.withLock { $0 += names }
+    }
+
+    /// The names of the variables that were removed, sorted.
+    package static var cleared: [String] { clearedNames.withLock { $0.sorted() } }
+
+    /// All of them; of two with one name the first, as getenv() has it.
     package static func all() -> [String: String] {
         var variables: [String: String] = [:]
         guard var next = lanyard_environment() else { return variables }
