@@ -28,6 +28,12 @@ static inline CURLcode lanyard_curl_set_data_callback(CURL *easy, CURLoption opt
     return curl_easy_setopt(easy, option, call);
 }
 
+/* Makes the socket of one connection; CURL_SOCKET_BAD: that address is not dialled. */
+typedef curl_socket_t (*lanyard_curl_open_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
+static inline CURLcode lanyard_curl_set_open_callback(CURL *easy, lanyard_curl_open_callback call) {
+    return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, call);
+}
+
 static inline CURLcode lanyard_curl_get_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

@@ -48,6 +48,7 @@ extension ConfigurationBuilder {
         readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
         section.fill(&upstream.connectionsMax, "connections_max")
         section.fill(&upstream.allowLinkLocal, "allow_link_local")
+        section.fill(&upstream.allowPlain, "unsafe_plain")
         top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
         judgeReach(section, upstream, shown: shown)
         return Configuration.Route(route: route, upstream: upstream)
@@ -137,7 +138,7 @@ extension ConfigurationBuilder {
         guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
         let reach = AddressText.reach(host)
         let place = section.place("upstream")
-        if !tls, reach != .loopback, section.text("unsafe_plain") != "true" {
+        if !tls, reach != .loopback, !upstream.allowPlain {
             fault(
                 place, "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
                 remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")

@@ -192,6 +192,11 @@ package struct Problem: Equatable, Sendable {
             unreachable(
                 "Its address is link-local, which allow_link_local does not permit.", error: "destination_ip_prohibited"
             )
+        case .plainBeyondLoopback:
+            unreachable(
+                "Its name resolves to no loopback address, and plain http would show tokens on the way to others: correct "
+                    + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
+                error: "destination_ip_prohibited")
         case .local: overloaded("No descriptor or memory for an upstream connection.")
         }
     }

@@ -34,9 +34,8 @@ package final class Dial: Watcher, @unchecked Sendable {
     private lazy var deadline = Deadline(of: self)
 
     init(_ addresses: [SocketAddress], _ settings: UpstreamSettings, loop: EventLoop, answer: @escaping Answer) {
-        let allowed = settings.allowLinkLocal ? addresses : addresses.filter { !$0.isLinkLocal }
-        if allowed.isEmpty && !addresses.isEmpty { failure = .forbiddenAddress }
-        self.addresses = allowed[...]
+        self.addresses = addresses.filter { settings.prohibition(of: $0) == nil }[...]
+        if self.addresses.isEmpty, let first = addresses.first { failure = settings.prohibition(of: first) ?? failure }
         self.settings = settings
         self.loop = loop
         self.answer = answer

@@ -8,6 +8,8 @@ package enum UpstreamFailure: Error, Equatable, Sendable {
     case connectionLimit
     /// All of the route's addresses are link-local, which the route does not allow.
     case forbiddenAddress
+    /// None of the addresses is loopback, and the route does not allow plain http to others.
+    case plainBeyondLoopback
     /// No descriptor left, or another fault of this machine.
     case local(CInt)
 }

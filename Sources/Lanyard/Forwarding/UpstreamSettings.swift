@@ -31,11 +31,20 @@ package struct UpstreamSettings: Equatable, Sendable {
     package var connectionsMax = 1024
     /// Metadata services (169.254.0.0/16, fe80::/10) are never dialled without it.
     package var allowLinkLocal = false
+    /// `unsafe_plain`: tokens may travel over plain http to addresses that are not loopback.
+    package var allowPlain = false
     /// How long resolved addresses are used.
     package var dnsRefresh = Duration.seconds(30)
 
     package init(endpoint: Endpoint, authority: String) {
         self.endpoint = endpoint
         self.authority = authority
+    }
+
+    /// Why this address must not be dialled; nil: it may be. A name says nothing about that, `localhost` neither.
+    func prohibition(of address: SocketAddress) -> UpstreamFailure? {
+        if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress }
+        if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback { return .plainBeyondLoopback }
+        return nil
     }
 }

@@ -56,7 +56,9 @@ package final class AppServicesIdentity: IdentityService {
             on: loop,
             trust: CurlTrust(
                 caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
-                proxy: settings.proxy),
+                proxy: settings.proxy,
+                // Whoever names another host over plain http was warned by the configuration, and wants it so.
+                keepsPlainOnLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
             limits: limits)
     }
 

@@ -41,11 +41,13 @@ enum AppServicesVerdict {
             words =
                 "TLS could not be agreed with the identity service (\(failure.words)); does it speak https at that port, "
                 + "or want a client certificate (tls.certificate_file)?"
+        case .prohibited: words = "the \(call.rawValue) was not made: \(failure.words)"
         case .local, .stopped: words = "the \(call.rawValue) was not made (\(failure.words))"
         case .tooLarge: words = "the identity service's answer to the \(call.rawValue) is too large (\(failure.words))"
         default: words = "no answer of the identity service to the \(call.rawValue) (\(failure.words))"
         }
-        return IdentityFault(verdict, status: failure.status, words: words, isAlarming: failure.kind == .untrusted)
+        let isAlarming = failure.kind == .untrusted || failure.kind == .prohibited
+        return IdentityFault(verdict, status: failure.status, words: words, isAlarming: isAlarming)
     }
 
     /// A success that cannot be used.

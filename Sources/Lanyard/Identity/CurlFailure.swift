@@ -8,6 +8,8 @@ struct CurlFailure: Error, Equatable, Sendable {
         case untrusted
         /// TLS was not agreed on: no TLS at that port, no version or cipher in common, a client certificate that is missing, a handshake that broke.
         case handshake
+        /// Plain http would have left this machine, and the identity is configured on loopback. Nothing was dialled.
+        case prohibited
         /// The answer passed our size limit.
         case tooLarge
         /// The connection ended or broke in the middle, or what came is not HTTP.

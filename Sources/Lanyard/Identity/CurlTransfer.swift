@@ -1,5 +1,6 @@
 import CLanyard.Curl
 import CLanyard.Linux
+import Glibc
 
 /// One HTTP exchange, the owner of a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
 ///
@@ -23,6 +24,10 @@ final class CurlTransfer {
     private var headIsComplete = false
     private var fields = CurlAnswer.Fields()
     private var isTooLarge = false
+    /// An address that was not dialled.
+    private var prohibited: String?
+    /// Some address was.
+    private var hasDialled = false
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
@@ -52,6 +57,12 @@ final class CurlTransfer {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         guard code == CURLE_OK else {
+            if let prohibited, !hasDialled {
+                let words =
+                    "plain http to \(prohibited), which is not a loopback address, would show passwords and tokens; check the "
+                    + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
+                return .failure(CurlFailure(kind: .prohibited, requestSent: false, words: words))
+            }
             return .failure(
                 CurlFailure(
                     kind: kind(code), requestSent: requestSent,
@@ -129,6 +140,12 @@ final class CurlTransfer {
         }
         if let file = trust.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
         if let file = trust.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        if trust.keepsPlainOnLoopback, request.url.hasPrefix("http://") {
+            let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+            guard set(CURLOPT_OPENSOCKETDATA, own: own),
+                lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
+            else { return false }
+        }
         switch trust.proxy {
         case .environment: return true
         case .none: return set(CURLOPT_PROXY, "")
@@ -185,6 +202,31 @@ final class CurlTransfer {
 
     private func set(_ option: CURLoption, own value: UnsafeMutableRawPointer) -> Bool {
         lanyard_curl_set_pointer(easy, option, value) == CURLE_OK
+    }
+
+    // MARK: Sockets
+
+    private static let onOpen: lanyard_curl_open_callback = { context, _, wanted in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        guard let wanted, transfer.mayDial(wanted) else { return CURL_SOCKET_BAD }
+        let kind = wanted.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
+        return socket(wanted.pointee.family, kind, wanted.pointee.protocol)
+    }
+
+    /// Judged by the address, whatever name led to it, the service's or a proxy's.
+    private func mayDial(_ wanted: UnsafeMutablePointer<curl_sockaddr>) -> Bool {
+        let bytes = UnsafeRawPointer(wanted) + MemoryLayout<curl_sockaddr>.offset(of: \.addr)!
+        let address = SocketAddress { room, length in
+            length.pointee = min(length.pointee, wanted.pointee.addrlen)
+            memcpy(room, bytes, Int(length.pointee))
+            return true
+        }
+        guard let address, address.isLoopback else {
+            prohibited = address?.host ?? "an unknown address"
+            return false
+        }
+        hasDialled = true
+        return true
     }
 
     // MARK: What comes in

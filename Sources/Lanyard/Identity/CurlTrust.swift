@@ -5,4 +5,6 @@ struct CurlTrust: Equatable, Sendable {
     var certificateFile: String?
     var keyFile: String?
     var proxy: IdentitySettings.Proxy
+    /// Plain http is for loopback addresses only, those of a proxy included.
+    var keepsPlainOnLoopback = false
 }

@@ -20,6 +20,15 @@ struct ServiceOrigin: Equatable, Sendable {
         self.text = scheme + plain.dropFirst(scheme.count)
     }
 
+    /// Plain http to a loopback address, or to `localhost`, which must resolve to one.
+    var isPlainLoopback: Bool {
+        guard !isTLS else { return false }
+        let authority = text.dropFirst("http://".count)
+        let host =
+            authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
+        return SocketAddress(host: host.lowercased(), port: 0)?.isLoopback ?? false
+    }
+
     /// The absolute URL that a `Location` field names, seen from `url` (RFC 9110 §10.2.2).
     ///
     /// - Returns: nil if it is no `http` or `https` URL, carries user info, or leads from `https` to `http`.

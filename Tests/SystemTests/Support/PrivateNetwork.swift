@@ -1,0 +1,88 @@
+import Foundation
+import TestSupport
+
+/// A network namespace for one program: loopback, and one address that is not loopback. Nothing that is sent there leaves the namespace.
+///
+/// A small HTTP server in the namespace listens on both addresses and records what it is asked. Unix sockets connect the test to the program.
+final class PrivateNetwork: Sendable {
+    /// One request that the server received.
+    struct Visit: Sendable, Equatable, CustomStringConvertible {
+        /// The address that was dialled.
+        let address: String
+        /// Such as `POST /login`.
+        let line: String
+        let hasToken: Bool
+
+        var description: String { "\(line) at \(address)\(hasToken ? " with a token" : "")" }
+    }
+
+    static let address = "10.98.76.54"
+    /// The server's port at every address of the namespace.
+    static let port = 9000
+
+    /// Holds the sockets that reach into the namespace, too.
+    let folder: TemporaryFolder
+
+    /// - Parameters:
+    ///   - hosts: entries of the hosts file, `localhost` among them if it is to be known.
+    ///   - location: the `hostname` that the server names to whoever asks an App Services location.
+    init(hosts: [String], location: String = "") throws {
+        folder = try TemporaryFolder()
+        try folder.write("nsswitch.conf", "hosts: files\n", mode: 0o644)
+        try folder.write("hosts", hosts.map { $0 + "\n" }.joined(), mode: 0o644)
+        try folder.write("server.py", Self.server)
+        try folder.write("location", location)
+        try folder.write("visits", "")
+    }
+
+    /// What to put before the program and its arguments. The server ends with the program.
+    var launcher: [String] {
+        let mounts = ["hosts", "nsswitch.conf"].map { "mount --bind \(folder.file($0)) /etc/\($0)" }
+        let network = "ip link set lo up && ip address add \(Self.address)/32 dev lo"
+        let commands = ([network] + mounts).joined(separator: " && ")
+        return [
+            "/usr/bin/unshare", "-n", "-m", "/bin/sh", "-c",
+            "\(commands) && exec /usr/bin/python3 -u \(folder.file("server.py")) \(folder.path) \(Self.port) \"$@\"",
+            "sh",
+        ]
+    }
+
+    /// All requests so far.
+    func visits() throws -> [Visit] {
+        try String(contentsOfFile: folder.file("visits"), encoding: .utf8).split(separator: "\n").map { line in
+            let parts = line.split(separator: "|").map(String.init)
+            return Visit(address: parts[0], line: parts[1], hasToken: parts[2] == "True")
+        }
+    }
+
+    /// Listens, then becomes the program; a child of it serves.
+    private static let server = """
+        import ctypes, os, signal, sys
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        folder, port, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            def answer(self):
+                size = int(self.headers.get("Content-Length") or 0)
+                self.rfile.read(size)
+                token = "Authorization" in self.headers or size > 0
+                with open(folder + "/visits", "a") as file:
+                    file.write(f"{self.connection.getsockname()[0]}|{self.command} {self.path}|{token}\\n")
+                body = b"{}"
+                if self.path.endswith("/location"):
+                    body = ('{"hostname":"%s"}' % open(folder + "/location").read()).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            do_GET = do_POST = do_DELETE = answer
+            def log_message(self, *arguments): pass
+        server = ThreadingHTTPServer(("0.0.0.0", port), Handler)
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+            for descriptor in (0, 1, 2): os.dup2(os.open("/dev/null", os.O_RDWR), descriptor)
+            server.serve_forever()
+        os.execv(command[0], command)
+        """
+}
