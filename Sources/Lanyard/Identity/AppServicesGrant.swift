@@ -7,20 +7,18 @@ enum AppServicesGrant {
     private static let lifetimeMax: Int64 = 315_360_000
 
     static func make(_ call: AppServicesVerdict.Call, _ answer: CurlAnswer) -> Result<Grant, IdentityFault> {
-        do {
-            return .success(try read(call, answer))
+        let (said, problem) = answer.body.withBytes { TokenReader.readUsable($0) }
+        do throws(Reason) {
+            if let problem { throw Reason(problem) }
+            return .success(try grant(said, call, answer))
         } catch {
-            return .failure(AppServicesVerdict.malformed(call, answer.status, error.words))
+            return .failure(AppServicesVerdict.malformed(call, answer.status, error.words, said: said))
         }
     }
 
-    private static func read(_ call: AppServicesVerdict.Call, _ answer: CurlAnswer) throws(Reason) -> Grant {
-        let said: TokenAnswer
-        do {
-            said = try answer.body.withBytes { bytes throws(TokenReader.Problem) in try TokenReader.read(bytes) }
-        } catch {
-            throw Reason(error)
-        }
+    private static func grant(
+        _ said: TokenAnswer, _ call: AppServicesVerdict.Call, _ answer: CurlAnswer
+    ) throws(Reason) -> Grant {
         // Core reports an error that comes with a 200 as an error (protocol §7.2).
         guard !said.hasError else { throw Reason("it carries an error (\(said.errorCode ?? "without a code"))") }
         guard let accessToken = said.accessToken else { throw Reason("there is no access_token") }

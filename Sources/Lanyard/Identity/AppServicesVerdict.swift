@@ -51,10 +51,18 @@ enum AppServicesVerdict {
     }
 
     /// A success that cannot be used.
-    static func malformed(_ call: Call, _ status: Int, _ reason: String) -> IdentityFault {
-        IdentityFault(
+    ///
+    /// - Parameter said: what could be read of it.
+    static func malformed(
+        _ call: Call, _ status: Int, _ reason: String, said: TokenAnswer = TokenAnswer()
+    ) -> IdentityFault {
+        var fault = IdentityFault(
             .transient(retryAfter: nil), status: status,
             words: "the identity service's answer to the \(call.rawValue) cannot be used: \(reason)")
+        fault.unusedRefreshToken = said.refreshToken
+        fault.hasMadeSession =
+            call == .login && (said.accessToken != nil || said.refreshToken != nil || said.userID != nil)
+        return fault
     }
 
     private static func verdict(

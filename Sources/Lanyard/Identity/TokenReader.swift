@@ -14,26 +14,38 @@ package enum TokenReader {
     private static let hostnameBytesMax = 300
 
     package static func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) -> TokenAnswer {
+        let (answer, problem) = readUsable(bytes)
+        if let problem { throw problem }
+        return answer
+    }
+
+    /// Reads past members that are unfit, and up to the byte where the JSON breaks: what an unusable answer says may still matter.
+    ///
+    /// - Returns: what could be read, and the first thing that could not.
+    static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (answer: TokenAnswer, problem: Problem?) {
+        var answer = TokenAnswer()
+        var first: Problem?
         do {
             var reader = JSONReader(bytes)
-            var answer = TokenAnswer()
             guard try reader.next() == .objectStart else { throw Problem.notAnObject }
             while case .name(let name) = try reader.next() {
                 guard let member = Member.all.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
                     try reader.skipValue()
                     continue
                 }
-                try take(member, &reader, bytes, &answer)
+                do {
+                    try take(member, &reader, bytes, &answer)
+                } catch let problem as Problem {
+                    first = first ?? problem
+                }
             }
             _ = try reader.next()
-            return answer
         } catch let fault as JSONFault {
-            throw .json(fault)
-        } catch let problem as Problem {
-            throw problem
+            first = first ?? .json(fault)
         } catch {
-            throw .notAnObject
+            first = first ?? .notAnObject
         }
+        return (answer, first)
     }
 
     private enum Member {

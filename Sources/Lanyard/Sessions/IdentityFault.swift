@@ -34,6 +34,10 @@ package struct IdentityFault: Error, Equatable, Sendable {
     package var credential: CredentialMark?
     /// Worth an alert although it is tried again: somebody may stand between us and the service.
     package var isAlarming: Bool
+    /// The refresh token in a success that cannot be used otherwise: the session behind it must be ended.
+    package var unusedRefreshToken: Secret?
+    /// A login has made a session at the service, perhaps an account as well, although it cannot be used.
+    package var hasMadeSession = false
 
     package init(
         _ verdict: Verdict, status: Int? = nil, code: String? = nil, words: String, credential: CredentialMark? = nil,
@@ -55,6 +59,16 @@ extension IdentityFault {
         case .transient, .unknownOutcome, .gone: true
         case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse:
             false
+        }
+    }
+}
+
+extension Result where Success == Grant, Failure == IdentityFault {
+    /// The refresh token that an answer brought, usable or not.
+    var refreshToken: Secret? {
+        switch self {
+        case .success(let grant): grant.refreshToken
+        case .failure(let fault): fault.unusedRefreshToken
         }
     }
 }

@@ -187,7 +187,7 @@ package final class SessionCell: @unchecked Sendable {
             guard !home.isStopped else { return }
             count(result, call)
             guard isStopped else { return take(.answered(result, call)) }
-            guard case .success(let grant) = result, let token = grant.refreshToken else { return }
+            guard let token = result.refreshToken else { return }
             home.revocations.tell(
                 StoredRevocation(
                     identity: member.settings.identity, refresh: token, since: .now, mark: member.home.mark),

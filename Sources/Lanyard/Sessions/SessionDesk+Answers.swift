@@ -5,10 +5,15 @@ extension SessionDesk {
             return discard(result, call)
         }
         switch (result, call.kind) {
-        case (.failure(let fault), .refresh): failed(judged(fault))
-        case (.failure(let fault), .login): failed(fault)
+        case (.failure(let fault), .refresh):
+            if setup.rotation != .none, let token = fault.unusedRefreshToken { strandedRefresh = token }
+            failed(judged(fault))
+        case (.failure(let fault), .login):
+            revokeUnused(fault)
+            failed(fault)
         case (.success(let grant), .refresh):
             unanswered = 0
+            strandedRefresh = nil
             save(grant)
         case (.success(let grant), .login):
             self.errand?.stage = .claiming(grant)
@@ -27,8 +32,21 @@ extension SessionDesk {
 
     /// A logout came in between: what the late answer brought must not live on over there.
     private mutating func discard(_ result: Result<Grant, IdentityFault>, _ call: SessionCall) {
-        if case .success(let grant) = result, let token = grant.refreshToken { revoke(token) }
+        if let token = result.refreshToken { revoke(token) }
         note(.late, reason: call.kind.rawValue)
+    }
+
+    /// A login's answer that cannot be used has made a session all the same. A service that names the session at hand has made none.
+    private mutating func revokeUnused(_ fault: IdentityFault) {
+        guard let token = fault.unusedRefreshToken, token != session.tokens?.refresh, token != ours?.session?.refresh
+        else { return }
+        revoke(token)
+    }
+
+    /// The session whose latest refresh token could not be used is over here.
+    mutating func revokeStranded() {
+        if let token = strandedRefresh { revoke(token) }
+        strandedRefresh = nil
     }
 
     mutating func claimed(_ claim: SessionClaim, _ number: UInt64) {
@@ -168,6 +186,7 @@ extension SessionDesk {
             reply(ticket, .loggedIn)
         }
         if errand.call.kind == .login {
+            revokeStranded()
             unanswered = 0
             refused = nil
             provider = errand.provider ?? provider

@@ -3,7 +3,8 @@ extension SessionDesk {
     /// Local first: the shards hear it at once, then the store, then the service. What is under way comes too late.
     mutating func leave(_ leaving: Leaving, ticket: UInt64?) {
         tellRefreshersBeforeLeaving()
-        var newest = session.tokens?.refresh
+        var newest = strandedRefresh ?? session.tokens?.refresh
+        strandedRefresh = nil
         if let errand {
             if let token = errand.unsavedRefresh {
                 // A login's session is another one than that which is left; a refresh's is the same, further on.

@@ -114,6 +114,7 @@ extension SessionDesk {
 
     mutating func abandon(_ call: SessionCall, _ fault: IdentityFault) {
         unanswered = 0
+        if !ledger.hasCredential { revokeStranded() }
         tell(.abandoned(fault, call))
         close(with: ledger.hasCredential ? .spend : .end)
     }

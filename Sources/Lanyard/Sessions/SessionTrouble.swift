@@ -93,6 +93,10 @@ package struct SessionTrouble: Sendable {
             next.notBefore = allowed(now + retryAfter, advisoryEnd: advisoryEnd, now)
         default: break
         }
+        if fault.hasMadeSession {
+            delay = strandedBackOff(moment)
+            next.notBefore = max(next.notBefore, now + delay)
+        }
         if isWanted, tokens?.isUsable(at: now) != true, fault.verdict != .gone {
             delay = min(delay, Self.wantedBackOff(moment))
         }
@@ -108,6 +112,13 @@ package struct SessionTrouble: Sendable {
     private func backOff(max most: Duration, _ moment: SessionMoment) -> Duration {
         let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
         return max(min(doubled, most) * moment.chance, Self.backOffLeast)
+    }
+
+    /// Each further login may leave another session, or another account, at the service: 15 to 30 s, doubling up to 5 minutes, and no request
+    /// hastens it.
+    private func strandedBackOff(_ moment: SessionMoment) -> Duration {
+        let doubled = Duration.seconds(30) * (1 << min(failures, 4))
+        return min(doubled, .seconds(300)) * (0.5 + 0.5 * moment.chance)
     }
 
     /// While requests come the whole of the jitter lies within 10 s.

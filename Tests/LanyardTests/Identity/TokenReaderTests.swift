@@ -49,6 +49,19 @@ struct TokenReaderTests {
     }
 
     @Test(
+        "of an answer that cannot be used the refresh token is read all the same",
+        arguments: [
+            #"{"access_token":7,"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a b"}"#,
+            #"{"user_id":{"a":[1]},"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a"#,
+            #"{"refresh_token":"r"} x"#, #"{"refresh_token":"r","refresh_token":"s"}"#,
+        ])
+    func usable(text: String) {
+        let (answer, problem) = Array(text.utf8).withUnsafeBytes { TokenReader.readUsable($0) }
+        #expect(Tokens.text(answer.refreshToken) == "r")
+        #expect(problem != nil)
+    }
+
+    @Test(
         "what is not one JSON object is refused", arguments: ["", "[]", "null", "\"a\"", "{} x", "<html>", "{\"a\":1"])
     func notObject(text: String) {
         #expect(throws: TokenReader.Problem.self) { try read(text) }

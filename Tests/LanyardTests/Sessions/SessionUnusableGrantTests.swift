@@ -1,0 +1,104 @@
+import Testing
+
+@testable import Lanyard
+
+@Suite("Sessions: successes that cannot be used")
+struct SessionUnusableGrantTests {
+    private static func fault(_ token: String?, isLogin: Bool = true) -> IdentityFault {
+        var fault = IdentityFault(.transient(retryAfter: nil), status: 200, words: "planned")
+        fault.unusedRefreshToken = token.map(Tokens.secret)
+        fault.hasMadeSession = isLogin
+        return fault
+    }
+
+    @Test("the next login comes after 15 to 30 s, then twice as late, at most 5 minutes; requests do not hasten it")
+    func backOff() throws {
+        let driver = SessionDriver(chance: 0)
+        driver.take(.loginRequested)
+        for least in [15.0, 30, 60, 120, 150, 150] {
+            driver.take(.failed(Self.fault("new"), try #require(driver.call)))
+            driver.take(.tokenNeeded)
+            #expect(driver.dueIn == least)
+            driver.toDue()
+        }
+    }
+
+    @Test("a login's session is revoked, its own and one that a person asked for; the session at hand is not")
+    func login() throws {
+        let driver = DeskDriver()
+        driver.begin()
+        driver.take(.answered(.failure(Self.fault("stray")), try #require(driver.call)))
+        #expect(driver.revoked == ["stray"] && driver.state == .loggingIn)
+        driver.toCall()
+        try driver.grant(refresh: "one", account: "a")
+        driver.take(.login(.configured(.anonymous), ticket: 7))
+        driver.take(.answered(.failure(Self.fault("second")), try #require(driver.call)))
+        #expect(driver.revoked == ["stray", "second"] && driver.state == .valid && driver.replies[7] != nil)
+        driver.take(.login(.configured(.anonymous), ticket: 8))
+        driver.take(.answered(.failure(Self.fault("one")), try #require(driver.call)))
+        #expect(driver.revoked == ["stray", "second"], "the session at hand")
+    }
+
+    @Test("what comes after a logout is revoked, whatever call brought it")
+    func late() throws {
+        let driver = DeskDriver()
+        try driver.logIn()
+        driver.toCall()
+        let call = try #require(driver.call)
+        driver.take(.leave(.logOut, ticket: nil))
+        driver.take(.answered(.failure(Self.fault("late", isLogin: false)), call))
+        #expect(driver.revoked.contains("late"))
+    }
+
+    /// A refresh whose answer had a new refresh token and no usable access token.
+    private static func stranded(_ rotation: SessionRotation, hasCredential: Bool = true) throws -> DeskDriver {
+        let driver = DeskDriver(hasCredential: hasCredential, rotation: rotation)
+        if hasCredential {
+            try driver.logIn()
+        } else {
+            driver.begin()
+            driver.take(.login(.configured(.anonymous), ticket: nil))
+            try driver.grant(refresh: "one", account: "a")
+        }
+        driver.toCall()
+        driver.take(.answered(.failure(fault("two", isLogin: false)), try #require(driver.call)))
+        return driver
+    }
+
+    @Test("one_use: the session is ended by its newest refresh token when the login has replaced it")
+    func oneUse() throws {
+        let driver = try Self.stranded(.oneUse)
+        #expect(driver.call?.kind == .login && driver.revoked.isEmpty)
+        try driver.grant(refresh: "three", account: "a")
+        #expect(driver.revoked == ["two"] && driver.storedRefresh == "three")
+    }
+
+    @Test("one_use without a credential: at once; a logout meanwhile sends the newest refresh token, too")
+    func over() throws {
+        let driver = try Self.stranded(.oneUse, hasCredential: false)
+        #expect(driver.revoked == ["two"] && driver.state == .loginRequired)
+        let left = try Self.stranded(.oneUse)
+        left.take(.leave(.logOut, ticket: nil))
+        #expect(left.revoked == ["two"])
+    }
+
+    @Test("grace: the repetition brings the same refresh token, which is the session's; nothing is revoked")
+    func grace() throws {
+        let driver = try Self.stranded(.grace)
+        driver.toCall()
+        #expect(driver.call?.kind == .refresh && driver.sent == ["one", "one"])
+        try driver.grant(refresh: "two")
+        driver.take(.login(.configured(.anonymous), ticket: nil))
+        try driver.grant(refresh: "three", account: "a")
+        #expect(driver.revoked == ["two"], "as the session that the login has replaced, once")
+    }
+
+    @Test("without rotation the refresh token in hand goes on, whatever else came")
+    func none() throws {
+        let driver = try Self.stranded(.none)
+        driver.toCall()
+        #expect(driver.sent.last == "one")
+        try driver.grant()
+        #expect(driver.revoked.isEmpty && driver.storedRefresh == "one")
+    }
+}
