@@ -39,7 +39,8 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     let contents: StoreContents
     /// The first so many indices are those of the configuration's users.
     private let configuredCount: Int
-    /// In the order of their `UserIndex`; nil: forgotten. An index is never another user's.
+    /// In the order of their `UserIndex`; nil: forgotten. An index goes to another user only if
+    /// its first one never had a session.
     private(set) var cells: [SessionCell?] = []
     private(set) var isStopped = false
     /// The process is about to end: what is under way is finished, nothing begins.
@@ -347,7 +348,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
 
     /// Reads what other processes on this store have made of users whom nothing else would have look there for long.
     func lookAround() {
-        let changes = cells.map { $0?.changes }
+        let changes = cells.map { cell in cell.map { ($0, $0.changes) } }
         store.readAll { [self] users in
             guard let users else { return }
             loop.post { [self] in tell(users, as: changes) }
@@ -355,11 +356,11 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     }
 
     /// - Parameter changes: what each cell had told the store before that was read: whoever has told more since has overtaken it.
-    private func tell(_ users: [StoredUser], as changes: [UInt64?]) {
+    private func tell(_ users: [StoredUser], as changes: [(SessionCell, UInt64)?]) {
         guard !isStopped, !isSettling else { return }
         let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
-        for (place, count) in changes.enumerated() {
-            guard let count, let cell = cell(at: UserIndex(place)), cell.changes == count else { continue }
+        for case let (cell, count)? in changes {
+            guard self.cell(at: cell.index) === cell, cell.changes == count else { continue }
             cell.take(.seen(users[cell.name]))
         }
     }

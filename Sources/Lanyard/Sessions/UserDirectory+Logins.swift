@@ -15,7 +15,7 @@ extension UserDirectory {
             guard !isUnderWay else { throw .loginInProgress }
         }
         if let user = self[name] { throw user.isNewcomer ? .loginInProgress : .nameInUse }
-        let index = names.index(of: name)
+        let index = names.reserveIndex(of: name)
         guard !leaving.contains(index), !hidden.contains(where: { $0.index == index }) else { throw .nameInUse }
         let user = KnownUser(name: name, index: index, identity: identity, isConfigured: false, isNewcomer: true)
         users.append(user)
@@ -70,6 +70,8 @@ extension UserDirectory {
         guard let login = logins.removeValue(forKey: ask) else { return [] }
         bringBack(login.user)
         guard let user = self[login.user] else { return [.answer(ask, .fault(.noSuchUser))] }
+        // Requests may name the user from now on.
+        _ = names.index(of: user.name)
         self[user.index]?.isAuthenticated = true
         self[user.index]?.isLoggedOut = false
         self[user.index]?.isNewcomer = false
@@ -99,6 +101,7 @@ extension UserDirectory {
     mutating func makeKnown(_ ask: Ask) -> [Act] {
         guard let login = logins.removeValue(forKey: ask) else { return [] }
         self[login.user]?.isNewcomer = false
+        _ = names.index(of: login.name)
         return [.answer(ask, .fault(.nameInUse))]
     }
 

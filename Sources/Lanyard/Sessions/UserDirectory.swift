@@ -161,6 +161,7 @@ package struct UserDirectory: Sendable {
 
     private mutating func giveBack(_ user: UserIndex) -> [Act] {
         leaving.remove(user)
+        names.giveBack(user)
         return []
     }
 

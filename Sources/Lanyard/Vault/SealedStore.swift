@@ -31,6 +31,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private let inbox = Guarded<[Order]>([])
     private var orders: [Order] = []
     private var held: [String: any DiskLock] = [:]
+    /// Users whom a change has removed while their lock was held here: their lock files go with the lock.
+    private var removed: Set<String> = []
     private let deadline = Deadline()
     private var isWaiting = false
     private var isClosed = false
@@ -121,7 +123,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
                 reply(isClosed ? .failed("the store is closed") : tryLock(user))
             case .unlock(let user):
                 orders.removeFirst()
-                held.removeValue(forKey: user)?.release()
+                unlockUser(user)
             case .close(let reply):
                 orders.removeFirst()
                 shut()
@@ -178,8 +180,32 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         // Changes that the file held already prove nothing.
         if file.hasWritten { noteWrite(nil) }
         announceNotes()
-        for (entry, verdict) in zip(batch, verdicts) { entry.reply(.success(verdict)) }
+        for (entry, verdict) in zip(batch, verdicts) {
+            if case .stored(let user) = verdict { noteRemoval(entry.change, standing: user) }
+            entry.reply(.success(verdict))
+        }
     }
+
+    /// A removed user's lock protects nothing any more.
+    private func noteRemoval(_ change: StoreChange, standing: StoredUser?) {
+        if let standing { removed.remove(standing.name) }
+        guard case .remove(let user, _) = change else { return }
+        if held[user] != nil {
+            removed.insert(user)
+        } else if let lock = try? file.disk.lock(file.path.lock(of: user), .exclusive) {
+            removeLockFile(of: user)
+            lock.release()
+        }
+    }
+
+    private func unlockUser(_ user: String) {
+        guard let lock = held.removeValue(forKey: user) else { return }
+        if removed.remove(user) != nil { removeLockFile(of: user) }
+        lock.release()
+    }
+
+    /// Under the lock. One that cannot be removed does no harm.
+    private func removeLockFile(of user: String) { try? file.disk.remove(file.path.lock(of: user)) }
 
     /// - Returns: false if the first change has waited long enough.
     private func waitForLock() -> Bool {

@@ -24,7 +24,8 @@ package protocol StoreDisk: AnyObject, Sendable {
     /// Without complaint if there is none.
     func remove(_ name: String) throws(DiskFault)
 
-    /// Tries once to lock the file at `name`, which is made if need be, and never renamed nor removed.
+    /// Tries to lock the file at `name`, which is made if need be. Only who holds the lock exclusively may remove the file, and never renames it:
+    /// a lock is given only on the file that has the name at that moment.
     ///
     /// - Returns: nil if somebody, in this process or another, has it in a way that excludes this one.
     func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)?

@@ -98,10 +98,29 @@ package final class SystemDisk: StoreDisk {
 
     package func remove(_ name: String) throws(DiskFault) {
         guard unlinkat(folder.raw, name, 0) != 0, errno != ENOENT else { return }
-        throw DiskFault(errno, "removing a temporary file")
+        throw DiskFault(errno, "removing \(name)")
     }
 
     package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)? {
+        // Whoever held the lock may have removed the file between our opening and our locking: then the lock is on a file without a name.
+        for _ in 0..<Self.lockTriesMax {
+            guard let file = try locked(name, kind) else { return nil }
+            if isNamed(name, file) { return SystemLock(file) }
+        }
+        return nil
+    }
+
+    /// More removals than this while one process tries are taken for a lock that somebody holds.
+    private static let lockTriesMax = 100
+
+    /// Whether the file is still the one that `name` leads to.
+    private func isNamed(_ name: String, _ file: borrowing OwnedDescriptor) -> Bool {
+        var (own, named) = (stat(), stat())
+        return fstat(file.raw, &own) == 0 && fstatat(folder.raw, name, &named, AT_SYMLINK_NOFOLLOW) == 0
+            && own.st_ino == named.st_ino && own.st_dev == named.st_dev
+    }
+
+    private func locked(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> OwnedDescriptor? {
         let flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
         // Network file systems want a lock's file open for writing; where nothing may be written, reading must do.
         var raw = openat(folder.raw, name, O_RDWR | flags, 0o600)
@@ -116,7 +135,7 @@ package final class SystemDisk: StoreDisk {
             if errno == EWOULDBLOCK { return nil }
             if errno != EINTR { throw DiskFault(errno, "locking \(name)") }
         }
-        return SystemLock(file)
+        return file
     }
 
     /// A call that a signal may end before it has begun.

@@ -21,6 +21,32 @@ import Testing
         #expect(names.count == 3)
     }
 
+    @Test("a reserved name that is given back leaves its place to the next one, however many there were")
+    func reserved() {
+        let names = UserNames(["alice"])
+        for number in 0..<1000 {
+            let user = names.reserveIndex(of: "refused-\(number)")
+            #expect(user == UserIndex(1))
+            #expect(names[user] == "refused-\(number)")
+            names.giveBack(user)
+        }
+        #expect(names.count == 2)
+        #expect(names.index(of: "bob") == UserIndex(1))
+    }
+
+    @Test("a name that is known for good keeps its place, whoever reserves it or gives it back")
+    func kept() {
+        let names = UserNames(["alice"])
+        let bob = names.reserveIndex(of: "bob")
+        #expect(names.index(of: "bob") == bob)
+        names.giveBack(bob)
+        #expect(names[bob] == "bob")
+        #expect(names.reserveIndex(of: "alice") == UserIndex(0))
+        names.giveBack(UserIndex(0))
+        #expect(names[UserIndex(0)] == "alice")
+        #expect(names.reserveIndex(of: "carol") == UserIndex(2))
+    }
+
     @Test("names that many threads bring at once get one place each")
     func together() async {
         let names = UserNames()

@@ -34,6 +34,24 @@ import Testing
         #expect(driver.add("bob").last == "added bob")
     }
 
+    @Test("names whose logins fail share one place; a name that comes to a login keeps it")
+    func placesGivenBack() {
+        var driver = DirectoryDriver()
+        for number in 0..<100 {
+            #expect(driver.ask(.add(name: "n\(number)", identity: "demo", DirectoryDriver.email())).count == 2)
+            _ = driver.fail(driver.latest, .loginInProgress)
+            _ = driver.directory.take(.gone(UserIndex(4)))
+        }
+        #expect(driver.names.count == 5)
+        _ = driver.add("bob")
+        #expect(driver.directory.users.last?.index == UserIndex(4))
+        _ = driver.ask(.remove("bob"))
+        _ = driver.directory.take(.gone(UserIndex(4)))
+        _ = driver.ask(.add(name: "zoe", identity: "demo", DirectoryDriver.email()))
+        #expect(driver.directory.users.last?.index == UserIndex(5))
+        #expect(driver.names[UserIndex(4)] == "bob")
+    }
+
     @Test("who has not logged in yet is nobody: neither shown nor to be asked for, though the name is taken")
     func newcomer() {
         var driver = DirectoryDriver()
