@@ -6,6 +6,10 @@ package final class ShardCounters: Sendable {
     /// Of statuses; the last is that of requests that got none, since their client went before.
     private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"]
 
+    private static let serverErrors = 4
+    /// The column of class `2xx` and origin `upstream`.
+    private static let upstreamSuccesses = 2
+
     /// Per route, and one more for requests without one: class × origin.
     private let requests: [Counter]
     private let rejections = RejectionReason.allCases.map { _ in Counter() }
@@ -65,7 +69,9 @@ package final class ShardCounters: Sendable {
         for (row, route) in routeNames.enumerated() {
             for column in 0..<Self.classes.count * 2 {
                 let value = requests[row * Self.classes.count * 2 + column].value
-                if value == 0 { continue }
+                // An alert compares failures with answers; other classes come with their first request.
+                let isExpected = column / 2 == Self.serverErrors || column == Self.upstreamSuccesses
+                if value == 0, !isExpected { continue }
                 let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
                 let labels: [MetricSample.Label] = [
                     .init("route", route), .init("code_class", Self.classes[column / 2]),

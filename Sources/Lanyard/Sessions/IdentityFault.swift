@@ -74,6 +74,16 @@ extension Result where Success == Grant, Failure == IdentityFault {
 }
 
 extension IdentityFault.Verdict {
+    /// The labels of what logins meet.
+    static let resultsOfLogins = [
+        Self.transient(retryAfter: nil), .credentialRefused, .credentialDoubted, .gone, .unknownApp,
+        .credentialUnavailable,
+    ].map(\.label)
+    /// The labels of what refreshes meet.
+    static let resultsOfRefreshes = [
+        Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp,
+    ].map(\.label)
+
     /// The word for it in metrics and log.
     package var label: String {
         switch self {

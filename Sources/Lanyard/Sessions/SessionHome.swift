@@ -102,7 +102,18 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
             report.activeUser = directory.active
             report.isStoreInMemory = store.isMemoryOnly
             report.users = directory.shown.compactMap { cell(at: $0)?.status }
+            report.expectWrites()
+            for member in members {
+                if let provider = member.settings.login?.provider { report.expectLogins(by: provider) }
+            }
+            for user in directory.shown { expectRefreshes(of: user, &report) }
         }
+    }
+
+    /// Nobody renews a token that is read from a file.
+    private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
+        guard let cell = cell(at: user), case .service = cell.member.source else { return }
+        report.expectRefreshes(of: cell.name)
     }
 
     /// Publishes whom routes follow, then goes on with what the store holds, and logs in whom it does not. From anywhere.
@@ -309,6 +320,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
             report.isActiveUserUnsaved = isFailing
             guard report.users.map(\.index) != shown else { return }
             report.users = shown.compactMap { cell(at: $0)?.status }
+            for user in shown { expectRefreshes(of: user, &report) }
         }
     }
 

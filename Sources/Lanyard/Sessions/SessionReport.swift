@@ -58,6 +58,37 @@ package struct SessionReport: Sendable {
         }
     }
 
+    // MARK: Counters that are 0 before the first event: `rate()` does not see the step from nothing to 1.
+
+    mutating func expectLogins(by provider: String) {
+        let results = IdentityFault.Verdict.resultsOfLogins + ["success", "late"]
+        for result in results {
+            expect("lanyard_login_attempts", [.init("provider", provider), .init("result", result)])
+        }
+    }
+
+    /// Of the reasons only the two that go on by themselves: all of them would be 70 series for each user.
+    mutating func expectRefreshes(of user: String) {
+        for reason in ["cooldown", "per_hour_max"] {
+            expect("lanyard_refresh_denied", [.init("user", user), .init("reason", reason)])
+        }
+        for result in IdentityFault.Verdict.resultsOfRefreshes + ["success"] {
+            for cause in [SessionCall.Cause.scheduled, .retry] {
+                expect(
+                    "lanyard_refresh_attempts",
+                    [.init("user", user), .init("result", result), .init("reason", cause.rawValue)])
+            }
+        }
+    }
+
+    mutating func expectWrites() {
+        for result in ["stored", "overtaken", "failed"] { expect("lanyard_store_writes", [.init("result", result)]) }
+    }
+
+    private mutating func expect(_ name: String, _ labels: [MetricSample.Label]) {
+        attempts[Attempt(name: name, labels: labels), default: 0] += 0
+    }
+
     mutating func count(_ name: String, _ labels: [MetricSample.Label]) {
         attempts[Attempt(name: name, labels: labels), default: 0] += 1
     }
