@@ -111,13 +111,14 @@ final class Program: Sendable {
         _ configuration: Configuration, _ identities: [SessionIdentity], on loop: EventLoop,
         _ warning: SecretFileWarning
     ) -> [SessionMember] {
-        configuration.users.compactMap { user in
-            if case .service(let service, let rotation)? = identities.first(where: { $0.name == user.identity })?.kind {
+        let services = Dictionary(identities.map { ($0.name, $0.kind) }) { first, _ in first }
+        let settings = Dictionary(configuration.identities.map { ($0.name, $0.kind) }) { first, _ in first }
+        return configuration.users.compactMap { user in
+            if case .service(let service, let rotation)? = services[user.identity] {
                 return SessionMember(
                     user, source: .service(service), credential: CredentialFileWatch(on: loop), rotation: rotation)
             }
-            guard case .fixed(let file)? = configuration.identities.first(where: { $0.name == user.identity })?.kind
-            else { return nil }
+            guard case .fixed(let file)? = settings[user.identity] else { return nil }
             let feed = StaticIdentity(name: user.identity, tokenFile: file, on: loop, warning: warning)
             return SessionMember(user, source: .feed(feed))
         }

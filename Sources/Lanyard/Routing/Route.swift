@@ -1,9 +1,9 @@
 /// One route as the request path uses it: names and prefixes as bytes, made once.
 package final class Route: Sendable {
-    /// A prefix and the methods it concerns.
-    struct Denial: Sendable {
-        let prefix: PathPrefix
-        let methods: [[UInt8]]
+    /// The methods that are denied below one prefix.
+    private struct Denial: Sendable {
+        /// Empty denies all.
+        var methods: [[UInt8]]
     }
 
     /// A fixed field, ready to be copied.
@@ -18,7 +18,9 @@ package final class Route: Sendable {
     package let prefix: PathPrefix
     let hosts: [[UInt8]]
     let methods: [[UInt8]]
-    let denials: [Denial]
+    private let deniedPrefixes: PrefixTable
+    /// In the order of `deniedPrefixes`.
+    private let denials: [Denial]
     package let fixedFields: [FixedField]
     /// `Authorization: Bearer ` and what follows the token, CRLF included.
     package let injectHead: [UInt8]
@@ -49,7 +51,7 @@ package final class Route: Sendable {
         prefix = PathPrefix(settings.path)
         hosts = settings.hosts.map { Array($0.utf8).map(ByteClass.lower) }
         methods = settings.methods.map { Array($0.utf8) }
-        denials = settings.deny.map { Denial(prefix: PathPrefix($0.path), methods: $0.methods.map { Array($0.utf8) }) }
+        (deniedPrefixes, denials) = Self.compile(settings.deny)
         fixedFields = settings.setHeaders.map {
             FixedField(name: Array($0.name.utf8), line: Array("\($0.name): \($0.value)\r\n".utf8))
         }
@@ -73,18 +75,23 @@ package final class Route: Sendable {
         status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
     }
 
-    func answers(host: Bytes?) -> Bool {
-        guard !hosts.isEmpty else { return true }
-        guard let host else { return false }
-        return hosts.contains { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(host) } }
-    }
-
     func takes(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }
 
     func denies(method: Bytes, path: Bytes) -> Bool {
-        denials.contains { denial in
-            denial.prefix.matches(path)
-                && (denial.methods.isEmpty || denial.methods.contains { $0.elementsEqual(method) })
+        deniedPrefixes.visit(path) { place in
+            denials[place].methods.isEmpty || denials[place].methods.contains { $0.elementsEqual(method) }
         }
+    }
+
+    private static func compile(_ deny: [RouteSettings.Denial]) -> (PrefixTable, [Denial]) {
+        let prefixes = PrefixTable(deny.map { PathPrefix($0.path) })
+        var denials: [Denial?] = Array(repeating: nil, count: prefixes.count)
+        for entry in deny {
+            guard let place = prefixes.place(of: PathPrefix(entry.path)) else { continue }
+            let methods = entry.methods.map { Array($0.utf8) }
+            let deniesAll = methods.isEmpty || denials[place]?.methods.isEmpty == true
+            denials[place] = Denial(methods: deniesAll ? [] : (denials[place]?.methods ?? []) + methods)
+        }
+        return (prefixes, denials.compactMap { $0 })
     }
 }

@@ -20,19 +20,51 @@ package struct RouteTable: Sendable {
     /// Bytes of a path with dot segments: reading it in all ways takes time, and nobody writes longer ones in earnest.
     private static let dottedMax = 1_024
 
+    /// The routes of one prefix, each list in the order that they are tried in.
+    private struct Group: Sendable {
+        /// Host names in lower case.
+        var hosts = SortedBytes([])
+        /// For each of `hosts` the routes that name it.
+        var named: [[Route]] = []
+        /// Those that take any host; they come after the named ones.
+        var open: [Route] = []
+
+        init(_ routes: [Route]) {
+            hosts = SortedBytes(routes.flatMap(\.hosts))
+            named = Array(repeating: [], count: hosts.values.count)
+            open = routes.filter(\.hosts.isEmpty)
+            for route in routes {
+                for host in Set(route.hosts) {
+                    if let place = host.withUnsafeBufferPointer({ hosts.place(of: $0) }) { named[place].append(route) }
+                }
+            }
+        }
+    }
+
     private let routes: [Route]
+    private let prefixes: PrefixTable
+    /// In the order of `prefixes`.
+    private let groups: [Group]
     /// Some route answers certain hosts only; else nobody needs the request's.
     package let usesHosts: Bool
 
     package init(_ routes: [Route]) {
         usesHosts = routes.contains { !$0.hosts.isEmpty }
-        self.routes = routes.enumerated().sorted { left, right in
+        let sorted = routes.enumerated().sorted { left, right in
             let (a, b) = (left.element, right.element)
             if a.prefix.bytes.count != b.prefix.bytes.count { return a.prefix.bytes.count > b.prefix.bytes.count }
             if a.hosts.isEmpty != b.hosts.isEmpty { return !a.hosts.isEmpty }
             if a.methods.isEmpty != b.methods.isEmpty { return !a.methods.isEmpty }
             return left.offset < right.offset
         }.map(\.element)
+        let prefixes = PrefixTable(sorted.map(\.prefix))
+        var members: [[Route]] = Array(repeating: [], count: prefixes.count)
+        for route in sorted {
+            if let place = prefixes.place(of: route.prefix) { members[place].append(route) }
+        }
+        self.routes = sorted
+        self.prefixes = prefixes
+        groups = members.map(Group.init)
     }
 
     /// - Parameters:
@@ -80,17 +112,36 @@ package struct RouteTable: Sendable {
         }
     }
 
-    private func find(_ method: Bytes, _ host: Bytes?, _ path: Bytes) -> Route? {
-        for route in routes where route.prefix.matches(path) && route.answers(host: host) && route.takes(method: method)
-        {
-            return route
+    /// Gives `body` each route that takes the path and the host, in their order, until it returns true.
+    private func visit(_ host: Bytes?, _ path: Bytes, _ body: (Route) -> Bool) {
+        _ = prefixes.visit(path) { place in
+            if let host, !groups[place].named.isEmpty,
+                let index = groups[place].hosts.place(of: host, as: ByteClass.lower)
+            {
+                for route in groups[place].named[index] where body(route) { return true }
+            }
+            for route in groups[place].open where body(route) { return true }
+            return false
         }
-        return nil
+    }
+
+    private func find(_ method: Bytes, _ host: Bytes?, _ path: Bytes) -> Route? {
+        var found: Route?
+        visit(host, path) { route in
+            guard route.takes(method: method) else { return false }
+            found = route
+            return true
+        }
+        return found
     }
 
     /// Why nothing was found: no path and host, or only the method.
     private func refusal(_ host: Bytes?, _ path: Bytes) -> Verdict {
-        let near = routes.filter { $0.prefix.matches(path) && $0.answers(host: host) }
+        var near: [Route] = []
+        visit(host, path) { route in
+            near.append(route)
+            return false
+        }
         return near.isEmpty ? .none : .methodNotAllowed(Self.allow(near))
     }
 

@@ -1,0 +1,33 @@
+/// Finds all prefixes of a path among many: one search for each segment that the longest of them reaches to.
+struct PrefixTable: Sendable {
+    private let prefixes: SortedBytes
+    private let longest: Int
+
+    init(_ prefixes: [PathPrefix]) {
+        self.prefixes = SortedBytes(prefixes.map(\.bytes))
+        longest = self.prefixes.values.map(\.count).max() ?? 0
+    }
+
+    var count: Int { prefixes.values.count }
+
+    /// The place of a prefix that the table was made of.
+    func place(of prefix: PathPrefix) -> Int? {
+        prefix.bytes.withUnsafeBufferPointer { prefixes.place(of: $0) }
+    }
+
+    /// Gives `body` the place of each prefix that `PathPrefix.matches` the path, the longest first, until it returns true.
+    ///
+    /// - Returns: whether it did.
+    func visit(_ path: Bytes, _ body: (Int) -> Bool) -> Bool {
+        var end = min(path.count, longest)
+        while end >= 0 {
+            if end == path.count || path[end] == UInt8(ascii: "/"),
+                let place = prefixes.place(of: Bytes(rebasing: path[..<end])), body(place)
+            {
+                return true
+            }
+            end -= 1
+        }
+        return false
+    }
+}
