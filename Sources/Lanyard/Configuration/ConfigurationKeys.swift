@@ -45,7 +45,9 @@ package enum ConfigurationKeys {
         .init("listeners[].peers", .section, "Who may connect to a unix socket (SO_PEERCRED)."),
         .init("listeners[].peers.uids", .values(.integer(0...4_294_967_294)), "[]", "User ids."),
         .init("listeners[].peers.gids", .values(.integer(0...4_294_967_294)), "[]", "Group ids."),
-        .init("listeners[].socket_mode", .value(.mode), "0600", "Permissions of a unix socket."),
+        .init(
+            "listeners[].socket_mode", .value(.mode), standardInWords: "`0600` for a unix socket",
+            "Permissions of a unix socket."),
         .init(
             "listeners[].unsafe", .value(.boolean), "false",
             "Binds an address that others can reach without making callers prove who they are."),

@@ -59,6 +59,9 @@ struct ConfigurationPrinter {
     /// A key that nobody gave: its default, and a section's if it has no key that somebody would have to choose.
     private mutating func printStandard(_ key: ConfigurationKey, indent: String) {
         if let standard = key.standard {
+            let isUnbuilt = NotInThisVersion.forbids(.init(.scalar(standard), at: .commandLine), at: key.path) != nil
+            // A default that does nothing yet would be warned about if it were given.
+            if isUnbuilt { return }
             if case .values = key.kind {
                 lines.append("\(indent)\(key.name): \(standard)")
             } else {

@@ -20,6 +20,8 @@ package struct NotInThisVersion: Equatable, Sendable {
 
     private static let address = "use host:port, [v6]:port or unix:/path"
     private static let login = "use anonymous, email_password or api_key"
+    private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
+    private static let logout = "remove it, and log users out by the admin API before the stop"
 
     package static let all: [NotInThisVersion] = [
         // What guards.
@@ -32,6 +34,8 @@ package struct NotInThisVersion: Equatable, Sendable {
         .init("routes[].upstream", .beginning("https://"), isFault: true, instead: "use http:// or unix:/path"),
         .init("routes[].tls", .any, isFault: true),
         .init("sandbox", .only(["require"]), isFault: true),
+        .init("shutdown.logout", .otherThan(["false"]), isFault: true, instead: logout),
+        .init("user", .otherThan(["none"]), isFault: true, instead: user),
         // Without these a user could never log in.
         .init("identities.*.oauth2", .any, isFault: true, instead: "use app_services or static"),
         .init("users.*.login.function", .any, isFault: true, instead: login),
@@ -49,9 +53,9 @@ package struct NotInThisVersion: Equatable, Sendable {
         .init("health.address", .beginning("systemd:"), isFault: true, instead: address),
         .init("admin.address", .beginning("systemd:"), isFault: true, instead: address),
         .init("admin.expose_tokens", .otherThan(["false"]), isFault: false),
-        .init("log.access", .otherThan(["true"]), isFault: false, instead: "no line is written for a request"),
-        .init("shutdown.logout", .otherThan(["false"]), isFault: false),
-        .init("user", .otherThan(["none"]), isFault: false),
+        .init("log.access", .only(["true"]), isFault: false, instead: "no line is written for a request"),
+        // Best effort by its meaning; without any sandbox an operator who wrote it should know.
+        .init("sandbox", .only(["auto"]), isFault: false, instead: "off holds"),
     ]
 
     private static let byPath = Dictionary(grouping: all, by: \.path)
@@ -76,7 +80,7 @@ package struct NotInThisVersion: Equatable, Sendable {
         case .sequence(let elements): elements.contains(where: covers)
         case .scalar(let text):
             switch values {
-            case .any: text != "off"
+            case .any: true
             case .otherThan(let words): !words.contains(text)
             case .only(let words): words.contains(text)
             case .beginning(let start): text.hasPrefix(start)

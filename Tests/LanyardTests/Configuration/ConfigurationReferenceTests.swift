@@ -16,7 +16,7 @@ import Testing
 
     /// What this version does not do with a key or one above it.
     private static func mark(_ key: ConfigurationKey) -> String? {
-        for unbuilt in NotInThisVersion.all {
+        let marks = NotInThisVersion.all.compactMap { unbuilt -> String? in
             let effect = unbuilt.isFault ? "a fault" : "ignored"
             switch unbuilt.values {
             case .any where key.path == unbuilt.path || key.path.hasPrefix(unbuilt.path + "."):
@@ -28,10 +28,10 @@ import Testing
                 return words.map { "`\($0)`" }.joined(separator: ", ") + " is not in this version: \(effect)."
             case .beginning(let start) where key.path == unbuilt.path:
                 return "`\(start)…` is not in this version: \(effect)."
-            default: break
+            default: return nil
             }
         }
-        return nil
+        return marks.isEmpty ? nil : marks.joined(separator: " ")
     }
 
     private static func page() throws -> [String] {

@@ -39,7 +39,7 @@ import Testing
         health: {address: "[::1]:7401"}
         identities:
           demo:
-            app_services: {app_id: demo-abcde, base_url: http://127.0.0.1:7490/}
+            app_services: {app_id: demo-abcde, base_url: "https://127.0.0.1:7490/"}
             tls: {ca_file: ca.pem, certificate_file: cert.pem, key_file: key.pem}
             proxy: http://127.0.0.1:3128
           fixed:
@@ -77,7 +77,7 @@ import Testing
                  header_fields_max: 64, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s, parked_requests_max: 10}
         upstream_dns: {refresh: 5s}
         login_required_status: 401
-        log: {level: debug, format: json, access: true}
+        log: {level: debug, format: json, access: false}
         shutdown: {drain_min: 1s, drain_max: 5s, exit_zero_on_sigterm: true}
         shards: 3
 
@@ -110,7 +110,7 @@ import Testing
         let configuration = try full()
         #expect(configuration.identities.map(\.name) == ["demo", "fixed"])
         let demo = configuration.identities[0]
-        #expect(demo.kind == .appServices(.init(appID: "demo-abcde", baseURL: "http://127.0.0.1:7490")))
+        #expect(demo.kind == .appServices(.init(appID: "demo-abcde", baseURL: "https://127.0.0.1:7490")))
         #expect(demo.caFile?.hasPrefix("/tmp/") == true && demo.caFile?.hasSuffix("/ca.pem") == true)
         #expect(demo.certificateFile != nil && demo.keyFile != nil)
         #expect(demo.proxy == .url("http://127.0.0.1:3128"))
@@ -176,7 +176,7 @@ import Testing
         limits.parkedRequestsMax = 10
         #expect(configuration.limits == limits)
         #expect(configuration.loginRequiredStatus == 401)
-        #expect(configuration.log.level == .debug && configuration.log.access)
+        #expect(configuration.log.level == .debug && !configuration.log.access)
         #expect(configuration.shutdown.drainMin == .seconds(1) && configuration.shutdown.drainMax == .seconds(5))
         #expect(configuration.shutdown.exitZeroOnSIGTERM)
         #expect(configuration.shards == 3)
