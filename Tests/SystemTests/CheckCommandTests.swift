@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 
@@ -171,6 +172,133 @@ import Testing
         #expect(!outcome.output.contains("hunter2"))
         let again = try folder.write("again.yaml", outcome.output)
         #expect(try await lanyard(["check", "--config", again]).exit == .code(0))
+    }
+
+    @Test(
+        "what guards and is not in this version keeps check and run from starting, wherever it was given",
+        arguments: [
+            (["--user", "nobody"], [:], "--user: user \"nobody\" is not in this version"),
+            (["--shutdown-logout"], [:], "--shutdown-logout: shutdown.logout \"true\" is not in this version"),
+            (["--sandbox", "require"], [:], "--sandbox: sandbox \"require\" is not in this version"),
+            ([], ["LANYARD_USER": "nobody"], "LANYARD_USER: user \"nobody\" is not in this version"),
+            (
+                [], ["LANYARD_SHUTDOWN_LOGOUT": "true"],
+                "LANYARD_SHUTDOWN_LOGOUT: shutdown.logout \"true\" is not in this"
+            ),
+            (["user: nobody\n"], nil, ":8:7: user \"nobody\" is not in this version"),
+            (["shutdown: {logout: true}\n"], nil, ":8:20: shutdown.logout \"true\" is not in this version"),
+            (
+                ["listeners: [{address: '127.0.0.1:0', required_header: off}]\n"], nil,
+                ":8:55: listeners[0].required_header is not in this version"
+            ),
+            (
+                ["listeners: [{address: '127.0.0.1:0', socket_mode: '0600'}]\n"], nil,
+                ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is no unix socket"
+            ),
+            (
+                ["listeners: [{address: 'unix:/tmp/never.sock', allowed_hosts: ['a:1']}]\n"], nil,
+                ":8:62: listeners[0].allowed_hosts: a unix socket takes every Host"
+            ),
+        ] as [([String], [String: String]?, String)])
+    func guards(_ given: [String], _ environment: [String: String]?, _ words: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        // Without an environment the text is a line of the file.
+        let path = try folder.write("lanyard.yaml", Self.valid + (environment == nil ? given[0] : ""))
+        for command in ["check", "run"] {
+            let arguments = [command, "--config", path] + (environment == nil ? [] : given)
+            let outcome = try await lanyard(arguments, environment: environment ?? [:])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1 && outcome.errors[0].hasPrefix("error: "), "\(outcome.errors)")
+            #expect(outcome.errors.first?.contains(words) == true, "\(outcome.errors)")
+        }
+    }
+
+    @Test("a byte order mark before UTF-8 is nothing special")
+    func byteOrderMark() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", "\u{FEFF}" + Self.valid)
+        #expect(try await lanyard(["check", "--config", path]).exit == .code(0))
+        try folder.write("lanyard.yaml", "\u{FEFF}" + Self.valid + "limts: {}\n")
+        #expect(
+            try await lanyard(["check", "--config", path]).errors == [
+                "error: \(path):8:1: unknown key \"limts\"; did you mean \"limits\"?"
+            ])
+        try folder.write("lanyard.yaml", "\u{FEFF}limts: {}\n" + Self.valid)
+        #expect(
+            try await lanyard(["check", "--config", path]).errors == [
+                "error: \(path):1:1: unknown key \"limts\"; did you mean \"limits\"?"
+            ])
+    }
+
+    @Test(
+        "a file in another encoding of Unicode is told to be saved as UTF-8",
+        arguments: [
+            (String.Encoding.utf16LittleEndian, [0xff, 0xfe], "UTF-16"), (.utf16LittleEndian, [], "UTF-16"),
+            (.utf16BigEndian, [0xfe, 0xff], "UTF-16"), (.utf16BigEndian, [], "UTF-16"),
+            (.utf32LittleEndian, [0xff, 0xfe, 0, 0], "UTF-32"), (.utf32LittleEndian, [], "UTF-32"),
+            (.utf32BigEndian, [0, 0, 0xfe, 0xff], "UTF-32"), (.utf32BigEndian, [], "UTF-32"),
+        ] as [(String.Encoding, [UInt8], String)])
+    func otherEncodings(_ encoding: String.Encoding, _ mark: [UInt8], _ name: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("lanyard.yaml")
+        try (Data(mark) + #require(Self.valid.data(using: encoding))).write(to: URL(fileURLWithPath: path))
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.errors == ["error: \(path):1:1: \(name), not UTF-8; save the file as UTF-8"])
+    }
+
+    @Test(
+        "a file that says nothing is told so, and the smallest file that works, which does",
+        arguments: [
+            "", "\n", "# nothing yet\n", "---\n", "---\n...\n", "null\n", "~\n", "{}\n", "\u{FEFF}", "\u{FEFF}# a\n",
+        ])
+    func empty(_ text: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("lanyard.yaml", text)
+        for command in ["check", "run"] {
+            let outcome = try await lanyard([command, "--config", path])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1)
+            let line = try #require(outcome.errors.first)
+            let start = "error: \(path): the file is empty; write at least: "
+            #expect(line.hasPrefix(start), "\(line)")
+            let shown = try folder.write("shown.yaml", String(line.dropFirst(start.count)))
+            // Its token file is missing here, which is a warning.
+            let second = try await lanyard(["check", "--config", shown])
+            #expect(second.exit == .code(0))
+            #expect(second.errors.allSatisfy { $0.contains("does not exist") }, "\(second.errors)")
+            try folder.write("token", "t")
+            #expect(try await lanyard(["check", "--config", shown]).errors == [])
+        }
+    }
+
+    @Test(
+        "a route or active_user of an unknown user is a fault where nothing can bring that user, else a warning",
+        arguments: [
+            ("admin: off\n", 78), ("admin: {address: off}\n", 78), ("", 0),
+            ("admin: off\nstore: {path: sessions, key_file: seal}\n", 0),
+        ])
+    func unknownUser(_ rest: String, _ code: Int) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        try folder.write("seal", String(repeating: "k", count: 32))
+        let severity = code == 0 ? "warning" : "error"
+        for (text, place) in [
+            (Self.valid + "    user: zoe\n", "8:11: routes[0].user"),
+            (Self.valid + "active_user: zoe\n", "8:14: active_user"),
+        ] {
+            let path = try folder.write("lanyard.yaml", text + rest)
+            let outcome = try await lanyard(["check", "--config", path])
+            #expect(outcome.exit == .code(code), "\(outcome.errors)")
+            #expect(outcome.errors.count == 1)
+            #expect(
+                outcome.errors.first?.hasPrefix("\(severity): \(path):\(place): no user \"zoe\" is configured; ")
+                    == true,
+                "\(outcome.errors)")
+            if code == 78 { #expect(try await lanyard(["run", "--config", path]).exit == .code(78)) }
+        }
     }
 
     @Test("the help of run and check lists every kind of flag, and version is one line")

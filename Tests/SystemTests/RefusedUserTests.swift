@@ -69,8 +69,11 @@ import Testing
     @Test("a route's user that nothing configures: a warning at the start, and a refusal that blames no session")
     func nobody() async throws {
         let upstream = try RawServer()
+        let folder = try TemporaryFolder()
+        // The admin API may bring him; without it this would be no configuration.
         let lanyard = try await LanyardProcess.start(
-            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\", user: bob}]", token: "t")
+            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\", user: bob}]", token: "t",
+            admin: "{address: \"unix:\(folder.file("admin"))\"}")
         let warning = try await lanyard.process.event("configuration.warning")
         #expect(warning["msg"].string?.contains("no user \"bob\" is configured") == true)
         let answer = try await lanyard.get("/")

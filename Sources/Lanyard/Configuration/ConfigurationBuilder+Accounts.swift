@@ -1,5 +1,16 @@
 /// `identities`, `users`, `active_user`.
 extension ConfigurationBuilder {
+    private static let kinds = ["app_services", "static", "oauth2"]
+
+    static func kinds(of identities: [ConfigurationNode.Entry]) -> [String: String] {
+        var result: [String: String] = [:]
+        for entry in identities {
+            let given = entry.value.entries.map(\.key).filter(kinds.contains)
+            if given.count == 1 { result[entry.key] = given[0] }
+        }
+        return result
+    }
+
     mutating func readIdentities(_ top: ConfigurationSection) {
         for entry in top.node["identities"]?.entries ?? [] {
             if let identity = identity(ConfigurationSection(entry.value), name: entry.key) {
@@ -10,14 +21,14 @@ extension ConfigurationBuilder {
 
     private mutating func identity(_ section: ConfigurationSection, name: String) -> IdentitySettings? {
         let shown = "identities.\(name)"
-        guard let kind = onlyKind(section, of: ["app_services", "static", "oauth2"], shown: shown) else { return nil }
+        guard let kind = onlyKind(section, of: Self.kinds, shown: shown) else { return nil }
         let inner = section.section(kind)
         // First: a missing file is told even where the rest is wrong, too.
         let tls = section.section("tls")
         let caFile = certificates(tls, "ca_file", shown: "\(shown).tls")
         let certificateFile = certificates(tls, "certificate_file", shown: "\(shown).tls")
         let keyFile = neededFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
-        if tls.has("certificate_file") != tls.has("key_file") {
+        if tls.has("certificate_file") != tls.has("key_file"), !tls.node.hasUnread {
             fault(
                 tls.node.place, "\(shown).tls: certificate_file and key_file belong together",
                 remedy: "give both or none")
@@ -37,6 +48,7 @@ extension ConfigurationBuilder {
         default: return nil
         }
         (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
+        warnOfNeedlessTLS(identity, section, shown: shown)
         switch section.text("proxy") {
         case nil, "none": identity.proxy = .none
         case "environment": identity.proxy = .environment
@@ -56,6 +68,24 @@ extension ConfigurationBuilder {
             remedy: "use https unless that way is safe")
     }
 
+    /// Certificates guard nothing where no TLS is spoken.
+    private mutating func warnOfNeedlessTLS(
+        _ identity: IdentitySettings, _ section: ConfigurationSection, shown: String
+    ) {
+        guard identity.caFile ?? identity.certificateFile ?? identity.keyFile != nil else { return }
+        switch identity.kind {
+        case .fixed:
+            warn(
+                section.place("tls"), "\(shown).tls is ignored: a static identity calls no service", remedy: "remove it"
+            )
+        case .appServices(let app) where app.baseURL.hasPrefix("http://"):
+            warn(
+                section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
+                remedy: "use https, or remove tls")
+        default: break
+        }
+    }
+
     /// The only one of several keys that may be there. nil: a fault was reported, or the value is invalid.
     private mutating func onlyKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
         guard case .mapping(let entries) = section.node.content else { return nil }
@@ -64,7 +94,7 @@ extension ConfigurationBuilder {
             fault(given[1].place, "\(shown): both \(given[0].key) and \(given[1].key)", remedy: "keep one of them")
             return nil
         }
-        if given.isEmpty {
+        if given.isEmpty, !section.node.hasUnread {
             let known = kinds.filter { kind in
                 !NotInThisVersion.all.contains {
                     $0.path.hasSuffix(".*.\(kind)") || $0.path.hasSuffix(".login.\(kind)")
@@ -76,50 +106,69 @@ extension ConfigurationBuilder {
     }
 
     mutating func readUsers(_ top: ConfigurationSection) {
-        let identities = top.node["identities"]?.entries.map(\.key) ?? []
         for entry in top.node["users"]?.entries ?? [] {
-            readUser(ConfigurationSection(entry.value), name: entry.key, identities: identities)
+            readUser(ConfigurationSection(entry.value), name: entry.key)
         }
         configuration.namedActiveUser = top.text("active_user")
         configuration.activeUser = top.text("active_user") ?? configuration.users.first?.name
-        if let active = top.text("active_user"), !(top.node["users"]?.entries.contains { $0.key == active } ?? false) {
-            warn(
-                top.place("active_user"), "active_user: no user \"\(active)\" is configured",
-                remedy: suggestion(active, top, otherwise: "requests get 503 until it exists"))
+        if let active = top.text("active_user"), userNames.lacks(active) {
+            reportUnknownUser(active, top.place("active_user"), shown: "active_user")
         }
     }
 
-    /// Did you mean one of the users?
-    func suggestion(_ user: String, _ top: ConfigurationSection, otherwise: String) -> String {
-        NearestName.of(user, among: top.node["users"]?.entries.map(\.key) ?? []).map { "did you mean \"\($0)\"?" }
-            ?? otherwise
+    /// The admin API may bring users whom nothing configures, or have brought them before: the store keeps those.
+    var mayGainUsers: Bool {
+        let store = ConfigurationSection(tree).section("store")
+        return configuration.admin != nil || store.has("path") || store.isUnread("path")
     }
 
-    private mutating func readUser(_ section: ConfigurationSection, name: String, identities: [String]) {
+    /// A fault if that user can never be there.
+    mutating func reportUnknownUser(_ user: String, _ place: ConfigurationPlace, shown: String) {
+        let words = "\(shown): no user \"\(user)\" is configured"
+        let suggestion = userNames.suggestion(for: user)
+        if mayGainUsers {
+            warn(place, words, remedy: suggestion ?? "requests get 503 until it exists")
+        } else {
+            fault(place, words, remedy: suggestion ?? "add it below users, or turn the admin API on to add it there")
+        }
+    }
+
+    private mutating func readUser(_ section: ConfigurationSection, name: String) {
         let shown = "users.\(name)"
         guard let identity = section.text("identity") else { return }
-        guard identities.contains(identity) else {
+        guard identityNames.contains(identity) else {
+            if identityNames.isPartial { return }
             let remedy =
-                NearestName.of(identity, among: identities).map { "did you mean \"\($0)\"?" }
-                ?? (identities.isEmpty ? "add it below identities" : "known: \(identities.joined(separator: ", "))")
+                identityNames.suggestion(for: identity)
+                ?? (identityNames.all.isEmpty ? "add it below identities" : "known: \(identityNames.listed)")
             return fault(section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
         }
         var user = UserSettings(name: name, identity: identity)
         if section.has("login") { user.login = login(section, shown: shown) }
-        let isFixed = tree["identities"]?[identity]?["static"] != nil
-        if isFixed, section.has("login") {
+        switch identityKinds[identity] {
+        case "static" where section.has("login"):
             fault(
                 section.place("login"), "\(shown).login: a static identity's token file is all there is",
                 remedy: "remove the login")
+        case "app_services" where !section.has("login") && !section.node.hasUnread:
+            reportNoLogin(section, shown: shown)
+        default: break
         }
-        let isService = tree["identities"]?[identity]?["app_services"] != nil
-        if isService, !section.has("login") {
+        configuration.users.append(user)
+    }
+
+    /// A fault if nobody can ever log that user in: a login by the admin API is needed once, and the store keeps it.
+    private mutating func reportNoLogin(_ section: ConfigurationSection, shown: String) {
+        if mayGainUsers {
             warn(
                 section.node.place,
                 "\(shown) has no login: its requests get 503 login-required until somebody logs it in",
                 remedy: "add login, or log it in by the admin API")
+        } else {
+            fault(
+                section.node.place, "\(shown) has no login, and the admin API, which could log it in, is off",
+                remedy: "add login, or turn the admin API on")
         }
-        configuration.users.append(user)
     }
 
     private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {

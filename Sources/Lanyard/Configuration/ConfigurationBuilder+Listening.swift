@@ -17,8 +17,9 @@ extension ConfigurationBuilder {
         section.fill(&listener.unsafe, "unsafe")
         if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.compactMap(Self.allowedHost) }
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
-        if case .tcp(let host, let port) = address {
-            judge(host, port, listener, section, shown: shown)
+        switch address {
+        case .tcp(let host, let port): judge(host, port, listener, section, shown: shown)
+        case .unix: judgeSocket(section, shown: shown)
         }
         configuration.listeners.append(listener)
     }
@@ -34,13 +35,19 @@ extension ConfigurationBuilder {
         let reach = AddressText.reach(host)
         let address = listener.address.description
         let place = section.place("address")
-        if reach != .loopback, !listener.unsafe {
+        if section.text("socket_mode") != nil {
+            fault(
+                section.place("socket_mode"),
+                "\(shown).socket_mode: \(address) is no unix socket, so this keeps nobody away",
+                remedy: "use unix:/path, or remove socket_mode")
+        }
+        if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
             let unsafe = place.adding("unsafe: true", to: "listeners[]")
             fault(
                 place, "\(shown).address: others can reach \(address), and would act as the user",
                 remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else keeps them away")
         }
-        if reach == .wildcard, !section.has("allowed_hosts") {
+        if reach == .wildcard, !section.has("allowed_hosts"), !section.node.hasUnread {
             fault(
                 place, "\(shown).address: \(address) is every address, so no Host is known to be right",
                 remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
@@ -51,6 +58,14 @@ extension ConfigurationBuilder {
                 section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
                 remedy: "name the hosts that clients use, or remove the key")
         }
+    }
+
+    private mutating func judgeSocket(_ section: ConfigurationSection, shown: String) {
+        guard section.has("allowed_hosts"), !section.isUnread("allowed_hosts") else { return }
+        fault(
+            section.place("allowed_hosts"),
+            "\(shown).allowed_hosts: a unix socket takes every Host, so this refuses nobody",
+            remedy: "remove it; socket_mode says who may connect")
     }
 
     mutating func readHealth(_ top: ConfigurationSection) {
@@ -75,6 +90,13 @@ extension ConfigurationBuilder {
             admin.address = address
             if case .tcp(let host, let port) = address { judgeAdmin(host, port, admin, section) }
         }
+        let isUnix = if case .tcp? = admin.address { false } else { !section.isUnread("address") }
+        if isUnix, admin.tokenFile != nil {
+            let key = section.has("token_file") ? "token_file" : "token_credential"
+            warn(
+                section.place(key), "admin.\(key) is ignored: a unix socket lets in only root and Lanyard's own user",
+                remedy: "remove it, or give admin.address a TCP address")
+        }
         configuration.admin = admin
     }
 
@@ -82,7 +104,7 @@ extension ConfigurationBuilder {
     private mutating func judgeAdmin(
         _ host: String, _ port: UInt16, _ admin: AdminSettings, _ section: ConfigurationSection
     ) {
-        if !section.has("token_file"), !section.has("token_credential") {
+        if !section.has("token_file"), !section.has("token_credential"), !section.node.hasUnread {
             fault(
                 section.place("address"), "admin.address: anybody on this machine could call \(host):\(port)",
                 remedy: "add admin.token_file, or use unix:/path")
@@ -97,39 +119,31 @@ extension ConfigurationBuilder {
 
     /// No two listeners, and health and admin neither, can bind the same.
     mutating func compareAddresses(_ top: ConfigurationSection) {
-        var seen: [Taken] = []
+        var taken = TakenAddresses()
         for element in top.node["listeners"]?.elements ?? [] {
             guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
                 continue
             }
-            compare(address, element["address"]?.place ?? element.place, "listeners", &seen)
+            compare(address, element["address"]?.place ?? element.place, "listeners", &taken)
         }
-        if let health = configuration.health {
-            compare(health.address, top.section("health").place("address"), "health", &seen)
+        // What is unread is not at its default place.
+        let (health, admin) = (top.section("health"), top.section("admin"))
+        if let settings = configuration.health, !top.isUnread("health"), !health.isUnread("address") {
+            compare(settings.address, health.place("address"), "health", &taken)
         }
         if let address = configuration.admin?.address {
-            compare(address, top.section("admin").place("address"), "admin", &seen)
+            compare(address, admin.place("address"), "admin", &taken)
         }
-    }
-
-    /// An address that something else is to be bound to.
-    private struct Taken {
-        let address: ListenerSettings.Address
-        let place: ConfigurationPlace
-        let shown: String
     }
 
     private mutating func compare(
-        _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String,
-        _ seen: inout [Taken]
+        _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String, _ taken: inout TakenAddresses
     ) {
-        if let other = seen.first(where: { AddressText.clash($0.address, address) }) {
-            // A default stands nowhere: the one that was written is to be changed.
-            fault(
-                place == .commandLine ? other.place : place,
-                "\(shown): \(address) and \(other.address) of \(other.shown) cannot both be bound",
-                remedy: "choose another address or port")
-        }
-        seen.append(Taken(address: address, place: place, shown: shown))
+        guard let other = taken.take(.init(address: address, place: place, shown: shown)) else { return }
+        // A default stands nowhere: the one that was written is to be changed.
+        fault(
+            place == .commandLine ? other.place : place,
+            "\(shown): \(address) and \(other.address) of \(other.shown) cannot both be bound",
+            remedy: "choose another address or port")
     }
 }

@@ -3,18 +3,15 @@ extension ConfigurationBuilder {
     mutating func readRoutes(_ top: ConfigurationSection) {
         guard let list = top.node["routes"], case .sequence(let elements) = list.content else { return }
         if elements.isEmpty { fault(list.place, "routes is empty", remedy: "add a route with at least an upstream") }
-        if top.node["users"] == nil, top.node["active_user"] == nil, elements.contains(where: { $0["user"] == nil }) {
-            warn(
-                list.place, "routes follow the active user, and no user is configured",
-                remedy: "add users, or requests get 503 no-active-user")
-        }
+        reportNobodyActive(top, list)
         var lines: [String: ConfigurationPlace] = [:]
+        var matches: [Match: String] = [:]
         for (index, element) in elements.enumerated() {
             guard case .mapping = element.content else { continue }
             let section = ConfigurationSection(element)
             let shown = "routes[\(index)]"
             let name = section.text("name") ?? (elements.count == 1 ? "default" : "")
-            if name.isEmpty, !section.has("name") {
+            if name.isEmpty, !section.has("name"), !element.hasUnread {
                 fault(element.place, "missing key \"\(shown).name\"", remedy: "several routes need names of their own")
             }
             if let first = lines[name], !name.isEmpty {
@@ -24,9 +21,21 @@ extension ConfigurationBuilder {
             }
             lines[name] = section.place("name")
             if let route = route(section, top, name: name, shown: shown) {
-                judgeOverlap(route.route, section, shown: shown)
+                judgeOverlap(route.route, section, &matches, shown: shown)
                 configuration.routes.append(route)
             }
+        }
+    }
+
+    private mutating func reportNobodyActive(_ top: ConfigurationSection, _ routes: ConfigurationNode) {
+        guard userNames.all.isEmpty, !userNames.isPartial, !top.node.hasUnread, top.node["active_user"] == nil,
+            routes.elements.contains(where: { $0["user"] == nil && !$0.hasUnread })
+        else { return }
+        let words = "routes follow the active user, and no user is configured"
+        if mayGainUsers {
+            warn(routes.place, words, remedy: "add users, or requests get 503 no-active-user")
+        } else {
+            fault(routes.place, words, remedy: "add users, or turn the admin API on to add them there")
         }
     }
 
@@ -37,10 +46,8 @@ extension ConfigurationBuilder {
         readMatch(section, &route)
         readTreatment(section, &route, shown: shown)
         route.user = section.text("user")
-        if let user = route.user, !(top.node["users"]?.entries.contains { $0.key == user } ?? false) {
-            warn(
-                section.place("user"), "\(shown).user: no user \"\(user)\" is configured",
-                remedy: suggestion(user, top, otherwise: "requests get 503 until it exists"))
+        if let user = route.user, userNames.lacks(user) {
+            reportUnknownUser(user, section.place("user"), shown: "\(shown).user")
         }
         guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
         route.upstreamPath = target.path
@@ -84,9 +91,10 @@ extension ConfigurationBuilder {
         case "client": route.host = .client
         default: if let value = section.section("host").text("value") { route.host = .value(value) }
         }
+        let injected = isInjectUnread(section) ? nil : FieldText.canonical(route.injectHeader)
         for entry in section.node["set_headers"]?.entries ?? [] {
             guard let value = entry.value.text else { continue }
-            if FieldText.canonical(entry.key) == FieldText.canonical(route.injectHeader) {
+            if FieldText.canonical(entry.key) == injected {
                 fault(
                     entry.place, "\(shown).set_headers: \(entry.key) is the field that carries the token",
                     remedy: "remove it")
@@ -104,9 +112,14 @@ extension ConfigurationBuilder {
         }
     }
 
+    /// Which field carries the token is not known.
+    private func isInjectUnread(_ route: ConfigurationSection) -> Bool {
+        route.isUnread("inject") || route.section("inject").isUnread("header")
+    }
+
     private mutating func readRequestID(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
         guard let header = section.text("request_id_header"), header != "none" else { return }
-        let taken = [route.injectHeader] + route.setHeaders.map(\.name)
+        let taken = (isInjectUnread(section) ? [] : [route.injectHeader]) + route.setHeaders.map(\.name)
         if let other = taken.first(where: { FieldText.canonical($0) == FieldText.canonical(header) }) {
             fault(
                 section.place("request_id_header"), "\(shown).request_id_header: \(header) is set already, as \(other)",
@@ -125,7 +138,7 @@ extension ConfigurationBuilder {
         section.fill(&timeouts.responseIdle, "response_idle")
         section.fill(&timeouts.write, "write")
         section.fill(&timeouts.upgradedIdle, "upgraded_idle")
-        if timeouts.connectAll < timeouts.connect, section.has("connect_all") {
+        if timeouts.connectAll < timeouts.connect, section.text("connect_all") != nil, !section.isUnread("connect") {
             warn(
                 section.place("connect_all"),
                 "\(shown).timeouts.connect_all is shorter than connect, which never comes to pass",
@@ -138,30 +151,47 @@ extension ConfigurationBuilder {
         guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
         let reach = AddressText.reach(host)
         let place = section.place("upstream")
-        if !tls, reach != .loopback, !upstream.allowPlain {
+        if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
             fault(
                 place, "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
                 remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
         }
-        if reach == .linkLocal, !upstream.allowLinkLocal {
+        if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
             fault(
                 place, "\(shown).upstream: \(host) is a link-local address, where metadata services live",
                 remedy: place.adding("allow_link_local: true", to: "routes[]") + " if it is meant")
         }
     }
 
-    /// Two routes that would take the same requests: the second would never be used.
-    private mutating func judgeOverlap(_ route: RouteSettings, _ section: ConfigurationSection, shown: String) {
-        func same(_ a: [String], _ b: [String]) -> Bool { Set(a) == Set(b) }
-        func segments(_ path: String) -> Substring { path.hasSuffix("/") ? path.dropLast() : path[...] }
-        let twin = configuration.routes.map(\.route).first { other in
-            segments(other.path) == segments(route.path) && same(other.hosts, route.hosts)
-                && same(other.methods, route.methods)
+    /// Which requests a route takes.
+    private struct Match: Hashable {
+        let path: Substring
+        let hosts: Set<String>
+        let methods: Set<String>
+
+        init(_ route: RouteSettings) {
+            path = route.path.hasSuffix("/") ? route.path.dropLast() : route.path[...]
+            hosts = Set(route.hosts)
+            methods = Set(route.methods)
         }
-        guard let twin else { return }
+    }
+
+    /// Two routes that would take the same requests: the second would never be used.
+    ///
+    /// - Parameter matches: those of the routes before this one, each with the first route's name.
+    private mutating func judgeOverlap(
+        _ route: RouteSettings, _ section: ConfigurationSection, _ matches: inout [Match: String], shown: String
+    ) {
+        let given = section.section("match")
+        guard !section.isUnread("match"), !["path", "hosts", "methods"].contains(where: given.isUnread) else { return }
+        let match = Match(route)
+        guard let twin = matches[match] else {
+            matches[match] = route.name
+            return
+        }
         let place = section.has("match") ? section.place("match") : section.node.place
         fault(
-            place, "\(shown) matches the same requests as \"\(twin.name)\"",
+            place, "\(shown) matches the same requests as \"\(twin)\"",
             remedy: "give them different paths, hosts or methods")
     }
 }

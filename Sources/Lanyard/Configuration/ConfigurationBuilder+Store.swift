@@ -7,6 +7,7 @@ extension ConfigurationBuilder {
         let given = Self.keys.filter(section.has)
         let memory = section.text("memory").flatMap(ConfigurationText.boolean)
         guard section.has("path") else {
+            if section.isUnread("path") { return }
             if let first = given.first {
                 fault(
                     section.place(first), "store.\(first): there is no store.path that it could seal",
@@ -22,6 +23,7 @@ extension ConfigurationBuilder {
             fault(section.place("memory"), "store: both path and memory: true", remedy: "keep one of them")
         }
         guard let key = given.first else {
+            if section.node.hasUnread { return }
             return fault(
                 section.place("path"), "store.path: nothing to seal it with",
                 remedy: "add one of \(Self.keys.joined(separator: ", "))")

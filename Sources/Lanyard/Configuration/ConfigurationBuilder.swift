@@ -7,15 +7,27 @@ struct ConfigurationBuilder {
     let adminFolder: String?
     var faults: [ConfigurationFault] = []
     var configuration = Configuration()
+    var identityNames: ConfigurationNames
+    var userNames: ConfigurationNames
+    /// The kind of each identity that has just one.
+    let identityKinds: [String: String]
 
     /// The configuration, and the faults that only show in the whole.
     static func build(
         _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
     ) -> (configuration: Configuration, faults: [ConfigurationFault]) {
-        var builder = ConfigurationBuilder(
-            tree: tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
+        var builder = ConfigurationBuilder(tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
         builder.complete()
         return (builder.configuration, builder.faults)
+    }
+
+    private init(_ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?) {
+        self.tree = tree
+        self.credentialsFolder = credentialsFolder
+        self.adminFolder = adminFolder
+        identityNames = ConfigurationNames("identities", in: tree)
+        userNames = ConfigurationNames("users", in: tree)
+        identityKinds = Self.kinds(of: tree["identities"]?.entries ?? [])
     }
 
     private mutating func complete() {
@@ -24,10 +36,10 @@ struct ConfigurationBuilder {
         readListeners(top)
         readHealth(top)
         readAdmin(top)
+        readStore(top)
         readIdentities(top)
         readUsers(top)
         readRoutes(top)
-        readStore(top)
         readProcess(top)
         compareAddresses(top)
     }
@@ -72,7 +84,9 @@ struct ConfigurationBuilder {
         for key in ConfigurationKeys.keys(in: section) {
             let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
             guard let value = node[key.name] else {
-                if key.isRequired {
+                if case .wholeFile = node.place, key.path == "routes" {
+                    fault(node.place, "the file is empty", remedy: "write at least: \(ConfigurationFile.smallest)")
+                } else if key.isRequired, !node.hasUnread {
                     fault(node.place, "missing key \"\(name)\"", remedy: "add it: \(key.unit)")
                 }
                 continue
@@ -114,6 +128,7 @@ struct ConfigurationBuilder {
                 "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", meanwhile)
         }
         guard section.has(key) else {
+            if section.node.hasUnread { return nil }
             fault(
                 section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
             return nil

@@ -25,7 +25,13 @@ struct ConfigurationCheck {
     private mutating func mapping(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
         let known = ConfigurationKeys.keys(in: section)
         var entries: [ConfigurationNode.Entry] = []
+        var unread: ConfigurationNode.Entry?
         for var entry in node.entries {
+            // A fault was reported when the text was read.
+            if entry.isUnread {
+                unread = entry
+                continue
+            }
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
                 // The key that was meant is not missing as well.
@@ -35,12 +41,15 @@ struct ConfigurationCheck {
                 {
                     let unread = ConfigurationNode(.invalid, at: entry.value.place)
                     entries.append(.init(key: meant, place: entry.place, value: unread))
+                } else {
+                    unread = .unread(at: entry.place)
                 }
                 continue
             }
             entry.value = value(entry.value, of: key, shown: shown.isEmpty ? entry.key : "\(shown).\(entry.key)")
             entries.append(entry)
         }
+        if let unread { entries.append(unread) }
         return ConfigurationNode(.mapping(entries), at: node.place)
     }
 
@@ -58,7 +67,7 @@ struct ConfigurationCheck {
                     }), at: node.place)
         case (.named, .mapping(let entries)):
             return ConfigurationNode(
-                .mapping(entries.compactMap { named($0, keys: key.below, shown: shown) }), at: node.place)
+                .mapping(named(entries, keys: key.below, shown: shown)), at: node.place)
         case (.fields, .mapping): return fields(node, shown: shown)
         case (.value(let wanted), .scalar(let text)):
             return scalar(text, node, as: wanted, words: key.words, shown: shown)
@@ -82,33 +91,44 @@ struct ConfigurationCheck {
     }
 
     private mutating func named(
-        _ entry: ConfigurationNode.Entry, keys section: String, shown: String
-    ) -> ConfigurationNode.Entry? {
-        guard ConfigurationValue.isName(entry.key) else {
-            report(
-                entry.place,
-                "\(ConfigurationText.quoted(entry.key)) in \(shown) is not \(ConfigurationValue.name.wanted)",
-                remedy: "choose another name")
-            return nil
+        _ given: [ConfigurationNode.Entry], keys section: String, shown: String
+    ) -> [ConfigurationNode.Entry] {
+        var entries: [ConfigurationNode.Entry] = []
+        var unread: ConfigurationNode.Entry?
+        for var entry in given {
+            guard ConfigurationValue.isName(entry.key) else {
+                if !entry.isUnread {
+                    report(
+                        entry.place,
+                        "\(ConfigurationText.quoted(entry.key)) in \(shown) is not \(ConfigurationValue.name.wanted)",
+                        remedy: "choose another name")
+                }
+                unread = .unread(at: entry.place)
+                continue
+            }
+            entry.value = element(entry.value, keys: section, shown: "\(shown).\(entry.key)")
+            entries.append(entry)
         }
-        var entry = entry
-        entry.value = element(entry.value, keys: section, shown: "\(shown).\(entry.key)")
-        return entry
+        if let unread { entries.append(unread) }
+        return entries
     }
 
     private mutating func fields(_ node: ConfigurationNode, shown: String) -> ConfigurationNode {
         var entries: [ConfigurationNode.Entry] = []
-        for var entry in node.entries {
+        var names: [String: String] = [:]
+        for var entry in node.entries where !entry.isUnread {
             do throws(ConfigurationValue.Problem) {
                 try ConfigurationValue.fieldName.check(entry.key)
             } catch {
                 report(entry.place, "\(shown): \(error.words)", remedy: error.remedy)
                 continue
             }
-            if let twin = entries.first(where: { FieldText.canonical($0.key) == FieldText.canonical(entry.key) }) {
-                report(entry.place, "\(shown): \(entry.key) and \(twin.key) are one field", remedy: "keep one of them")
+            let canonical = FieldText.canonical(entry.key)
+            if let twin = names[canonical] {
+                report(entry.place, "\(shown): \(entry.key) and \(twin) are one field", remedy: "keep one of them")
                 continue
             }
+            names[canonical] = entry.key
             if let text = entry.value.text {
                 // An empty value is lawful in a field (RFC 9110 §5.5).
                 if !text.isEmpty { entry.value = scalar(text, entry.value, as: .fieldValue, words: [], shown: shown) }

@@ -12,6 +12,9 @@ struct ConfigurationDocument {
     /// The tree and all that is wrong with it. A text that is not YAML at all gives no tree and one fault.
     static func read(_ text: [UInt8], path: String) -> (tree: ConfigurationNode?, faults: [ConfigurationFault]) {
         var document = ConfigurationDocument(path: path)
+        guard document.isOneOfOurs(text) else { return (nil, document.faults) }
+        // libyaml counts the mark as a column of the first line, so that the second line seems to be indented less.
+        let text = text.starts(with: byteOrderMark) ? Array(text.dropFirst(byteOrderMark.count)) : text
         guard document.isPlainText(text) else { return (nil, document.faults) }
         let tree = text.withUnsafeBufferPointer { bytes in
             YAMLParser.reading(bytes) { parser in document.root(&parser) } ?? nil
@@ -22,6 +25,22 @@ struct ConfigurationDocument {
     private init(path: String) { self.path = path }
 
     // MARK: - Bytes
+
+    private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
+
+    /// No other encoding of Unicode. Editors on Windows write UTF-16; its first character is a mark, or one with a zero byte.
+    private mutating func isOneOfOurs(_ text: [UInt8]) -> Bool {
+        let start = text.prefix(4) + [UInt8](repeating: 1, count: max(0, 4 - text.count))
+        let name: String
+        switch (start[0], start[1], start[2], start[3]) {
+        case (0xff, 0xfe, 0, 0), (0, 0, 0xfe, 0xff), (0, 0, 0, 1...), (1..., 0, 0, 0): name = "UTF-32"
+        case (0xff, 0xfe, _, _), (0xfe, 0xff, _, _), (0, 1..., _, _), (1..., 0, _, _): name = "UTF-16"
+        default: return true
+        }
+        let place = ConfigurationPlace.file(path: path, line: 1, column: 1)
+        faults.append(.init(at: place, "\(name), not UTF-8", remedy: "save the file as UTF-8"))
+        return false
+    }
 
     /// UTF-8 without tabs and control characters.
     private mutating func isPlainText(_ text: [UInt8]) -> Bool {
@@ -76,7 +95,7 @@ struct ConfigurationDocument {
             while true {
                 let event = try parser.next()
                 switch event.kind {
-                case .streamEnd: return tree ?? ConfigurationNode(.mapping([]), at: .wholeFile(path: path))
+                case .streamEnd: return tree.flatMap { Self.saysNothing($0) ? nil : $0 } ?? emptyTree
                 case .documentStart(let hasDirectives):
                     if hasDirectives { report(event, "a YAML directive", remedy: "remove the line with %") }
                     guard tree == nil else {
@@ -92,6 +111,17 @@ struct ConfigurationDocument {
             faults.append(
                 .init(at: place, "not YAML: \(error.words)", remedy: "check indentation, quotes and brackets here"))
             return nil
+        }
+    }
+
+    private var emptyTree: ConfigurationNode { ConfigurationNode(.mapping([]), at: .wholeFile(path: path)) }
+
+    /// `{}`, or what YAML calls null: as little as no text at all.
+    private static func saysNothing(_ tree: ConfigurationNode) -> Bool {
+        switch tree.content {
+        case .mapping(let entries): entries.isEmpty
+        case .scalar(let text): ["", "~", "null", "Null", "NULL"].contains(text)
+        default: false
         }
     }
 
@@ -129,13 +159,17 @@ struct ConfigurationDocument {
         try refuseDepth(start, depth)
         var entries: [ConfigurationNode.Entry] = []
         var lines: [String: Int] = [:]
+        var unread: ConfigurationNode.Entry?
         while true {
             let event = try parser.next()
-            if case .mappingEnd = event.kind { return ConfigurationNode(.mapping(entries), at: place(of: start)) }
+            if case .mappingEnd = event.kind {
+                return ConfigurationNode(.mapping(entries + (unread.map { [$0] } ?? [])), at: place(of: start))
+            }
             let key = try node(event, &parser, depth: depth)
             let value = try node(try parser.next(), &parser, depth: depth)
             guard let name = key.text else {
                 if key.content != .invalid { report(event, "a key that is \(key.shape)", remedy: "use a plain name") }
+                unread = .unread(at: key.place)
                 continue
             }
             if let first = lines[name] {

@@ -10,6 +10,11 @@ enum ConfigurationFile {
         case unreadable(CInt)
     }
 
+    /// The smallest file that works, in one line as faults are. Its token file need not be there at once.
+    static let smallest =
+        "{identities: {demo: {static: {token_file: token}}}, users: {alice: {identity: demo}}, "
+        + "routes: [{upstream: \"http://127.0.0.1:9000\"}]}"
+
     /// What stands at `path` for this process now.
     static func state(of path: String) -> State {
         var status = stat()

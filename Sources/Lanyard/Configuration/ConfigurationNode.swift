@@ -18,6 +18,17 @@ package struct ConfigurationNode: Equatable, Sendable {
             self.place = place
             self.value = value
         }
+
+        /// No key of the configuration and no chosen name is empty.
+        private static let unreadKey = ""
+
+        /// Whether this is `unread`.
+        var isUnread: Bool { key == Self.unreadKey && value.content == .invalid }
+
+        /// Stands for entries that a fault was reported of and that cannot be told apart from absent ones.
+        static func unread(at place: ConfigurationPlace) -> Entry {
+            Entry(key: unreadKey, place: place, value: ConfigurationNode(.invalid, at: place))
+        }
     }
 
     package var place: ConfigurationPlace
@@ -45,6 +56,16 @@ package struct ConfigurationNode: Equatable, Sendable {
 
     package subscript(key: String) -> ConfigurationNode? {
         entries.first { $0.key == key }?.value
+    }
+
+    /// Something here could not be read and is no part of the tree, so what seems to be absent may have been given.
+    package var hasUnread: Bool {
+        switch content {
+        case .invalid: true
+        case .scalar: false
+        case .sequence(let elements): elements.contains { $0.content == .invalid }
+        case .mapping(let entries): entries.contains(where: \.isUnread)
+        }
     }
 
     /// What the content is, as a message says it.
@@ -75,8 +96,12 @@ package struct ConfigurationNode: Equatable, Sendable {
         content = .mapping(entries)
     }
 
-    /// Lays `other` over this: its scalars and lists win, mappings are joined.
+    /// Lays `other` over this: its scalars and lists win, mappings are joined. A mapping over what could not be read leaves the rest unread.
     package mutating func overlay(_ other: ConfigurationNode) {
+        if content == .invalid, case .mapping(let above) = other.content {
+            content = .mapping(above.filter { !$0.isUnread } + [.unread(at: place)])
+            return
+        }
         guard case .mapping(let above) = other.content, case .mapping(var entries) = content else {
             self = other
             return

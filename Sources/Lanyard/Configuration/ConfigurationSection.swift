@@ -20,6 +20,10 @@ struct ConfigurationSection {
     /// Whether the key was given, rightly or not.
     func has(_ key: String) -> Bool { node[key] != nil }
 
+    /// Whether the key, or a part of it, may have been given and could not be read. A fault was reported then: what seems to
+    /// follow from its value, or from its absence, would be told besides its cause.
+    func isUnread(_ key: String) -> Bool { node[key]?.hasUnread ?? node.hasUnread }
+
     /// Where the key's value stands, else where the section does.
     func place(_ key: String) -> ConfigurationPlace { node[key]?.place ?? node.place }
 

@@ -60,13 +60,17 @@ import Testing
     func encoding() {
         let text = Array("a: äöü€😀\nb: ".utf8) + [0xc3, 0x28]
         #expect(faults(text) == ["f:2:4: not UTF-8; save the file as UTF-8"])
-        #expect(faults([0xff, 0xfe, 97, 0]) == ["f:1:1: not UTF-8; save the file as UTF-8"])
+        #expect(faults([0xff, 0xfe, 97, 0]) == ["f:1:1: UTF-16, not UTF-8; save the file as UTF-8"])
+        #expect(faults([97, 0xff, 0xfe]) == ["f:1:2: not UTF-8; save the file as UTF-8"])
         #expect(faults(Array("a: 1".utf8) + [0xe2, 0x82]) == ["f:1:5: not UTF-8; save the file as UTF-8"])
     }
 
     @Test("a byte order mark, carriage returns, comments and an empty text are nothing special")
     func harmless() {
-        #expect(faults([0xef, 0xbb, 0xbf] + Array("a: 1\r\n# b\r\n".utf8)) == [])
+        let marked = ConfigurationDocument.read([0xef, 0xbb, 0xbf] + Array("a: 1\r\n# b\r\nb: 2\r\n".utf8), path: "f")
+        #expect(marked.faults == [])
+        #expect(marked.tree?["a"]?.place == .file(path: "f", line: 1, column: 4))
+        #expect(marked.tree?["b"]?.text == "2")
         #expect(ConfigurationDocument.read([], path: "f").tree?.entries == [])
         #expect(faults(Array("--- \na: 1\n...\n".utf8)) == [])
     }

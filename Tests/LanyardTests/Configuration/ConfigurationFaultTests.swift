@@ -6,7 +6,7 @@ import Testing
 /// What is wrong with a configuration, said in one line with file, line, column and remedy.
 @Suite struct ConfigurationFaultTests {
     private func check(_ document: String, _ faults: [String]) throws {
-        let (loaded, found) = try Loading.load(document)
+        let (loaded, found) = try Loading.load(document, files: ["token", "ca.pem"])
         #expect(found == faults)
         let isSound = faults.allSatisfy { $0.hasPrefix("warning: ") }
         #expect(loaded.exitCode == (isSound ? nil : 78))
@@ -44,6 +44,21 @@ import Testing
 
     @Test("what an operator should know is a warning, and Lanyard starts", arguments: FaultCases.warnings)
     func warnings(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("what can never work, since nothing can bring the user, is refused", arguments: FaultCases.hopeless)
+    func hopeless(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("a key that would guard nothing where it stands is not passed over", arguments: FaultCases.ignored)
+    func ignored(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+
+    @Test("a user that the store may hold is a warning even without the admin API")
+    func storedUser() throws {
+        let document = FaultCases.whole + "    user: zoe\nadmin: off\nstore: {path: s, key_file: token}\n"
+        #expect(
+            try Loading.faults(document) == [
+                "warning: lanyard.yaml:8:11: routes[0].user: no user \"zoe\" is configured; requests get 503 until it exists"
+            ])
+    }
 
     @Test(
         "what is not in this version is a fault if it guards, else a warning, and its default is nothing",

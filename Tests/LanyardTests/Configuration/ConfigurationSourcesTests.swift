@@ -28,19 +28,40 @@ import Testing
         let arguments = [
             "--refresh-at=50-60%", "--shutdown-drain-max", "7s", "--log-level", "debug", "--health-address", "off",
             "--shards",
-            "2", "--shutdown-exit-zero-on-sigterm", "--log-access", "true", "--login-required-status", "401",
+            "2", "--shutdown-exit-zero-on-sigterm", "--log-access", "false", "--login-required-status", "401",
         ]
         let configuration = try #require(try Loading.load(Loading.whole, arguments: arguments).loaded.configuration)
         #expect(configuration.refresh.at == 0.5...0.6)
         #expect(configuration.shutdown.drainMax == .seconds(7))
         #expect(configuration.shutdown.exitZeroOnSIGTERM)
-        #expect(configuration.log.level == .debug && configuration.log.access)
+        #expect(configuration.log.level == .debug && !configuration.log.access)
         #expect(configuration.health == nil)
         #expect(configuration.shards == 2)
         #expect(configuration.loginRequiredStatus == 401)
         let names = ConfigurationFlag.all.map(\.name)
         #expect(Set(names).count == names.count)
         #expect(!names.contains { $0.hasPrefix("--port") || $0.hasPrefix("--service-") })
+    }
+
+    @Test("what guards and is not in this version is a fault from flags and variables, too, at their place")
+    func guards() throws {
+        let environment = ["LANYARD_USER": "nobody", "LANYARD_SHUTDOWN_LOGOUT": "true", "LANYARD_SANDBOX": "require"]
+        let flags = ["--user", "nobody", "--shutdown-logout", "--sandbox=require"]
+        for (arguments, variables) in [(flags, [:]), ([], environment)] {
+            let (loaded, faults) = try Loading.load(Loading.whole, arguments: arguments, environment: variables)
+            #expect(loaded.exitCode == 78)
+            #expect(faults.count == 3 && faults.allSatisfy { $0.contains("is not in this version") }, "\(faults)")
+            let given = variables.isEmpty ? ["--user", "--shutdown-logout", "--sandbox"] : Array(environment.keys)
+            for name in given { #expect(faults.count { $0.hasPrefix("\(name): ") } == 1, "\(name): \(faults)") }
+        }
+    }
+
+    @Test("a flag of a section that the file has wrong adds no fault of its own")
+    func sectionBelowFlag() throws {
+        #expect(
+            try Loading.faults(Loading.whole + "admin: 5\n", arguments: ["--admin-address", "127.0.0.1:1"]) == [
+                "lanyard.yaml:8:8: admin: \"5\" is neither a mapping nor off; write off, or keys and values below it"
+            ])
     }
 
     @Test("a wrong value says which flag or variable it came from")

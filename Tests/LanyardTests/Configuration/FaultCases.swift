@@ -38,7 +38,7 @@ enum FaultCases {
         (
             "",
             [
-                "lanyard.yaml: missing key \"routes\"; add it: list of mappings"
+                "lanyard.yaml: the file is empty; write at least: {identities: {demo: {static: {token_file: token}}}, users: {alice: {identity: demo}}, routes: [{upstream: \"http://127.0.0.1:9000\"}]}"
             ]
         ),
         (
@@ -198,8 +198,7 @@ enum FaultCases {
                 + "    app_services: {app_id: a, base_url: 'http://127.0.0.1:1'}\nusers:\n  alice: {identity: demo}\n"
                 + upstream,
             [
-                "lanyard.yaml:4:5: identities.demo: both static and app_services; keep one of them",
-                "warning: lanyard.yaml:6:10: users.alice has no login: its requests get 503 login-required until somebody logs it in; add login, or log it in by the admin API",
+                "lanyard.yaml:4:5: identities.demo: both static and app_services; keep one of them"
             ]
         ),
         (
@@ -353,6 +352,79 @@ enum FaultCases {
         ),
     ]
 
+    /// What nothing can mend while Lanyard runs.
+    static let hopeless: [Case] = [
+        (
+            both + "admin: off\nroutes:\n  - {upstream: 'http://127.0.0.1:1', user: alcie}\n",
+            [
+                "lanyard.yaml:8:44: routes[0].user: no user \"alcie\" is configured; did you mean \"alice\"?"
+            ]
+        ),
+        (
+            whole + "    user: zoe\nadmin: {address: off}\n",
+            [
+                "lanyard.yaml:8:11: routes[0].user: no user \"zoe\" is configured; add it below users, or turn the admin API on to add it there"
+            ]
+        ),
+        (
+            whole + "admin: off\nactive_user: bob\n",
+            [
+                "lanyard.yaml:9:14: active_user: no user \"bob\" is configured; add it below users, or turn the admin API on to add it there"
+            ]
+        ),
+        (
+            upstream + "admin: off\n",
+            [
+                "lanyard.yaml:2:3: routes follow the active user, and no user is configured; add users, or turn the admin API on to add them there"
+            ]
+        ),
+        (
+            "users: {}\n" + upstream + "admin: off\n",
+            [
+                "lanyard.yaml:3:3: routes follow the active user, and no user is configured; add users, or turn the admin API on to add them there"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app}}\n" + upstream + "admin: off\n",
+            [
+                "lanyard.yaml:4:16: users.alice has no login, and the admin API, which could log it in, is off; add login, or turn the admin API on"
+            ]
+        ),
+    ]
+
+    static let ignored: [Case] = [
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400', socket_mode: '0600'}\n",
+            [
+                "lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is no unix socket, so this keeps nobody away; use unix:/path, or remove socket_mode"
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: 'unix:/run/a', allowed_hosts: ['a:1']}\n",
+            [
+                "lanyard.yaml:9:45: listeners[0].allowed_hosts: a unix socket takes every Host, so this refuses nobody; remove it; socket_mode says who may connect"
+            ]
+        ),
+        (
+            whole + "admin: {token_file: token}\n",
+            [
+                "warning: lanyard.yaml:8:21: admin.token_file is ignored: a unix socket lets in only root and Lanyard's own user; remove it, or give admin.address a TCP address"
+            ]
+        ),
+        (
+            identities + "    tls: {ca_file: ca.pem}\n" + users + upstream,
+            [
+                "warning: lanyard.yaml:4:10: identities.demo.tls is ignored: a static identity calls no service; remove it"
+            ]
+        ),
+        (
+            app + "    tls: {ca_file: ca.pem}\nusers: {alice: {identity: app, login: {anonymous: {}}}}\n" + upstream,
+            [
+                "warning: lanyard.yaml:4:10: identities.app.tls is ignored: base_url is plain http; use https, or remove tls"
+            ]
+        ),
+    ]
+
     static let unbuilt: [Case] = [
         (
             both + "routes:\n  - upstream: https://api.example\n",
@@ -383,9 +455,23 @@ enum FaultCases {
                 + "admin: {address: 'unix:/run/a.sock', expose_tokens: true}\non_active_logout: next\nuser: nobody\nshutdown: {logout: true}\nlogin: {offline: never, exit_on_refusal: true}\nlog: {access: false}\n",
             [
                 "warning: lanyard.yaml:8:53: admin.expose_tokens \"true\" is not in this version; it is ignored: false holds",
-                "warning: lanyard.yaml:10:7: user \"nobody\" is not in this version; it is ignored: none holds",
-                "warning: lanyard.yaml:11:20: shutdown.logout \"true\" is not in this version; it is ignored: false holds",
-                "warning: lanyard.yaml:13:15: log.access \"false\" is not in this version; it is ignored: no line is written for a request",
+                "lanyard.yaml:10:7: user \"nobody\" is not in this version; start Lanyard as that user (systemd's User=, setpriv), and remove it",
+                "lanyard.yaml:11:20: shutdown.logout \"true\" is not in this version; remove it, and log users out by the admin API before the stop",
+            ]
+        ),
+        (
+            whole + "admin: {address: 'unix:/run/a.sock', expose_tokens: true}\nsandbox: auto\nlog: {access: true}\n",
+            [
+                "warning: lanyard.yaml:8:53: admin.expose_tokens \"true\" is not in this version; it is ignored: false holds",
+                "warning: lanyard.yaml:9:10: sandbox \"auto\" is not in this version; it is ignored: off holds",
+                "warning: lanyard.yaml:10:15: log.access \"true\" is not in this version; it is ignored: no line is written for a request",
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:1', required_header: off, capability_file: off}\n",
+            [
+                "lanyard.yaml:9:47: listeners[0].required_header is not in this version; remove it if Lanyard may run without it",
+                "lanyard.yaml:9:69: listeners[0].capability_file is not in this version; remove it if Lanyard may run without it",
             ]
         ),
         (
@@ -397,7 +483,7 @@ enum FaultCases {
         ),
         (
             whole
-                + "admin: off\nsandbox: auto\nuser: none\nstore: {memory: true}\nlisteners:\n  - {address: '127.0.0.1:1', peers: {uids: [], gids: []}}\n",
+                + "admin: off\nsandbox: off\nuser: none\nlog: {access: false}\nshutdown: {logout: false}\nstore: {memory: true}\nlisteners:\n  - {address: '127.0.0.1:1', peers: {uids: [], gids: []}}\n",
             []
         ),
     ]

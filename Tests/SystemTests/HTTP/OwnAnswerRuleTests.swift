@@ -181,16 +181,17 @@ import Testing
     func sessionFailures() async throws {
         let upstream = try RawServer()
         let route = "routes: [{upstream: \"http://\(upstream.endpoint)\"}]"
-        let nobody = try await LanyardProcess.start(route)
+        let folder = try TemporaryFolder()
+        // Without the admin API, which may bring users and logins, these two would be no configurations.
+        let nobody = try await LanyardProcess.start(route, admin: "{address: \"unix:\(folder.file("a"))\"}")
         _ = try await asks(nobody, Self.unavailable("no-active-user"))
         let loginless = try await LanyardProcess.start(
             """
             identities: {demo: {app_services: {app_id: demo-abcde, base_url: "http://127.0.0.1:1"}}}
             users: {alice: {identity: demo}}
             \(route)
-            """)
+            """, admin: "{address: \"unix:\(folder.file("b"))\"}")
         #expect(try await asks(loginless, Self.unavailable("login-required")).json["user"].string == "alice")
-        let folder = try TemporaryFolder()
         let refused = try await LanyardProcess.start(
             """
             identities: {fixed: {static: {token_file: \(try folder.write("token", "no token"))}}}

@@ -8,8 +8,8 @@ import TestSupport
 final class HTTPBench: Sendable {
     /// What a suite may want otherwise; each text is YAML of one line.
     struct Plan {
-        /// Keys of the listener; with `allowed_hosts`, in place of `[localhost:80]`.
-        var listener = "allowed_hosts: [\"localhost:80\"]"
+        /// Keys of the listener; nil: `allowed_hosts` with `localhost:80` alone, which unix sockets do not have.
+        var listener: String?
         /// Keys of both routes.
         var route = ""
         /// The upstream's path.
@@ -75,6 +75,7 @@ final class HTTPBench: Sendable {
         let place = plan.isUnix ? upstream.endpoint.description : "http://\(upstream.endpoint)"
         let keys = plan.route.isEmpty ? "" : ", \(plan.route)"
         let listener = plan.isUnix ? "unix:\(folder.file("in"))" : "127.0.0.1:0"
+        let keysOfListener = plan.listener ?? (plan.isUnix ? "" : "allowed_hosts: [\"localhost:80\"]")
         let lanyard = try await LanyardProcess.start(
             """
             identities: {fixed: {static: {token_file: \(folder.file("token"))}}}
@@ -86,7 +87,7 @@ final class HTTPBench: Sendable {
             log: {level: debug}
             shards: \(plan.shards)
             \(plan.rest)
-            """, listener: "address: \"\(listener)\", \(plan.listener)", launcher: plan.launcher)
+            """, listener: "address: \"\(listener)\", \(keysOfListener)", launcher: plan.launcher)
         if plan.hasToken { try await lanyard.untilReady() }
         return HTTPBench(lanyard, plan.path == "/" ? "" : plan.path, upstream, hand, folder, memory)
     }

@@ -1,0 +1,103 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// What a long configuration costs: twice as long takes about twice as long. Alone, since time is measured.
+@Suite struct AloneConfigurationCostTests {
+    private static let identities = "identities:\n  demo:\n    static: {token_file: token}\n"
+    private static let users = "users:\n  alice: {identity: demo}\n"
+    private static let head = identities + users
+    private static let route = "routes:\n  - upstream: http://127.0.0.1:9\n"
+
+    private static func lines(_ count: Int, _ line: (Int) -> String) -> String { (0..<count).map(line).joined() }
+
+    private static func list(_ count: Int, _ element: (Int) -> String) -> String {
+        "[" + (0..<count).map(element).joined(separator: ", ") + "]"
+    }
+
+    /// Documents with so many of one thing.
+    private static let documents: [(name: String, text: @Sendable (Int) -> String)] = [
+        (
+            "routes by path",
+            {
+                head + "routes:\n"
+                    + lines($0) { "  - {name: r\($0), match: {path: /r\($0)}, upstream: http://127.0.0.1:9}\n" }
+            }
+        ),
+        (
+            "routes by host",
+            {
+                head + "routes:\n"
+                    + lines($0) { "  - {name: r\($0), match: {hosts: [h\($0)]}, upstream: http://127.0.0.1:9}\n" }
+            }
+        ),
+        (
+            "routes of unknown users",
+            {
+                identities + "users:\n" + lines($0 / 2) { "  u\($0): {identity: demo}\n" } + "routes:\n"
+                    + lines($0 / 2) {
+                        "  - {name: r\($0), user: w\($0), match: {path: /r\($0)}, upstream: http://127.0.0.1:9}\n"
+                    }
+            }
+        ),
+        ("users", { identities + "users:\n" + lines($0) { "  u\($0): {identity: demo}\n" } + route }),
+        (
+            "identities",
+            {
+                "identities:\n" + lines($0) { "  i\($0): {static: {token_file: token}}\n" } + "users:\n"
+                    + lines($0) { "  u\($0): {identity: i\($0)}\n" } + route
+            }
+        ),
+        (
+            "unknown identities",
+            {
+                "identities:\n" + lines($0) { "  i\($0): {static: {token_file: token}}\n" } + "users:\n"
+                    + lines($0) { "  u\($0): {identity: \"-----\($0)\"}\n" } + route
+            }
+        ),
+        ("hosts", { head + route + "    match: {hosts: " + list($0) { "h\($0).test" } + "}\n" }),
+        (
+            "set_headers",
+            { head + route + "    set_headers: {" + (0..<$0).map { "X-\($0): v" }.joined(separator: ", ") + "}\n" }
+        ),
+        ("deny", { head + route + "    deny: " + list($0) { "{path: /h\($0)}" } + "\n" }),
+        (
+            "allowed_origins and allowed_hosts",
+            {
+                head + route + "listeners:\n  - {address: '127.0.0.1:0', allowed_origins: "
+                    + list($0) { "https://h\($0).test" } + ", allowed_hosts: " + list($0) { "h\($0).test" } + "}\n"
+            }
+        ),
+        (
+            "listeners",
+            { head + route + "listeners:\n" + lines($0) { "  - {address: 127.0.\($0 / 256).\($0 % 256):7400}\n" } }
+        ),
+    ]
+
+    /// How long `lanyard check` takes; the shorter one of two.
+    private func time(_ text: String) async throws -> Duration {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", text)
+        var best = Duration.seconds(1000)
+        for _ in 0..<2 {
+            let started = ContinuousClock.now
+            let process = try ServerProcess("lanyard", ["check", "--config", path])
+            let exit = try await process.waitForExit(within: .seconds(120))
+            best = min(best, ContinuousClock.now - started)
+            #expect([.code(0), .code(78)].contains(exit), "\(process.lines.first?.text ?? "")")
+        }
+        return best
+    }
+
+    @Test(
+        "twice the routes, users, identities, hosts, fields or addresses take less than three times as long",
+        arguments: documents.indices)
+    func linear(_ index: Int) async throws {
+        let document = Self.documents[index]
+        let (half, whole) = (try await time(document.text(6_000)), try await time(document.text(12_000)))
+        let figure = "check of 6,000 and 12,000 \(document.name): \(half) and \(whole)"
+        print(figure)
+        #expect(whole < half * 3, "\(figure)")
+    }
+}
