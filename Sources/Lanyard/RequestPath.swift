@@ -162,7 +162,7 @@ package final class RequestPath: TokenPublisher {
                     "lanyard_route_breaker_open", labels: [.init("route", route.settings.name)],
                     value: context.breakers[route.index].isOpen(at: .now) ? 1 : 0))
             let pools = shards.map { $0.pools[route.index] }
-            let idle = pools.reduce(0) { $0 + $1.resting.value }
+            let idle = pools.reduce(0) { $0 + $1.idleCount }
             let open = pools.reduce(0) { $0 + $1.open.value }
             for (state, value) in [("open", open), ("idle", idle)] {
                 sums.append(

@@ -234,7 +234,7 @@ package final class RawSocket: Sendable {
 
     /// Runs `body` with the descriptor kept open; nil when it is closed already.
     @discardableResult
-    func use<Value>(_ body: (CInt) throws -> Value) rethrows -> Value? {
+    package func use<Value>(_ body: (CInt) throws -> Value) rethrows -> Value? {
         let entered = state.withLock { state -> Bool in
             if state.closing { return false }
             state.users += 1

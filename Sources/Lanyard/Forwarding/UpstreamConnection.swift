@@ -28,7 +28,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package var isBroken = false
     /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-requirements 16.5).
     package fileprivate(set) var isReused = false
-    private var isOpen = true
+    private(set) var isOpen = true
     /// Its end is to be a reset: an orderly one would say that all bytes have come.
     package var resetsOnClose = false
     /// Seconds that the upstream said it keeps an idle connection, or -1.

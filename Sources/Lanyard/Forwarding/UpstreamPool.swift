@@ -13,6 +13,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         fileprivate var dial: Dial?
         fileprivate var answer: Answer?
         fileprivate var end = Instant.never
+        /// It is in the line for a slot, and counted as a waiter of its upstream.
+        fileprivate var isWaiting = false
+        /// It counts as one of the process's waiting requests.
         fileprivate var isParked = false
 
         fileprivate init(_ user: UserIndex, _ answer: @escaping Answer) {
@@ -23,6 +26,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// An idle connection is kept so long (http-requirements §8).
     private static let idleMost = Duration.seconds(30)
+    /// So many waiters are served at once: if each dial fails at once, the others of the shard are to have their turn.
+    private static let servedMax = 64
 
     let loop: EventLoop
     package let target: UpstreamTarget
@@ -30,13 +35,21 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     let buffers: BufferBudget
     private var idle: [UpstreamConnection] = []
     private var waiters: [Request] = []
+    private var scheduler = SlotScheduler()
+    /// The scheduler's steps are being carried out further up: whatever comes meanwhile is only noted.
+    private var isScheduling = false
+    /// `resume` will go on.
+    private var isDeferred = false
     private var naming: [Request] = []
     private lazy var deadline = Deadline(of: self)
     /// When the name is to be looked up again, as long as connections are open.
     private lazy var nameDeadline = Deadline(of: self)
     /// Connections of this shard, used or idle.
     package let open = Counter()
-    package let resting = Counter()
+    /// Written here only; sequentially consistent, as `SlotScheduler` demands.
+    private let idleNumber = Atomic<Int>(0)
+    /// Idle connections of this shard. From anywhere.
+    package var idleCount: Int { idleNumber.load(ordering: .sequentiallyConsistent) }
 
     /// - Parameters:
     ///   - parked: the process's bound of waiting requests.
@@ -54,7 +67,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     package func takeIdle(for user: UserIndex) -> UpstreamConnection? {
         while let place = idle.lastIndex(where: { $0.user == user }) {
             let connection = idle.remove(at: place)
-            resting.add(-1)
+            publishIdle()
             connection.wake()
             if connection.isQuiet, isStillNamed(connection) { return connection }
             end(connection)
@@ -73,7 +86,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             old.close()
             open.add(-1)
             dial(request)
-        } else if waiters.isEmpty, target.connections.take() || shedOne() {
+        } else if waiters.isEmpty, target.connections.take() {
             dial(request)
         } else {
             wait(request)
@@ -85,9 +98,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     package func cancel(_ request: Request) {
         guard request.answer != nil else { return }
         request.answer = nil
-        if request.isParked {
+        if request.isWaiting {
             waiters.removeAll { $0 === request }
-            unpark(request)
+            leaveLine(request)
         } else {
             request.dial?.cancel()
             naming.removeAll { $0 === request }
@@ -98,34 +111,31 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended soundly: the connection waits for the next one.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard isStillNamed(connection) else { return discard(connection, wasIdle: false) }
-        if let first = waiters.first, first.user == connection.user, connection.isQuiet {
-            waiters.removeFirst()
-            unpark(first)
-            connection.rest(until: .never)
-            return reply(first, .success(connection))
-        }
-        // Somebody waits, here or on another shard, who cannot use this one: its slot is what helps.
-        if connection.hasEnded || target.waiting.load(ordering: .relaxed) > 0 {
-            return discard(connection, wasIdle: false)
-        }
+        guard !connection.hasEnded, isStillNamed(connection) else { return end(connection) }
         var most = Self.idleMost
         if connection.keepAliveSeconds >= 0 { most = min(most, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
         connection.rest(until: loop.now + most)
         idle.append(connection)
-        resting.add()
+        publishIdle()
+        // Whoever waits here may use it; if somebody waits who cannot, here or on another shard, its slot is what helps.
+        schedule(.idled)
     }
 
     /// Closes a connection that is not to be used again.
     package func discard(_ connection: UpstreamConnection) {
-        let place = idle.lastIndex { $0 === connection }
-        if let place { idle.remove(at: place) }
-        discard(connection, wasIdle: place != nil)
+        if let place = idle.lastIndex(where: { $0 === connection }) {
+            idle.remove(at: place)
+            publishIdle()
+        }
+        end(connection)
     }
 
     /// Closes all idle connections, for a drain.
     package func closeIdle() {
-        while let connection = idle.popLast() { discard(connection, wasIdle: true) }
+        while let connection = idle.popLast() {
+            publishIdle()
+            end(connection)
+        }
     }
 
     /// The name has other addresses now: closes idle connections to those that it had.
@@ -145,71 +155,113 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         return true
     }
 
-    private func discard(_ connection: UpstreamConnection, wasIdle: Bool) {
-        if wasIdle { resting.add(-1) }
-        end(connection)
-    }
-
+    /// Closes it, once; whoever waits for a slot may have ended an idle one already.
     private func end(_ connection: UpstreamConnection) {
+        guard connection.isOpen else { return }
         connection.close()
         open.add(-1)
         freeSlot()
     }
 
+    private func publishIdle() { idleNumber.store(idle.count, ordering: .sequentiallyConsistent) }
+
     // MARK: Waiting at the limit
 
+    /// Joins the line. It may have left it again with a slot when this returns.
     private func wait(_ request: Request) {
-        guard parked.take() else { return reply(request, .failure(.connectionLimit)) }
-        request.isParked = true
+        request.isWaiting = true
         request.end = loop.now + target.settings.timeouts.connect
-        target.waiting.add(1, ordering: .relaxed)
+        target.waiting.add(1, ordering: .sequentiallyConsistent)
         waiters.append(request)
-        armDeadline()
-        target.tellOthers(than: self) { $0.shed() }
-    }
-
-    /// At the limit an idle connection of another user makes room. True if its slot was taken.
-    private func shedOne() -> Bool {
-        guard !idle.isEmpty else { return false }
-        resting.add(-1)
-        end(idle.removeFirst())
-        return target.connections.take()
-    }
-
-    /// Another shard wants a slot: give up one idle connection.
-    private func shed() {
-        guard target.waiting.load(ordering: .relaxed) > 0, !idle.isEmpty else { return }
-        resting.add(-1)
-        end(idle.removeFirst())
-    }
-
-    /// A slot is free: whoever waits here takes it, else the other shards hear of it.
-    private func freeSlot() {
-        target.connections.giveBack()
-        serveWaiters()
-        if target.waiting.load(ordering: .relaxed) > 0 { target.tellOthers(than: self) { $0.serveWaiters() } }
-    }
-
-    private func serveWaiters() {
-        while !waiters.isEmpty, target.connections.take() {
-            let first = waiters.removeFirst()
-            unpark(first)
-            dial(first)
+        schedule(.serve)
+        guard request.isWaiting else { return }
+        if parked.take() {
+            request.isParked = true
+            return armDeadline()
         }
+        waiters.removeAll { $0 === request }
+        leaveLine(request)
+        reply(request, .failure(.connectionLimit))
     }
 
-    private func unpark(_ request: Request) {
+    private func leaveLine(_ request: Request) {
+        request.isWaiting = false
+        target.waiting.subtract(1, ordering: .sequentiallyConsistent)
         guard request.isParked else { return }
         request.isParked = false
         parked.giveBack()
-        target.waiting.subtract(1, ordering: .relaxed)
+    }
+
+    private func freeSlot() {
+        target.connections.giveBack()
+        schedule(.freed)
+    }
+
+    /// Carries out what the scheduler decides. A dial may fail before it returns and free its slot, and a connection may be given back by
+    /// whom it was just handed to: that is noted, and the loop further up goes on. A call for each would nest as deep as the line is long.
+    private func schedule(_ event: SlotScheduler.Event) {
+        scheduler.note(event)
+        guard !isScheduling, !isDeferred else { return }
+        runScheduler()
+    }
+
+    private func runScheduler() {
+        isScheduling = true
+        defer { isScheduling = false }
+        var share = Self.servedMax
+        while share > 0 {
+            let hasIdle = !idle.isEmpty
+            let hasFitting = hasIdle && waiters.first.map { first in idle.contains { $0.user == first.user } } ?? false
+            guard let step = scheduler.next(hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasFitting: hasFitting)
+            else {
+                return
+            }
+            let outcome = perform(step)
+            scheduler.finished(step, outcome, hasIdle: !idle.isEmpty)
+            if step == .serveFirst || step == .handOver { share -= 1 }
+        }
+        isDeferred = true
+        loop.later(self)
+    }
+
+    package override func resume() {
+        isDeferred = false
+        runScheduler()
+    }
+
+    /// One step. Returns its outcome.
+    private func perform(_ step: SlotScheduler.Step) -> Bool {
+        switch step {
+        case .handOver:
+            guard let connection = takeIdle(for: waiters[0].user) else { return false }
+            let first = waiters.removeFirst()
+            leaveLine(first)
+            reply(first, .success(connection))
+        case .takeSlot: return target.connections.take()
+        case .serveFirst:
+            let first = waiters.removeFirst()
+            leaveLine(first)
+            dial(first)
+        case .closeIdle:
+            let connection = idle.removeFirst()
+            publishIdle()
+            connection.close()
+            open.add(-1)
+        case .freeSlot: target.connections.giveBack()
+        case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
+        case .notifyWaiters: target.tellOthers(than: self) { $0.schedule(.serve) }
+        case .notifyIdle: target.tellOthers(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
+        }
+        return true
     }
 
     package override func due(_ deadline: Deadline) {
         guard deadline !== nameDeadline else { return keepNameFresh() }
+        // The news of a free slot may be on its way.
+        if !waiters.isEmpty { schedule(.serve) }
         while let first = waiters.first, first.end <= loop.now {
             waiters.removeFirst()
-            unpark(first)
+            leaveLine(first)
             reply(first, .failure(.connectionLimit))
         }
         while let first = naming.first, first.end <= loop.now {
@@ -252,7 +304,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         let waiting = naming
         naming = []
         armDeadline()
-        for request in waiting {
+        // What follows from one may cancel another.
+        for request in waiting where request.answer != nil {
             switch answer {
             case .success(let addresses): dial(request, addresses)
             case .failure(let failure): fail(request, failure)

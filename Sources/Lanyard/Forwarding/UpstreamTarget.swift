@@ -25,7 +25,7 @@ package final class UpstreamTarget: Sendable {
     package let settings: UpstreamSettings
     /// Connections of all shards.
     let connections: SharedLimit
-    /// Requests of all shards that wait for a connection of this upstream.
+    /// Requests of all shards that wait for a connection of this upstream. Sequentially consistent throughout, as `SlotScheduler` demands.
     let waiting = Atomic<Int>(0)
     /// Grows when the name's addresses change: a connection that has seen an older number must be looked at. 0 where there is no name.
     let epoch = Atomic<Int>(0)
@@ -109,8 +109,13 @@ package final class UpstreamTarget: Sendable {
     func add(_ pool: UpstreamPool) { book.withLock { $0.pools.append(PoolReference(pool: pool)) } }
 
     /// Has the other shards' pools give up an idle connection, or serve who waits there: a connection slot is wanted or free.
-    func tellOthers(than pool: UpstreamPool, _ what: @escaping @Sendable (UpstreamPool) -> Void) {
+    ///
+    /// - Parameter isMeant: which of them; asked here, not on their queues.
+    func tellOthers(
+        than pool: UpstreamPool, where isMeant: (UpstreamPool) -> Bool = { _ in true },
+        _ what: @escaping @Sendable (UpstreamPool) -> Void
+    ) {
         let others = book.withLock { $0.pools.compactMap(\.pool) }
-        for other in others where other !== pool { other.loop.post { what(other) } }
+        for other in others where other !== pool && isMeant(other) { other.loop.post { what(other) } }
     }
 }

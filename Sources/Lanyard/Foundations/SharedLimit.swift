@@ -1,25 +1,31 @@
 import Synchronization
 
 /// A number that all shards share and that may not grow beyond a limit: connections, parked requests.
+///
+/// Its operations are sequentially consistent. Who counts itself as a waiter and then finds no room is seen by whoever makes room afterwards
+/// and then looks for waiters (`SlotScheduler`).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)
     package let most: Int
 
     package init(_ most: Int) { self.most = most }
 
-    /// Takes one if there is room.
+    /// Takes one if there is room. It fails only while others hold all: an attempt that fails takes nothing, not even for a moment.
     package func take() -> Bool {
-        guard taken.add(1, ordering: .relaxed).newValue <= most else {
-            taken.subtract(1, ordering: .relaxed)
-            return false
+        var seen = taken.load(ordering: .sequentiallyConsistent)
+        while seen < most {
+            let (isTaken, actual) = taken.weakCompareExchange(
+                expected: seen, desired: seen + 1, ordering: .sequentiallyConsistent)
+            if isTaken { return true }
+            seen = actual
         }
-        return true
+        return false
     }
 
     /// Returns how many are still taken.
     @discardableResult
-    package func giveBack() -> Int { taken.subtract(1, ordering: .acquiringAndReleasing).newValue }
+    package func giveBack() -> Int { taken.subtract(1, ordering: .sequentiallyConsistent).newValue }
 
     /// How many are taken now.
-    package var count: Int { taken.load(ordering: .relaxed) }
+    package var count: Int { taken.load(ordering: .sequentiallyConsistent) }
 }

@@ -320,6 +320,24 @@ import Testing
         #expect(try await own.values(of: "lanyard_parked_requests")[""] == 0)
     }
 
+    @Test("8 A request that waits for a place of another shard is woken though nothing else comes")
+    func connectionsMaxInSilence() async throws {
+        let own = try await HTTPBench.start {
+            $0.shards = 3
+            $0.route = "connections_max: 1, timeouts: {connect: 20s}"
+        }
+        own.script { _ in .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok") }
+        var clients: [Wire] = []
+        for _ in 0..<3 { clients.append(try await own.connect()) }
+        for round in 0..<200 {
+            let start = ContinuousClock.now
+            for client in clients { try await client.send(HTTPBench.plain("/\(round)")) }
+            for client in clients { #expect(try await client.answer().status == 200) }
+            #expect(start.duration(to: .now) < .seconds(5 * Sanitizer.stretch))
+        }
+        #expect(try await own.values(of: "lanyard_parked_requests")[""] == 0)
+    }
+
     private func connectAll(_ count: Int) async throws -> [Wire] {
         var wires: [Wire] = []
         for _ in 0..<count { wires.append(try await bench.connect()) }

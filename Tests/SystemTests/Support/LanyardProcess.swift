@@ -18,9 +18,10 @@ final class LanyardProcess: Sendable {
     ///   - listener: the keys of the one listener.
     ///   - admin: the value of `admin`; off by default, since there is one default place for all processes of a user.
     ///   - launcher: a command that ends by becoming the program which its last arguments name.
+    ///   - binary: another build of the program.
     static func start(
         _ yaml: String, token: String? = nil, listener: String = "address: \"127.0.0.1:0\"", admin: String = "off",
-        cpus: String? = nil, launcher: [String] = []
+        cpus: String? = nil, launcher: [String] = [], binary: String? = nil
     ) async throws -> LanyardProcess {
         let folder = try TemporaryFolder()
         var accounts = ""
@@ -36,7 +37,7 @@ final class LanyardProcess: Sendable {
             admin: \(admin)
 
             """ + accounts + yaml)
-        let command = launcher + [try Products.path("lanyard"), "run", "--config", path]
+        let command = launcher + [try binary ?? Products.path("lanyard"), "run", "--config", path]
         let process = try ServerProcess(command[0], Array(command.dropFirst()), cpus: cpus)
         let data = try await process.event("listening") { $0["listener"].string == "data" }
         let health = try await process.event("listening") { $0["listener"].string == "health" }

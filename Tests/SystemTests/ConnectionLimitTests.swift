@@ -1,0 +1,62 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Requests that wait for one of few upstream connections.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct ConnectionLimitTests {
+    @Test("requests that compete for one connection in rounds with silence between them: none waits for long")
+    func rounds() async throws {
+        let bench = try await SilentRounds.start(pairs: 2, shards: 4, isUnix: true)
+        let outcome = try await bench.run(rounds: 4000, within: .seconds(60))
+        #expect(outcome.failures == [])
+        #expect(outcome.slowest < SilentRounds.slowestMax)
+        #expect(outcome.rounds > 500)
+        #expect(try await bench.parked() == 0)
+    }
+
+    @Test("1,500 requests wait for a connection, then each dial fails at once: all get 502, pipelined ones too")
+    func manyFailAtOnce() async throws {
+        let count = 1500
+        let folder = try TemporaryFolder()
+        let path = folder.file("up")
+        let upstream = try RawSocket.listen(at: .unix(path))
+        let lanyard = try await LanyardProcess.start(
+            before: "unix:\(path)", route: "connections_max: 1, timeouts: {connect: 60s}",
+            rest: "limits: {parked_requests_max: \(count)}\nshards: 1\n")
+        let data = lanyard.data
+        let request = Array("GET / HTTP/1.1\r\nHost: \(data)\r\n\r\n".utf8)
+        // The first holds the connection.
+        let first = try await offPool { try RawSocket.connect(to: data) }
+        try first.send(request)
+        let held = try await offPool {
+            guard let held = upstream.accept(within: .seconds(10)) else { throw TestFailure("no upstream connection") }
+            return held
+        }
+        let clients = try await offPool {
+            try (0..<count).map { _ in
+                let client = try RawSocket.connect(to: data)
+                try client.send(request + request)
+                return client
+            }
+        }
+        try await eventually("all wait", within: .seconds(30)) {
+            try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText.contains(
+                "\nlanyard_parked_requests \(count)\n")
+        }
+        unlink(path)
+        upstream.close()
+        held.close()
+        let statuses = try await offPool {
+            var statuses: [Int: Int] = [:]
+            for client in [first] + clients {
+                let reader = RawReader(client)
+                for _ in 0..<(client === first ? 1 : 2) {
+                    statuses[try reader.readResponse(to: "GET", within: .seconds(20)).status, default: 0] += 1
+                }
+            }
+            return statuses
+        }
+        #expect(statuses == [502: 2 * count + 1])
+        #expect(try await lanyard.readiness().status == 200)
+    }
+}
