@@ -3,15 +3,20 @@
 
     testrun.py --name NAME --limit SECONDS [--standstill SECONDS] --folder FOLDER [--reports GLOB] [--again] -- COMMAND...
 
-The console output goes to FOLDER/NAME.log, one line with the counts to FOLDER/tally, failures to the terminal.
+The console output goes to FOLDER/NAME.log, a line with the counts and one for each failure to FOLDER/tally, failures to the
+terminal.
 Counted as failed: each failed test, each test that still ran when the time was up, or when no test had begun or ended
 for a long while, a runner that crashed or ended badly with no failed test, an expectation that failed outside of any test
-that failed, a run without a test, and a sanitizer that left a report.
+that failed, a run without a test, a sanitizer that left a report, and temporary files that a whole run left behind.
 
 With --reports the program is sanitized, hence many times slower, and so are its neighbours: a test that fails then runs once
 more, alone and not beside others (FOLDER/NAME-again.log), and is counted if it fails again. With --again the same holds for any
-program: a machine that nobody watches, such as CI's, may be busy with other things. Each such test is named. One that stood
-still is counted at once: that is no slowness.
+program: a machine that nobody watches, such as CI's, may be busy with other things. One that stood still is counted at once:
+that is no slowness. A test that failed and then passed alone is flaky: the tally names it with what failed first, in a line
+that begins with `~`.
+
+The tests make their temporary folders in one folder, which LANYARD_TEST_FOLDER and TMPDIR name. It is removed with the run,
+also when that is ended from outside.
 """
 
 import argparse
@@ -19,9 +24,11 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 PROGRESS_SECONDS = 60
@@ -154,6 +161,37 @@ def run(command, limit, standstill, stream, log):
     return status
 
 
+def make_folder():
+    """Where a run has its temporary files. The name is short, since a socket's path has 107 bytes at most; other accounts, as which
+    some tests run programs, may go through."""
+    folder = tempfile.mkdtemp(prefix="lt-", dir="/tmp")
+    os.chmod(folder, 0o711)
+    return folder
+
+
+def contents(folder):
+    """The names in a folder, each folder with what it holds."""
+    names = []
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        inner = " (" + ", ".join(sorted(os.listdir(entry.path))) + ")" if entry.is_dir(follow_symlinks=False) else ""
+        names.append(entry.name + inner)
+    return names
+
+
+def remove_folder(folder):
+    """Removes it, whatever the modes of the folders in it. Returns what stands against that."""
+    for place, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(place, name)
+            if not os.path.islink(path):
+                try:
+                    os.chmod(path, 0o700)
+                except OSError:
+                    pass
+    shutil.rmtree(folder, ignore_errors=True)
+    return [f"✘ cannot be removed: {folder}: {'; '.join(contents(folder))}"] if os.path.exists(folder) else []
+
+
 def excerpt(path):
     with open(path, "rb") as log:
         lines = log.read().decode("utf-8", "replace").splitlines()
@@ -203,9 +241,19 @@ class Run:
         self.stream = Stream(events)
         command = command + ["--event-stream-output-path", events, "--event-stream-version", "0"]
         started = time.monotonic()
-        status = run(command, limit, standstill, self.stream, self.log)
-        self.faults = judge(self.stream, status, time.monotonic() - started)
+        temporary = make_folder()
+        os.environ["LANYARD_TEST_FOLDER"] = os.environ["TMPDIR"] = temporary
+        left = []
+        try:
+            status = run(command, limit, standstill, self.stream, self.log)
+            left = contents(temporary)
+        finally:
+            unremoved = remove_folder(temporary)
+        self.faults = judge(self.stream, status, time.monotonic() - started) + unremoved
         self.is_whole = status is not None and self.stream.ended
+        # Whoever is killed cannot clear up.
+        if self.is_whole and left:
+            self.faults.append("✘ left behind in the temporary folder: " + "; ".join(left))
         # It came to every test, though some may have stood still.
         self.was_seen_through = self.is_whole or (status is None and self.untold() == 0)
 
@@ -215,9 +263,16 @@ class Run:
         return len(stream.names) - len(stream.passed) - len(stream.failed) - len(stream.skipped) - len(stream.running)
 
 
+def end_by_signal(number, _):
+    for sign in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(sign, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main():
-    # Ended from outside, it still ends what it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Ended from outside, it still ends what it started, and clears up.
+    for sign in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, end_by_signal)
     split = sys.argv.index("--")
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
@@ -278,6 +333,8 @@ def main():
         tally.write(f"{len(passed)} {len(faults)}\n")
         for fault in faults:
             tally.write(f"# {options.name}: {fault}\n")
+        for test in forgiven:
+            tally.write(f"~ {options.name}: {stream.names[test]}: {stream.reason(test)}\n")
 
 
 main()

@@ -1,17 +1,16 @@
 import Foundation
 import Glibc
+import Lanyard
 
-/// A folder of the test's own under /tmp, mode 0700, removed with everything in it when the value goes.
+/// A folder of the test's own, mode 0700, removed with everything in it when the value goes, or else when the process ends.
 package final class TemporaryFolder: Sendable {
-    /// Its path, without a slash at the end.
+    /// Its path, without a slash at the end. Short: a socket's path has 107 bytes at most.
     package let path: String
 
     /// - Parameter shared: makes the folder and the files written through it readable for every user, for binaries that
-    ///   run as another one. Its parent, /tmp, is traversable anyway.
+    ///   run as another one. Its parents are traversable anyway.
     package init(shared: Bool = false) throws {
-        var template = Array("/tmp/lanyard-test-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: errno \(errno)") }
-        path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+        path = try TemporaryFolders.shared.make()
         if shared { chmod(path, 0o755) }
     }
 
@@ -35,5 +34,72 @@ package final class TemporaryFolder: Sendable {
         }
     }
 
-    deinit { try? FileManager.default.removeItem(atPath: path) }
+    deinit { TemporaryFolders.shared.remove(path) }
+}
+
+/// All temporary folders of this process, below one parent.
+///
+/// A value that a static variable holds never goes, and a folder in which a killed process still writes may resist its removal.
+/// The process removes both kinds when it exits. The parent is what `LANYARD_TEST_FOLDER` names, and whoever named it removes it:
+/// that also works when this process is killed. Without the variable the process makes a parent and removes it when it exits.
+private final class TemporaryFolders: Sendable {
+    static let shared = TemporaryFolders()
+
+    private let parent: String
+    private let isOwnParent: Bool
+    /// Folders that exist.
+    private let paths = Guarded<Set<String>>([])
+
+    private init() {
+        if let given = getenv("LANYARD_TEST_FOLDER").map({ String(cString: $0) }), !given.isEmpty {
+            (parent, isOwnParent) = (given, false)
+        } else {
+            // A failure shows when the first folder is made.
+            (parent, isOwnParent) = ((try? Self.make(in: "/tmp/lt-")) ?? "/tmp", true)
+            chmod(parent, 0o711)
+        }
+        atexit { TemporaryFolders.shared.removeAll() }
+    }
+
+    func make() throws -> String {
+        let path = try Self.make(in: parent + "/")
+        paths.withLock { _ = $0.insert(path) }
+        return path
+    }
+
+    func remove(_ path: String) {
+        try? FileManager.default.removeItem(atPath: path)
+        if access(path, F_OK) != 0 { paths.withLock { _ = $0.remove(path) } }
+    }
+
+    private static func make(in prefix: String) throws -> String {
+        var template = Array((prefix + "XXXXXX").utf8CString)
+        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp \(prefix): errno \(errno)") }
+        return String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// Processes that static variables hold still run and may write meanwhile: hence several attempts.
+    private func removeAll() {
+        for _ in 0..<20 {
+            let left = paths.withLock { $0 }
+            if left.isEmpty { break }
+            for path in left {
+                Self.openFolders(in: path)
+                remove(path)
+            }
+            if paths.withLock({ !$0.isEmpty }) { usleep(50_000) }
+        }
+        if isOwnParent { rmdir(parent) }
+    }
+
+    /// Gives us back the folders that a test has closed, so that an account other than root can empty them.
+    private static func openFolders(in path: String) {
+        chmod(path, 0o700)
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] {
+            var status = stat()
+            if lstat(path + "/" + name, &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
+                openFolders(in: path + "/" + name)
+            }
+        }
+    }
 }
