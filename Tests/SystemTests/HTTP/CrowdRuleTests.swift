@@ -129,7 +129,8 @@ import Testing
         #expect(try await busy.answer().bodyText == "busy")
         try await Task.sleep(for: .seconds(1))
         #expect(try ProcessorTime.used(by: pid) - before < 0.5)
-        #expect(own.lanyard.process.lines.count { $0.event == "listener.paused" } == 1)
+        // Each shard accepts by itself, and says so once.
+        #expect((1...HTTPBench.shards).contains(own.lanyard.process.lines.count { $0.event == "listener.paused" }))
         try await limit(2000)
         #expect(try await waiting.answer().bodyText == "ok")
     }

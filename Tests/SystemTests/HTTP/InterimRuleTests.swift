@@ -174,12 +174,14 @@ import Testing
             let client = try await bench.connect()
             #expect(try await client.ask(post("/", lines)).status == 200)
             #expect(try await client.ask(post("/", lines + ["Content-Length: 0"])).status == 200)
+            #expect(
+                bench.received.joined() == HTTPBench.forwarded("POST /")
+                    + HTTPBench.forwarded("POST /", ["Content-Length: 0"]))
+            bench.startOver()
             let old = try await bench.ask(post("/", lines + ["Content-Length: 5"], version: "1.0") + "hello")
             #expect(old.status == 200)
             #expect(
-                bench.received.joined() == HTTPBench.forwarded("POST /")
-                    + HTTPBench.forwarded("POST /", ["Content-Length: 0"])
-                    + HTTPBench.forwarded("POST /", ["Content-Length: 5"], via: "1.0") + "hello")
+                bench.received.joined() == HTTPBench.forwarded("POST /", ["Content-Length: 5"], via: "1.0") + "hello")
         }
     }
 

@@ -153,7 +153,7 @@ import Testing
         #expect(try await peer.rest().text.hasPrefix("GET /hand "))
         bench.startOver()
         #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
-        let own = try #require(bench.upstream.requests.last?["Via"])
+        let own = try #require(bench.requests.last?["Via"])
         let loop = try await client.ask(request("GET /", "Via: 1.1 a, \(own)"))
         #expect(
             try Refusal(status: 502, type: "loop", error: "proxy_loop_detected", closes: false).faults(of: loop) == [])

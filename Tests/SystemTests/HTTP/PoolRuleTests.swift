@@ -8,6 +8,8 @@ import Testing
         let dead = try RawServer()
         dead.stop()
         let bench = try await HTTPBench.start {
+            // These tests count connections and reuse them from other clients: each shard has pools of its own.
+            $0.shards = 1
             $0.users = ", bob: {identity: fixed}"
             $0.routes = """
                 {name: alice, match: {path: /alice}, upstream: "UP", user: alice},

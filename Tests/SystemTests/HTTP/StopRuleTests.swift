@@ -61,7 +61,7 @@ import Testing
 
     @Test(
         "20.1 Every answer whose head is written from then on says close; what was begun is served to its end",
-        arguments: [1, 2])
+        arguments: [1, 3])
     func underWay(_ shards: Int) async throws {
         let bench = try await start(shards)
         bench.script { $0.message.target == "/slow" ? Self.slow : .answer() }
@@ -94,7 +94,7 @@ import Testing
 
     @Test(
         "20.1 An idle kept connection is closed after 500 ms of silence, and a request within them is served",
-        arguments: [1, 2])
+        arguments: [1, 3])
     func idle(_ shards: Int) async throws {
         let bench = try await start(shards)
         let (silent, asks) = (try await bench.connect(), try await bench.connect())
@@ -113,7 +113,7 @@ import Testing
 
     @Test(
         "20.1 A client that is slow to take the end of an answer is not cut by the drain, and its next request is served",
-        arguments: [1, 2])
+        arguments: [1, 3])
     func tails(_ shards: Int) async throws {
         let bench = try await start(shards)
         bench.script { .large(Int($0.message.target.dropFirst()) ?? 0) }
@@ -143,7 +143,7 @@ import Testing
 
     @Test(
         "20.1 Connections that wait on the listener when it closes are accepted and served",
-        arguments: [1, 2])
+        arguments: [1, 3])
     func queued(_ shards: Int) async throws {
         let bench = try await start(shards)
         bench.lanyard.process.signal(SIGSTOP)
@@ -209,15 +209,19 @@ import Testing
             $0.rest = "shutdown: {drain_max: \(isByTime ? "900ms" : "60s")}"
         }
         let (chunked, old) = (try await bench.connect(), try await bench.connect())
+        var streams: [Task<Void, any Error>] = []
+        defer { for stream in streams { stream.cancel() } }
         for (client, version) in [(chunked, "1.1"), (old, "1.0")] {
             try await client.send("GET /hand HTTP/\(version)\r\nHost: localhost\r\n\r\n")
             let peer = try await bench.accept()
             _ = try await peer.head()
             try await peer.send("HTTP/1.1 200 OK\r\n\r\n")
             _ = try await client.head()
-            Task {
-                while (try? await peer.send("x")) != nil { try await Task.sleep(for: .milliseconds(50)) }
-            }
+            // Ends with the connection, or with the test.
+            streams.append(
+                Task {
+                    while (try? await peer.send("x")) != nil { try await Task.sleep(for: .milliseconds(50)) }
+                })
         }
         let start = ContinuousClock.now
         bench.lanyard.process.signal(SIGTERM)

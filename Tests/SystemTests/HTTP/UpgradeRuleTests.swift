@@ -330,7 +330,10 @@ import Testing
         let bench = try await HTTPBench.start { $0.route = "upgraded_max_age: 1s" }
         let start = ContinuousClock.now
         let (client, upstream) = try await open(on: bench)
-        while (try? await upstream.send(".")) != nil, (try? await client.read(1)) != nil {}
+        try await eventually("the tunnel ends", within: .seconds(20)) {
+            guard (try? await upstream.send(".")) != nil else { return true }
+            return (try? await client.read(1)) == nil
+        }
         #expect(ContinuousClock.now - start >= .milliseconds(990))
         #expect(try await openTunnels(bench) == 0)
     }

@@ -23,7 +23,7 @@ import Testing
     /// The pseudonym that this process has chosen.
     private func pseudonym() async throws -> String {
         _ = try await bench.ask(HTTPBench.plain("/"))
-        let via = bench.upstream.requests.last?["Via"] ?? ""
+        let via = bench.requests.last?["Via"] ?? ""
         #expect(via.wholeMatch(of: #/1\.1 lanyard-[0-9a-f]{8}/#) != nil, "\(via)")
         bench.startOver()
         return String(via.dropFirst(4))
@@ -44,10 +44,11 @@ import Testing
             #expect(try await bench.ask(get("/", fields)).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /", expected, via: nil)])
         }
-        bench.startOver()
-        #expect(try await bench.ask(get("/", [], version: "1.0")).status == 200)
-        #expect(try await bench.ask(get("/", [], version: "1.7")).status == 200)
-        #expect(bench.received.joined() == HTTPBench.forwarded("GET /", via: "1.0") + HTTPBench.forwarded("GET /"))
+        for (version, via) in [("1.0", "1.0"), ("1.7", "1.1")] {
+            bench.startOver()
+            #expect(try await bench.ask(get("/", [], version: version)).status == 200)
+            #expect(bench.received == [HTTPBench.forwarded("GET /", via: via)])
+        }
     }
 
     @Test("18.1 Our own pseudonym in a received Via is a loop: 502; many others are no reason to refuse")
@@ -94,11 +95,11 @@ import Testing
 
     @Test("18.2 forwarded: pass leaves them as they are")
     func passed() async throws {
-        #expect(try await bench.ask(get("/pass", Self.fields)).status == 200)
-        #expect(try await bench.ask(get("/pass", [])).status == 200)
-        #expect(
-            bench.received.joined()
-                == HTTPBench.forwarded("GET /pass", Self.fields) + HTTPBench.forwarded("GET /pass"))
+        for fields in [Self.fields, []] {
+            bench.startOver()
+            #expect(try await bench.ask(get("/pass", fields)).status == 200)
+            #expect(bench.received == [HTTPBench.forwarded("GET /pass", fields)])
+        }
     }
 
     @Test("18.2 forwarded: append has the real peer as last member")

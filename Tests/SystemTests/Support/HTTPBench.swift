@@ -1,3 +1,4 @@
+import Glibc
 import Lanyard
 import TestSupport
 
@@ -27,7 +28,8 @@ final class HTTPBench: Sendable {
         var users = ""
         /// A command that ends by becoming the program.
         var launcher: [String] = []
-        var shards = 1
+        /// A rule holds however many there are; a suite that needs one number says why.
+        var shards = HTTPBench.shards
         /// Starts without a token: the file that should hold it is empty.
         var hasToken = true
     }
@@ -38,6 +40,8 @@ final class HTTPBench: Sendable {
         var seen: [Int] = []
         var linesSeen = 0
         var fences = 0
+        /// Since `startOver`, in the order of their arrival.
+        var requests: [RawMessage] = []
     }
 
     /// What the upstream's threads and the tests share.
@@ -45,6 +49,8 @@ final class HTTPBench: Sendable {
         let box = Guarded(State())
     }
 
+    /// How many shards a bench has that asks for no number: `LANYARD_TEST_SHARDS`, else three.
+    static let shards = getenv("LANYARD_TEST_SHARDS").flatMap { Int(String(cString: $0)) } ?? 3
     static let token = "bench.token-1~a_b+c/d=="
     /// 200 with the body `ok`, which HEAD only hears of.
     private static let standard: RawServer.Script = { request in
@@ -69,7 +75,14 @@ final class HTTPBench: Sendable {
         try folder.write("token", plan.hasToken ? token : "")
         let memory = Memory()
         let upstream = try RawServer(
-            at: plan.isUnix ? .unix(folder.file("up")) : .tcp(0), script: { try memory.box.withLock { $0.script }($0) })
+            at: plan.isUnix ? .unix(folder.file("up")) : .tcp(0),
+            script: { request in
+                let script = memory.box.withLock { state in
+                    state.requests.append(request.message)
+                    return state.script
+                }
+                return try script(request)
+            })
         let hand = try RawSocket.listen(at: plan.isUnix ? .unix(folder.file("hand")) : .tcp(0))
         let handPlace = plan.isUnix ? "unix:\(folder.file("hand"))" : "http://127.0.0.1:\(hand.localPort)"
         let place = plan.isUnix ? upstream.endpoint.description : "http://\(upstream.endpoint)"
@@ -112,7 +125,7 @@ final class HTTPBench: Sendable {
         let seen = upstream.records.map(\.bytes.count)
         let lines = lanyard.process.lines.count
         memory.box.withLock {
-            ($0.script, $0.seen, $0.linesSeen) = (Self.standard, seen, lines)
+            ($0.script, $0.seen, $0.linesSeen, $0.requests) = (Self.standard, seen, lines, [])
         }
     }
 
@@ -136,6 +149,9 @@ final class HTTPBench: Sendable {
             return fence.lowerBound == text.startIndex ? nil : String(text[..<fence.lowerBound])
         }
     }
+
+    /// The requests that the upstream has read whole since `startOver`, in their order, on whichever connections: each shard has its own.
+    var requests: [RawMessage] { memory.box.withLock { $0.requests } }
 
     func normalised(_ text: String) -> String {
         text.replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x").replacing("\(upstream.endpoint)", with: "up")
