@@ -1,4 +1,3 @@
-import Glibc
 import Lanyard
 import TestSupport
 import Testing
@@ -15,7 +14,9 @@ import Testing
         bench.refuses {
             // All are refused the same token: none is answered before the last has come.
             waiting.add()
-            for _ in 0..<20_000 where waiting.value < clients { usleep(1_000) }
+            do {
+                try blockUntil("all \(clients) have come", within: .seconds(20)) { waiting.value >= clients }
+            } catch { Issue.record(error) }
             return .answer(401, "Unauthorized", body: "no")
         }
         let statuses = try await offPool { () throws -> [String] in

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Asks `condition` every 10 ms until it holds; fails loudly, with `what`, when `limit` has passed. Under a sanitizer the limit is longer by
 /// `Sanitizer.stretch`, as are the times of what is waited for.
 ///
@@ -11,5 +13,16 @@ package func eventually(
         if try await condition() { return }
         guard clock.now < end else { throw TestFailure("not within \(limit): \(what)") }
         try await Task.sleep(for: .milliseconds(10))
+    }
+}
+
+/// The same on a thread that may block, such as those of `offPool`: asks every millisecond.
+///
+/// - Throws: `TestFailure` when the time is over, or whatever `condition` throws.
+package func blockUntil(_ what: String, within limit: Duration = .seconds(10), _ condition: () throws -> Bool) throws {
+    let end = ContinuousClock.now + limit * Sanitizer.stretch
+    while try !condition() {
+        guard ContinuousClock.now < end else { throw TestFailure("not within \(limit): \(what)") }
+        usleep(1_000)
     }
 }

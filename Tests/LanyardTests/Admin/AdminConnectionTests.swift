@@ -161,8 +161,7 @@ import Testing
         for isReset in [false, true] {
             try await server.talk { client in
                 try client.send(Self.whole)
-                let end = ContinuousClock.now + .seconds(5)
-                while server.users.waiting == 0, ContinuousClock.now < end { usleep(1000) }
+                try blockUntil("the call is carried out") { server.users.waiting > 0 }
                 if isReset { client.reset() } else { client.close() }
             }
             server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))

@@ -1,5 +1,4 @@
 import Dispatch
-import Glibc
 import Lanyard
 import Logging
 import TestSupport
@@ -118,6 +117,15 @@ final class ProxyBench: Sendable {
         }
     }
 
+    /// Blocks until the one shard has met whatever became readable before: epoll tells in order of readiness, and a refused request of
+    /// another client comes behind.
+    func fence() throws {
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        let status = try client.exchange("GET", "/", host: "evil").status
+        guard status == 421 else { throw TestFailure("the fence: \(status)") }
+    }
+
     /// Talks over one connection, on a thread of its own.
     func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
         let endpoint = endpoint
@@ -130,11 +138,7 @@ final class ProxyBench: Sendable {
 
     /// Blocks until the upstream has read so many requests.
     func awaitRequests(_ count: Int) throws {
-        let end = ContinuousClock.now + .seconds(10)
-        while upstream.requests.count < count {
-            guard ContinuousClock.now < end else { throw TestFailure("the upstream has not seen \(count) requests") }
-            usleep(1_000)
-        }
+        try blockUntil("the upstream has seen \(count) requests") { upstream.requests.count >= count }
     }
 
     /// Sends bytes and reads to the end of the connection.

@@ -1,4 +1,3 @@
-import Glibc
 import Lanyard
 import TestSupport
 import Testing
@@ -35,7 +34,9 @@ import Testing
             try await bench.talk { client in
                 let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\npart"
                 try client.send(upload ? head : Self.get)
-                while bench.received.last?.hasSuffix(upload ? "part" : "\r\n\r\n") != true { usleep(1_000) }
+                try blockUntil("the upstream has it") {
+                    bench.received.last?.hasSuffix(upload ? "part" : "\r\n\r\n") == true
+                }
                 client.reset()
             }
             try await eventually("the connection is given up") { bench.count("lanyard_upstream_connections") == 0 }
@@ -71,6 +72,17 @@ import Testing
         listener.close()
     }
 
+    /// Waits until something was sent and, for half a second, nothing more. Too early an end does no harm: less has been sent then.
+    private static func untilHeldUp(_ sent: Tally) async throws -> Int {
+        var before = -1
+        try await eventually("the sender is held up", within: .seconds(30)) {
+            before = sent.value
+            try await Task.sleep(for: .milliseconds(500))
+            return before > 0 && before == sent.value
+        }
+        return before
+    }
+
     @Test(
         "a reader that stands still holds the sender up, and gets everything in the end; others are answered meanwhile")
     func slowReader() async throws {
@@ -94,11 +106,7 @@ import Testing
         }
         let slow = try RawClient(bench.endpoint)
         try slow.send(Self.get)
-        var before = -1
-        while before != sent.value || before < 1 {
-            before = sent.value
-            try await Task.sleep(for: .milliseconds(500))
-        }
+        let before = try await Self.untilHeldUp(sent)
         #expect(before < size >> 20)
         #expect(try await bench.ask("GET / HTTP/1.1\r\nHost: evil\r\n\r\n").status == 421)
         let answer = try await offPool { try slow.response(within: .seconds(30)) }
@@ -119,7 +127,7 @@ import Testing
         let stuck = Milestone()
         async let upstream = offPool { () throws -> Int in
             let socket = try #require(listener.accept())
-            while !stuck.isSet {}
+            stuck.wait(for: "the upload is held up")
             try socket.receive(through: "\r\n\r\n", andThen: size)
             try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".utf8)
             return size
@@ -134,13 +142,7 @@ import Testing
             }
             return try client.response(within: .seconds(30)).bodyText
         }
-        // Held up: nothing more is taken for a while.
-        var before = -1
-        while before != sent.value || before < 1 {
-            before = sent.value
-            try await Task.sleep(for: .milliseconds(500))
-        }
-        #expect(before < size >> 20)
+        #expect(try await Self.untilHeldUp(sent) < size >> 20)
         stuck.set()
         let ends = try await (upstream, client)
         #expect(ends.0 == size)
@@ -284,8 +286,8 @@ import Testing
         try await bench.talk { client throws in
             try client.send(Self.get)
             switch state {
-            case .parked, .held: while bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
-            case .silent: while bench.upstream.requests.isEmpty { usleep(1_000) }
+            case .parked, .held: try blockUntil("it is parked") { bench.count("lanyard_parked_requests") > 0 }
+            case .silent: try blockUntil("it is asked") { !bench.upstream.requests.isEmpty }
             case .interim: _ = try client.read(10)
             }
             client.reset()

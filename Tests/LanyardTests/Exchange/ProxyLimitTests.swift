@@ -1,4 +1,3 @@
-import Glibc
 import Lanyard
 import TestSupport
 import Testing
@@ -45,7 +44,7 @@ import Testing
             let other = try RawClient(bench.endpoint, from: 2)
             #expect(try other.exchange("GET", "/").status == 200)
             own[0].close()
-            while bench.path.shards[0].load.value > 3 { usleep(1_000) }
+            try blockUntil("the closed connection is gone") { bench.path.shards[0].load.value <= 3 }
             #expect(try RawClient(bench.endpoint).exchange("GET", "/").status == 200)
         }
         #expect(bench.count("lanyard_rejected_requests", ["reason": "limit"]) == 1)
@@ -104,7 +103,7 @@ import Testing
         let go = Milestone()
         let bench = try ProxyBench { request in
             guard request.message.target == "/slow" else { return .answer() }
-            while !go.isSet {}
+            go.wait(for: "there is no memory left")
             return .answer(body: "late")
         }
         let budget = bench.path.buffers
@@ -112,8 +111,8 @@ import Testing
             let (waiting, uploading) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
             try waiting.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
             try uploading.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\npart")
-            while !bench.received.contains(where: { $0.hasSuffix("part") }) || bench.upstream.requests.isEmpty {
-                usleep(1_000)
+            try blockUntil("both requests have come") {
+                bench.received.contains { $0.hasSuffix("part") } && !bench.upstream.requests.isEmpty
             }
             budget.add(budget.most)
             go.set()

@@ -50,7 +50,7 @@ import Testing
             guard request.message["Authorization"] != "Bearer token-2" else {
                 return .answer(body: "\(request.message.bodyCount)")
             }
-            if request.message.bodyText.hasPrefix("w") { while !go.isSet { usleep(1_000) } }
+            if request.message.bodyText.hasPrefix("w") { go.wait(for: "the copy has been given up") }
             return Self.refused
         } plan: {
             $0.tokenWaitMax = .seconds(20)
@@ -63,7 +63,7 @@ import Testing
             try waiting.send(Self.post(String(repeating: "w", count: 40_000)))
             try held.send(Self.post(String(repeating: "h", count: 40_000)))
             try bench.awaitRequests(2)
-            while bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
+            try blockUntil("its answer is held") { bench.count("lanyard_parked_requests") > 0 }
             // Each has 16 KiB in the request's buffer and a block of 32 KiB.
             let before = Self.bytesHeld(bench)
             #expect(before >= 96 << 10)
@@ -109,7 +109,7 @@ import Testing
             #expect(try RawClient(trailers.endpoint).exchange("GET", "/").status == 200)
             let rest = Self.bytesHeld(bench)
             try client.send(Self.get)
-            while bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
+            try blockUntil("its answer is held") { bench.count("lanyard_parked_requests") > 0 }
             // As much of it as has come; the rest waits in the kernel.
             #expect(Self.bytesHeld(bench) > rest)
             bench.publish(generation: 2, token: "token-2")
@@ -119,7 +119,7 @@ import Testing
             let idle = Self.bytesHeld(trailers)
             try asking.send(
                 "GET /trailers HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
-            while Self.bytesHeld(trailers) < idle + 12_000 { usleep(1_000) }
+            try blockUntil("the trailer section is counted") { Self.bytesHeld(trailers) >= idle + 12_000 }
             _ = try asking.reader.readHead()
             #expect(String(decoding: try asking.read(6), as: UTF8.self) == "1\r\na\r\n")
             let section = try asking.read(3 + 7 + 12_000 + 4)
@@ -154,7 +154,7 @@ import Testing
                 let client = try RawClient(bench.endpoint)
                 let before = Self.bytesHeld(bench)
                 try client.send(text)
-                while Self.bytesHeld(bench) < before + bytes { usleep(1_000) }
+                try blockUntil("\(bytes) bytes are held") { Self.bytesHeld(bench) >= before + bytes }
                 return client
             }
             func ask(_ path: String) -> String {

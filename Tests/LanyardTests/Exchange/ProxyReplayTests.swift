@@ -99,7 +99,7 @@ import Testing
         let bench = try ProxyBench { request in
             guard request.message["Authorization"] != "Bearer token-2" else { return .answer() }
             asked.set()
-            while !renewed.isSet {}
+            renewed.wait(for: "the token is renewed")
             return Self.refused
         }
         async let answer = bench.ask(Self.post("body"), method: "POST")

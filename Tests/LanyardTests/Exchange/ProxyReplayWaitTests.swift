@@ -1,4 +1,3 @@
-import Glibc
 import Lanyard
 import TestSupport
 import Testing
@@ -25,6 +24,16 @@ import Testing
         {
             defer { listener.close() }
             return try await bench.talk { client in try work(client, self) }
+        }
+
+        /// Blocks until the session path has been told that the token was refused.
+        func awaitRefusal() throws {
+            try blockUntil("the refusal is told") { !bench.tokens.refused.isEmpty }
+        }
+
+        /// Blocks until a request waits for a token: here one whose answer is held.
+        func awaitHeldAnswer() throws {
+            try blockUntil("the answer is held") { bench.count("lanyard_parked_requests") > 0 }
         }
 
         func accept() throws -> Peer {
@@ -60,7 +69,7 @@ import Testing
             try client.send(first)
             _ = try early.socket.receive(atLeast: 5)
             try early.socket.send(Self.refused.utf8)
-            while stage.bench.tokens.refused.isEmpty { usleep(1_000) }
+            try stage.awaitRefusal()
             try client.send(second)
             let late = try stage.accept()
             let request = try #require(try late.reader.readRequest())
@@ -87,7 +96,7 @@ import Testing
             _ = try reader.readHead()
             let start = ContinuousClock.now
             try socket.send("HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nn".utf8)
-            while stage.bench.tokens.refused.isEmpty { usleep(1_000) }
+            try stage.awaitRefusal()
             // A byte now and then does not prolong the wait.
             try client.send(first)
             let head = try #require(try client.reader.readHead())
@@ -119,9 +128,9 @@ import Testing
             _ = try reader.readHead()
             try socket.send(Self.refused.utf8)
             if isChunked {
-                while stage.bench.tokens.refused.isEmpty { usleep(1_000) }
+                try stage.awaitRefusal()
                 try client.send(first)
-                usleep(20_000)
+                try stage.bench.fence()
                 try client.send(second)
             }
             let answer = try client.response(to: "POST")
@@ -145,9 +154,9 @@ import Testing
             let (socket, reader) = try stage.accept()
             _ = try reader.readHead()
             try socket.send("HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nn".utf8)
-            while stage.bench.tokens.refused.isEmpty { usleep(1_000) }
+            try stage.awaitRefusal()
             try client.send(first)
-            usleep(20_000)
+            try stage.bench.fence()
             stage.bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
             let head = String(decoding: try #require(try client.reader.readHead()), as: UTF8.self)
             #expect(head.contains(Self.why("refresh failed")))
@@ -220,9 +229,9 @@ import Testing
             try first.socket.send("cde\r\n0\r\n\r\n".utf8)
             try second.socket.send(Self.ok.utf8)
             #expect(try client.response().status == 200)
-            let end = ContinuousClock.now + .seconds(5)
-            while stage.bench.count("lanyard_upstream_connections", ["state": "idle"]) < 2, .now < end { usleep(1_000) }
-            #expect(stage.bench.count("lanyard_upstream_connections", ["state": "idle"]) == 2)
+            try blockUntil("both connections are idle") {
+                stage.bench.count("lanyard_upstream_connections", ["state": "idle"]) == 2
+            }
         }
     }
 
@@ -252,7 +261,7 @@ import Testing
             let (socket, reader) = try stage.accept()
             _ = try reader.readRequest()
             try socket.send(Self.refused.utf8)
-            while stage.bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
+            try stage.awaitHeldAnswer()
             client.reset()
             #expect(try reader.readToAnyEnd(within: .seconds(5)).bytes == [])
             stage.bench.settle()
@@ -270,7 +279,7 @@ import Testing
             let (socket, reader) = try stage.accept()
             _ = try reader.readRequest()
             try socket.send(Self.refused.utf8)
-            while stage.bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
+            try stage.awaitHeldAnswer()
             stage.bench.drain()
             stage.bench.publish(generation: 2, token: "token-2")
             #expect(try reader.readRequest()?["Authorization"] == "Bearer token-2")
@@ -291,9 +300,9 @@ import Testing
                 let (socket, reader) = try stage.accept()
                 _ = try reader.readRequest()
                 try socket.send("HTTP/1.1 401 No\r\nContent-Length: 9\r\n\r\nhalf".utf8)
-                while stage.bench.count("lanyard_parked_requests") == 0 { usleep(1_000) }
+                try stage.awaitHeldAnswer()
                 socket.close()
-                usleep(20_000)
+                try stage.bench.fence()
                 if renews {
                     stage.bench.publish(generation: 2, token: "token-2")
                     let second = try stage.accept()

@@ -157,10 +157,10 @@ import Testing
             let asked = stage.bench.count("lanyard_requests")
             try upstream.send([UInt8](repeating: 7, count: size))
             upstream.close()
-            usleep(200_000)
-            let isWhole = stage.bench.count("lanyard_requests") > asked
+            // Counted when all of it has come. What the client's socket did not take is then in the proxy.
+            try blockUntil("the answer has come") { stage.bench.count("lanyard_requests") > asked }
             // A buffer for what has come behind may be held besides.
-            if isWhole, stage.bench.count("lanyard_buffer_bytes") >= before + 30_000 {
+            if stage.bench.count("lanyard_buffer_bytes") >= before + 30_000 {
                 return (client, size + head.utf8.count, since)
             }
             client.close()
@@ -248,7 +248,9 @@ import Testing
         try await bench.talk { client throws in
             try client.send("GET / HTTP/1.0\r\n\r\n")
             #expect(String(decoding: try client.read(12), as: UTF8.self) == "HTTP/1.1 200")
-            while bench.count("lanyard_upstream_connections", ["state": "open"]) > 0 { usleep(10_000) }
+            try blockUntil("the upstream connection is given up") {
+                bench.count("lanyard_upstream_connections", ["state": "open"]) == 0
+            }
             #expect(throws: TestFailure.self) { try client.readToEnd() }
         }
         #expect(bench.count("lanyard_requests", ["origin": "upstream"]) == 1)

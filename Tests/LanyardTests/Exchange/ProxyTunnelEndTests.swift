@@ -121,7 +121,9 @@ import Testing
         try await offPool { () throws in
             let start = ContinuousClock.now
             let (client, upstream) = try tunnels.open()
-            while (try? upstream.send(".")) != nil, (try? client.read(1)) != nil {}
+            try blockUntil("the tunnel ends", within: .seconds(20)) {
+                (try? upstream.send(".")) == nil || (try? client.read(1)) == nil
+            }
             #expect((.milliseconds(490)..<(.seconds(20))).contains(ContinuousClock.now - start))
         }
         try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
@@ -255,8 +257,15 @@ import Testing
         let tunnels = try TunnelBench()
         let finished = Milestone()
         let (client, upstream) = try await offPool { try tunnels.open() }
-        tunnels.bench.path.drain { finished.set() }
-        try await Task.sleep(for: .milliseconds(700))
+        let idle = try RawClient(tunnels.bench.endpoint)
+        try await offPool { () throws in
+            #expect(try idle.exchange("GET", "/", host: "evil").status == 421)
+            tunnels.bench.path.drain { finished.set() }
+            // Its end comes after 500 ms of silence: a drain that knew of no tunnel would be over with it.
+            #expect(try idle.readToEnd() == [])
+            tunnels.bench.settle()
+            tunnels.bench.settle()
+        }
         #expect(!finished.isSet)
         try await offPool { () throws in
             try client.send("still")

@@ -130,7 +130,7 @@ import Testing
         let isFree = Milestone()
         let bench = try ProxyBench(
             script: { request in
-                while request.message.target == "/first", !isFree.isSet {}
+                if request.message.target == "/first" { isFree.wait(for: "the first request may be answered") }
                 return .answer()
             },
             plan: {

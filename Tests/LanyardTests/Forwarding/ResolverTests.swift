@@ -12,7 +12,7 @@ import Testing
     func silence() async throws {
         let (open, silent, answered) = (Milestone(), Tally(), Tally())
         let resolver = Resolver { host in
-            if host.hasPrefix("silent") { while !open.isSet {} }
+            if host.hasPrefix("silent") { open.wait(for: "the silent names may be answered") }
             return .success([Self.address])
         }
         // Threads that have come to rest are part of the case.
@@ -31,7 +31,7 @@ import Testing
         for _ in 0..<3 {
             let (open, silent, answered) = (Milestone(), Tally(), Tally())
             let resolver = Resolver { host in
-                if host == "silent" { while !open.isSet { usleep(1000) } }
+                if host == "silent" { open.wait(for: "the silent name may be answered") }
                 return .success([Self.address])
             }
             resolver.resolve("first") { _ in answered.add() }
@@ -72,7 +72,7 @@ import Testing
         let (open, answered, threads) = (Milestone(), Tally(), Tally())
         let resolver = Resolver(
             lookUp: { host in
-                if host == "slow" { while !open.isSet { usleep(1000) } }
+                if host == "slow" { open.wait(for: "the slow name may be answered") }
                 return .success([Self.address])
             },
             start: { resolver in
@@ -92,7 +92,7 @@ import Testing
         let (open, lookups, answered) = (Milestone(), Tally(), Tally())
         let resolver = Resolver { _ in
             lookups.add()
-            while !open.isSet {}
+            open.wait(for: "the name may be answered")
             return .failure(.nameNotFound)
         }
         for _ in 0..<20 { resolver.resolve("same") { _ in answered.add() } }

@@ -61,7 +61,7 @@ import Testing
 
     @Test("a deadline is told once, on time, also when the loop was idle; a later one replaces it")
     func deadlines() async throws {
-        let owner = Recorder()
+        let (owner, latest) = (Recorder(), Recorder())
         let loop = loop
         let start = Instant.now
         try await onLoop {
@@ -69,12 +69,15 @@ import Testing
             loop.set(owner.deadline!, at: start + .milliseconds(20))
             loop.set(owner.deadline!, at: start + .milliseconds(80))
             loop.set(owner.deadline!, at: start + .milliseconds(50))
+            latest.deadline = Deadline(of: latest)
+            loop.set(latest.deadline!, at: start + .milliseconds(120))
         }
         try await eventually("it is told") { owner.log.numbers.count > 0 }
         let after = try #require(owner.toldAt) - start
         #expect(after >= .milliseconds(50))
         #expect(after < .milliseconds(500))
-        try await Task.sleep(for: .milliseconds(60))
+        // Deadlines are told in their order: with this one all that were ever set for the owner have passed.
+        try await eventually("a later one is told") { latest.log.numbers.count > 0 }
         #expect(owner.log.numbers.count == 1)
         loop.stop()
     }
@@ -82,7 +85,9 @@ import Testing
     @Test("a dropped deadline is never told, even if its owner is gone")
     func dropped() async throws {
         let loop = loop
-        try await onLoop {
+        let latest = Recorder()
+        let logs = try await onLoop { () -> [Log] in
+            var logs: [Log] = []
             for _ in 0..<10 {
                 let owner = Recorder()
                 let deadline = Deadline(of: owner)
@@ -93,10 +98,16 @@ import Testing
                 let other = Deadline(of: unset)
                 loop.set(other, at: loop.now + .milliseconds(1))
                 loop.set(other, at: .never)
+                logs += [owner.log, unset.log]
+                // Alive until the last deadline has passed, every other time: a stale entry would be told to it.
+                if logs.count % 4 == 0 { latest.kept += [owner, unset] }
             }
+            latest.deadline = Deadline(of: latest)
+            loop.set(latest.deadline!, at: loop.now + .milliseconds(10))
+            return logs
         }
-        try await Task.sleep(for: .milliseconds(30))
-        #expect(try await onLoop { true })
+        try await eventually("a later one is told") { latest.log.numbers.count > 0 }
+        #expect(logs.allSatisfy { $0.numbers.isEmpty })
         loop.stop()
     }
 
@@ -178,13 +189,11 @@ import Testing
             endless.isOver = true
             return loop.turns
         }
-        var latest = (turns, turns)
-        try await eventually("the loop is at rest") {
-            try await Task.sleep(for: .milliseconds(100))
-            latest = (latest.1, try await onLoop { loop.turns })
-            return latest.0 == latest.1
-        }
-        #expect(latest.1 - turns < 10)
+        // Turns are blocks of one serial queue: those that wait there now run before a block that is put behind them. A turn that finds
+        // nothing lasts until its patience is over or somebody posts, and is followed by none or by one more.
+        for _ in 0..<5 { try await onLoop {} }
+        let after = try await onLoop { loop.turns }
+        #expect(after - turns < 10)
         loop.stop()
     }
 
@@ -244,6 +253,7 @@ private final class Recorder: Watcher, @unchecked Sendable {
     var deadline: Deadline?
     var whenDue: () -> Void = {}
     private(set) var toldAt: Instant?
+    var kept: [Recorder] = []
     override func due(_ deadline: Deadline) {
         toldAt = .now
         log.add(1)

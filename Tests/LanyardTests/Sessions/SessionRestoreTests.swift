@@ -140,7 +140,7 @@ struct SessionRestoreTests {
         let driver = try Self.loggedIn().restart(after: 1000)
         driver.begin()
         while driver.state != .unreachable {
-            #expect(driver.token != nil)
+            try #require(driver.token != nil)
             driver.toDue()
             if driver.call != nil { try driver.fail(.transient(retryAfter: nil)) }
         }

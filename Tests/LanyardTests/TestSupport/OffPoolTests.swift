@@ -32,15 +32,14 @@ private final class Meeting: Sendable {
 
     func hold() async throws -> [Int] {
         try await withThrowingTaskGroup(of: Int.self) { group in
-            for _ in 0..<count { group.addTask { try await offPool { self.attend() } } }
+            for _ in 0..<count { group.addTask { try await offPool { try self.attend() } } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
     }
 
-    private func attend() -> Int {
+    private func attend() throws -> Int {
         arrived.withLock { $0 += 1 }
-        let end = ContinuousClock.now + .seconds(20)
-        while arrived.withLock({ $0 }) < count, ContinuousClock.now < end { usleep(1000) }
+        try blockUntil("all \(count) are there", within: .seconds(20)) { arrived.withLock { $0 } >= count }
         return Mark.current
     }
 }

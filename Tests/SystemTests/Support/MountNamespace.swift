@@ -8,7 +8,7 @@ enum MountNamespace {
         guard getuid() == 0, let probe = try? ServerProcess("/usr/bin/unshare", ["-m", "/bin/true"]) else {
             return false
         }
-        while probe.exit == nil { usleep(10_000) }
+        try? blockUntil("the probe ends") { probe.exit != nil }
         return probe.exit == .code(0)
     }()
 

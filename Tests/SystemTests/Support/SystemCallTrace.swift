@@ -19,7 +19,7 @@ struct SystemCallTrace {
         guard access("/usr/bin/strace", X_OK) == 0,
             let probe = try? ServerProcess("/usr/bin/strace", ["-f", "-D", "-o", "/dev/null", "/bin/true"])
         else { return false }
-        while probe.exit == nil { usleep(10_000) }
+        try? blockUntil("the probe ends") { probe.exit != nil }
         return probe.exit == .code(0)
     }()
 
