@@ -40,9 +40,13 @@ struct SessionHomeTests {
         let tokens = bench.published.tokens()
         #expect(Set(tokens.map(\.generation)).count == tokens.count)
         #expect(try await bench.calls("login") == 1)
+        // The emulator counts a call when it comes, the home when it is answered; calls go on meanwhile.
+        func counted() -> Int {
+            Int(bench.metric("lanyard_refresh_attempts_total", ["result": "success", "reason": "scheduled"]) ?? 0)
+        }
+        let before = counted()
         let refreshes = try await bench.calls("refresh")
-        let counted = bench.metric("lanyard_refresh_attempts_total", ["result": "success", "reason": "scheduled"])
-        #expect(abs(Double(refreshes) - (counted ?? 0)) <= 1)
+        #expect((before...counted() + 1).contains(refreshes))
         await bench.end()
     }
 

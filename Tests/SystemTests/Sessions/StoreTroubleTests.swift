@@ -63,7 +63,7 @@ import Testing
         try await expectFailingThenWell(running, emulator) {
             try await limit(running.process.pid, "--fsize=unlimited:", device.account)
         }
-        #expect(running.process.lines.contains { $0.event == "store.failing" })
+        try await running.process.event("store.failing")
         try await expectNothingLost(running, emulator) { try await device.start() }
     }
 

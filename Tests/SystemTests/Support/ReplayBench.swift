@@ -92,6 +92,21 @@ final class ReplayBench: Sendable {
         }
     }
 
+    /// Takes an upstream connection for each text, reads its request's head and answers with the text, all on one thread: Lanyard waits a
+    /// second for what an upstream says to `Expect: 100-continue`, and then answers the client itself.
+    func acceptAndAnswer(_ texts: [String]) async throws -> [(wire: Wire, head: String)] {
+        let listener = listener
+        return try await offPool {
+            try texts.map { text in
+                guard let socket = listener.accept(within: RawClient.patience) else {
+                    throw TestFailure("no upstream connection was made")
+                }
+                let wire = Wire(socket)
+                return (wire, try wire.answerHead(text))
+            }
+        }
+    }
+
     /// Calls of the identity service's refresh so far.
     func refreshes() async throws -> Int { try await emulator.calls("refresh") }
 

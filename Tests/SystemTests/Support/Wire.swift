@@ -42,6 +42,21 @@ final class Wire: @unchecked Sendable {
         try await offPool { try self.socket.send(bytes, within: RawClient.patience) }
     }
 
+    /// Sends text on this connection and at once some on another, with no hop from thread to thread between.
+    func send(_ text: String, then other: Wire, _ more: String) async throws {
+        try await offPool {
+            try self.socket.send(Self.bytes(text), within: RawClient.patience)
+            try other.socket.send(Self.bytes(more), within: RawClient.patience)
+        }
+    }
+
+    /// Reads a head and answers it at once, with no hop from thread to thread between: the other side may wait no longer than a second.
+    func answerHead(_ text: String) throws -> String {
+        let head = Self.text(try reader.readHead(within: RawClient.patience) ?? [])
+        try socket.send(Self.bytes(text), within: RawClient.patience)
+        return head
+    }
+
     /// Sends byte by byte; without delay between two system calls the kernel may still join some.
     func drip(_ text: String) async throws {
         try await offPool { for byte in Self.bytes(text) { try self.socket.send([byte]) } }
