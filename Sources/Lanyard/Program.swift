@@ -8,6 +8,7 @@ final class Program: Sendable {
     private let store: any SessionStore
     private let identities: EventLoop
     private let memory: MemoryReturn
+    private let files = FileReader()
     private let stop: Stop
     /// Health and admin.
     private let operators: EventLoop
@@ -42,10 +43,11 @@ final class Program: Sendable {
         identities = try EventLoop(label: "lanyard.identities")
         memory = MemoryReturn(of: path.buffers, on: identities)
         let warning = SecretFileWarning(told: configuration.openSecretFiles)
-        let services = Self.identities(configuration, on: identities, warning)
+        let services = Self.identities(configuration, by: files, on: identities, warning)
         store = try opened.store(log: log)
         home = try SessionHome(
-            Self.members(configuration, services, on: identities, warning), identities: services, names: names,
+            Self.members(configuration, services, by: files, on: identities, warning), identities: services,
+            names: names,
             settings: SessionHome.Settings(
                 refresh: configuration.refresh, login: configuration.login, activeUser: configuration.namedActiveUser,
                 activatesNextOnLogout: configuration.activatesNextOnLogout),
@@ -54,7 +56,10 @@ final class Program: Sendable {
         let stop = try Stop(configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
         home.onHopelessStart = { stop.end(hopeless: $0) }
-        let sources = Self.healthSources(configuration, home: home, store: store, path: path, stop: stop, pipe: pipe)
+        stop.onForce = { [home] in home.hurry() }
+        let refused = AdminRefusalCounters()
+        let sources = Self.healthSources(
+            configuration, home: home, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
         let operators = try EventLoop(label: "lanyard.operators")
         self.operators = operators
         health = bindings.health.map { socket in
@@ -62,17 +67,17 @@ final class Program: Sendable {
             return HealthListener(socket, loop: operators, pages: pages, log: log)
         }
         let facts = AdminFacts(version: BuildVersion.number, startedAt: .now, listeners: listeners)
-        admin = bindings.admin.map { [home] socket in
+        admin = bindings.admin.map { [home, files] socket in
             AdminListener(
-                socket, loop: operators, tokenFile: configuration.admin?.tokenFile, users: home, facts: facts,
-                stop: { stop.end() }, log: log)
+                socket, loop: operators, tokenFile: configuration.admin?.tokenFile, by: files, users: home,
+                facts: facts, refused: refused, stop: { stop.end() }, log: log)
         }
     }
 
     /// What health and `/metrics` are told from: snapshots and relaxed counters, so that they wait for nobody.
     private static func healthSources(
         _ configuration: Configuration, home: SessionHome, store: any SessionStore, path: RequestPath, stop: Stop,
-        pipe: LogPipe
+        pipe: LogPipe, refused: AdminRefusalCounters
     ) -> HealthPages.Sources {
         let pinned = configuration.routes.compactMap(\.route.user)
         let follows = configuration.routes.contains { $0.route.user == nil }
@@ -86,21 +91,21 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples + home.report.samples + [dropped]
+                return path.samples + home.report.samples + refused.samples + [dropped]
             },
             controlPlane: { home.loop.post($0) })
     }
 
     /// All configured identities; users of one share its service.
     private static func identities(
-        _ configuration: Configuration, on loop: EventLoop, _ warning: SecretFileWarning
+        _ configuration: Configuration, by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning
     ) -> [SessionIdentity] {
         configuration.identities.map { identity in
             switch identity.kind {
             case .fixed: return SessionIdentity(identity.name, .fixed)
             case .appServices(let app):
                 let service = AppServicesIdentity(
-                    identity, app: app, version: BuildVersion.number, on: loop, warning: warning)
+                    identity, app: app, version: BuildVersion.number, by: files, on: loop, warning: warning)
                 return SessionIdentity(identity.name, .service(service, rotation(app.rotation)))
             }
         }
@@ -108,7 +113,7 @@ final class Program: Sendable {
 
     /// Each configured user with what keeps it logged in.
     private static func members(
-        _ configuration: Configuration, _ identities: [SessionIdentity], on loop: EventLoop,
+        _ configuration: Configuration, _ identities: [SessionIdentity], by files: FileReader, on loop: EventLoop,
         _ warning: SecretFileWarning
     ) -> [SessionMember] {
         let services = Dictionary(identities.map { ($0.name, $0.kind) }) { first, _ in first }
@@ -116,10 +121,11 @@ final class Program: Sendable {
         return configuration.users.compactMap { user in
             if case .service(let service, let rotation)? = services[user.identity] {
                 return SessionMember(
-                    user, source: .service(service), credential: CredentialFileWatch(on: loop), rotation: rotation)
+                    user, source: .service(service), credential: CredentialFileWatch(by: files, on: loop),
+                    rotation: rotation)
             }
             guard case .fixed(let file)? = settings[user.identity] else { return nil }
-            let feed = StaticIdentity(name: user.identity, tokenFile: file, on: loop, warning: warning)
+            let feed = StaticIdentity(name: user.identity, tokenFile: file, by: files, on: loop, warning: warning)
             return SessionMember(user, source: .feed(feed))
         }
     }
@@ -143,6 +149,8 @@ final class Program: Sendable {
         admin?.start()
         announce()
         let status = stop.wait()
+        // A login that waits for a file ends here; a thread that waits for one is left behind.
+        files.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // Whoever supervises the process often gives it no longer than `drain_max`.
             home.settle(within: .seconds(5), people: min(stop.drainEnd - .now, .seconds(10)))

@@ -20,13 +20,14 @@ package final class Stop: Watcher, @unchecked Sendable {
     private(set) var drainEnd = Instant.past
     /// What the process was sent since before its first thread.
     private let signals: OwnedDescriptor
-    private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private let ended = DispatchSemaphore(value: 0)
     /// Readiness is off from the first signal on.
     let isDraining = Atomic<Bool>(false)
     /// Somebody wants the end at once.
     let isForced = Atomic<Bool>(false)
+    /// Called on the loop when somebody wants the end at once, after the drain too. Set before `start`.
+    nonisolated(unsafe) var onForce: @Sendable () -> Void = {}
 
     init(
         _ settings: ShutdownSettings, signals: consuming OwnedDescriptor, path: RequestPath, verbosity: LogVerbosity,
@@ -48,7 +49,7 @@ package final class Stop: Watcher, @unchecked Sendable {
 
     private func listen() {
         do throws(Fault) {
-            watch = try loop.watch(signals.raw, for: .read, by: self)
+            _ = try loop.watch(signals.raw, for: .read, by: self)
         } catch {
             log.critical("signals cannot be watched", metadata: ["event": "start.failed", "reason": "\(error)"])
             status = 1
@@ -84,6 +85,7 @@ package final class Stop: Watcher, @unchecked Sendable {
         guard stage == .serving else {
             isForced.store(true, ordering: .relaxed)
             log.warning("a second signal: ending at once", metadata: ["event": "shutdown.forced"])
+            onForce()
             return finish()
         }
         status = number == SIGINT ? 130 : settings.exitZeroOnSIGTERM ? 0 : 143
@@ -139,7 +141,7 @@ package final class Stop: Watcher, @unchecked Sendable {
         stage = .ended
         loop.drop(deadline)
         path.abort()
-        if let watch { loop.unwatch(watch) }
+        // The signals stay watched: one that comes while sessions are being settled ends that, too.
         log.notice("stopped", metadata: ["event": "shutdown.finished", "exit": "\(status)"])
         ended.signal()
     }

@@ -31,6 +31,11 @@ struct AdminGate {
         return false
     }
 
+    /// A call that is refused for want of the token carries another one.
+    func isGuess(in bytes: Bytes, _ table: FieldTable) -> Bool {
+        (0..<table.count).contains { table.name($0, in: bytes).equals(lowered: "authorization") }
+    }
+
     /// One `Authorization` field with the scheme Bearer (RFC 6750 §2.1) and the very token; the time does not tell where it differs.
     private func carriesToken(in bytes: Bytes, _ table: FieldTable) -> Bool {
         guard let token else { return false }

@@ -12,6 +12,8 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private let limits: AdminLimits
     private let listener: OperatorListener
     private let log: Logger
+    private let refusals: AdminRefusalLog
+    private var guesses = TokenGuesses()
     private var token: Secret?
     /// Calls under way that wait for an identity service, whether or not their clients still do.
     private var waitingCalls = 0
@@ -21,23 +23,26 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - loop: started and stopped by somebody else.
-    ///   - tokenFile: what calls over TCP must carry; read again when it changes. While it cannot be read nobody may call.
+    ///   - tokenFile: what calls over TCP must carry; read again when it changes. While it cannot be read, or is too short, nobody may call.
+    ///   - files: reads it.
+    ///   - refused: counts the calls that are not let in.
     ///   - facts: what status tells of the process.
     ///   - stop: begins the orderly end, as SIGTERM does.
     package init(
-        _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, users: any UserOperations,
-        facts: AdminFacts, stop: @escaping @Sendable () -> Void,
-        limits: AdminLimits = AdminLimits(), log: Logger
+        _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
+        users: any UserOperations, facts: AdminFacts, refused: AdminRefusalCounters = AdminRefusalCounters(),
+        stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
+        refusals = AdminRefusalLog(refused, on: loop, log: log)
         desk = AdminDesk(AdminDesk.Sources(users: users, facts: facts, stop: stop), log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let manner = OperatorListener.Manner(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
         listener = OperatorListener(socket, loop: loop, limits: limits, manner: manner, log: log)
         if listener.isTCP, let tokenFile {
-            tokenWatch = FileWatch(tokenFile, on: loop) { [weak self] in self?.learnToken($0, tokenFile) }
+            tokenWatch = FileWatch(tokenFile, by: files, on: loop) { [weak self] in self?.learnToken($0, tokenFile) }
         }
     }
 
@@ -54,18 +59,27 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     /// process is.
     package func stop() {
         tokenWatch?.stop()
-        listener.loop.queue.sync { listener.stop() }
+        listener.loop.queue.sync {
+            listener.stop()
+            refusals.stop()
+        }
     }
 
+    /// A token that is too short shuts the API as one that cannot be read does. The previous one does not go on: who replaces a token may
+    /// have lost the old one to somebody.
     private func learnToken(_ outcome: FileWatch.Outcome, _ path: String) {
         switch outcome {
-        case .success(let content): token = content.secret
-        case .failure(let problem):
-            token = nil
-            log.error(
-                "the admin token cannot be read: no call over TCP is answered",
-                metadata: ["event": "admin.token.failed", "reason": .string(problem.words(path: path))])
+        case .success(let content) where content.secret.count >= AdminSettings.tokenLengthMin: token = content.secret
+        case .success: loseToken(AdminSettings.shortToken, path)
+        case .failure(let problem): loseToken(problem, path)
         }
+    }
+
+    private func loseToken(_ problem: SecretFile.Problem, _ path: String) {
+        token = nil
+        log.error(
+            "the admin token cannot be used: no call over TCP is answered",
+            metadata: ["event": "admin.token.failed", "reason": .string(problem.words(path: path))])
     }
 
     // MARK: Judging
@@ -76,8 +90,11 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ) -> OperatorVerdict {
         let gate = AdminGate(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
         if let refusal = gate.judge(head, target, in: bytes, table, peer: peer) {
-            note(refusal, peer)
-            return .answer(refusal)
+            refusals.note(refusal, peer)
+            guard refusal.problemName == OperatorAnswer.tokenRequired.problemName, gate.isGuess(in: bytes, table) else {
+                return .answer(refusal)
+            }
+            return .delayed(refusal, guesses.delay(at: listener.loop.now))
         }
         switch AdminCall.read(head.kind, target.path) {
         case .call where target.hasQuery: return .answer(.queryNotTaken)
@@ -101,15 +118,5 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
                 reply(answer)
             }
         }
-    }
-
-    /// Somebody tried who may not.
-    private func note(_ refusal: OperatorAnswer, _ peer: OperatorPeer) {
-        var metadata: Logger.Metadata = [
-            "event": "admin.refused", "reason": .string(refusal.problemName ?? "malformed-request"),
-        ]
-        if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
-        if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
-        log.warning("an admin call was refused", metadata: metadata)
     }
 }

@@ -1,5 +1,11 @@
 /// `admin:` of the configuration (design §4): the API by which users are logged in, switched and logged out.
 package struct AdminSettings: Equatable, Sendable {
+    /// Bytes of the shortest token: 16 random bytes in hexadecimal.
+    package static let tokenLengthMin = 32
+    /// Of a token file with fewer.
+    package static let shortToken = SecretFile.Problem.unfit(
+        "holds fewer than \(tokenLengthMin) characters, which could be guessed; openssl rand -hex 32 makes a good one")
+
     /// nil: the default socket, `admin.sock` in `folder`.
     package var address: ListenerSettings.Address?
     /// The folder of the default socket, made if it is missing; nil: this process has no place for one.

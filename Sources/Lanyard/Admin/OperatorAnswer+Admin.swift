@@ -101,7 +101,7 @@ extension OperatorAnswer {
     private static func refusing(_ fault: IdentityFault, user: String) -> OperatorAnswer {
         let detail = fault.words + "."
         switch fault.verdict {
-        case .credentialRefused, .credentialUnavailable:
+        case .credentialRefused, .credentialUnavailable, .credentialDelayed:
             return problem(
                 422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
         case .transient(let retryAfter):

@@ -13,6 +13,8 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         case readingBody
         /// The call is being carried out; nothing is read meanwhile.
         case working
+        /// The answer is held back; nothing is read meanwhile.
+        case delaying(OperatorAnswer)
         /// The socket is full; nothing is read meanwhile.
         case writing
         /// The last answer is out: what still comes is thrown away, so that closing does not reset it (RFC 9112 §9.6).
@@ -61,10 +63,18 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private(set) var isRefused = false
     /// Since when the client owes something: a request, or room for an answer.
     private(set) var waitingSince: Instant
-    var isWorking: Bool { phase == .working }
+    var isWorking: Bool { if case .working = phase { true } else { false } }
+    /// An answer is held back.
+    var isDelaying: Bool { if case .delaying = phase { true } else { false } }
     /// An answer is under way: not the first to make room.
-    var isAnswering: Bool { phase == .writing }
-    private var isReading: Bool { phase == .readingHead || phase == .readingBody }
+    var isAnswering: Bool { if case .writing = phase { true } else { false } }
+    private var isReadingHead: Bool { if case .readingHead = phase { true } else { false } }
+    private var isReading: Bool {
+        switch phase {
+        case .readingHead, .readingBody: true
+        default: false
+        }
+    }
 
     /// Takes over a socket and begins to watch it. On the loop's queue.
     init(
@@ -107,7 +117,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             goOn()
         case .lingering: discard()
         // Nothing was asked of the loop, so the client is gone for good; its call goes on.
-        case .working: close()
+        case .working, .delaying: close()
         case .closed: break
         }
     }
@@ -118,6 +128,9 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             request = Request(closes: true)
             answer(.timedOut)
         case .readingBody: answer(.bodyTimedOut)
+        case .delaying(let refusal):
+            answer(refusal)
+            goOn()
         case .readingHead, .working, .writing, .lingering, .closed: close()
         }
     }
@@ -144,7 +157,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         var steps = 0
         while isReading {
             guard steps < Self.stepsPerTurn else { return listener.loop.later(self) }
-            guard phase == .readingHead ? readHead() : readBody() else { break }
+            guard isReadingHead ? readHead() : readBody() else { break }
             steps += 1
         }
         // A client that ends its direction still gets the answers to whole requests; half a request is none.
@@ -166,16 +179,32 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             switch verdict {
             case .call(let call): begin(call, head)
             case .answer(let answer):
-                // The body is not read: where it ends does not matter when the connection does.
-                let hasBody = head.framing != .none && head.framing != .length(0)
-                request.closes = request.closes || hasBody
+                endWithBody(head)
                 self.answer(answer)
+            case .delayed(let answer, let delay):
+                endWithBody(head)
+                hold(answer, for: delay)
             }
         } catch {
             request = Request(closes: true)
             answer(.malformed(error))
         }
         return true
+    }
+
+    /// The body is not read: where it ends does not matter when the connection does.
+    private func endWithBody(_ head: RequestHead) {
+        let hasBody = head.framing != .none && head.framing != .length(0)
+        request.closes = request.closes || hasBody
+    }
+
+    /// Whoever waits holds a place, and no thread.
+    private func hold(_ answer: OperatorAnswer, for delay: Duration) {
+        listener.makeRoomForDelay()
+        phase = .delaying(answer)
+        waitingSince = listener.loop.now
+        listener.loop.set(deadline, at: listener.loop.now + delay)
+        change(to: [])
     }
 
     private func judge(_ head: RequestHead, in bytes: Bytes) -> OperatorVerdict {
@@ -242,7 +271,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         body.withBytes { bytes in
             call.perform(bytes) { [self] answer in
                 loop.post { [self] in
-                    guard phase == .working else { return }
+                    guard isWorking else { return }
                     self.answer(answer)
                     goOn()
                 }
@@ -286,7 +315,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// After an answer that took its time: another request may stand there already, and no event will tell of it.
     private func goOn() {
-        if phase == .readingHead, inputCount > 0 || inputEnded { listener.loop.later(self) }
+        if isReadingHead, inputCount > 0 || inputEnded { listener.loop.later(self) }
     }
 
     private func change(to readiness: Readiness) {
@@ -317,7 +346,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Ends the connection whatever it was doing; a call that is being carried out goes on without it. Once; later calls do nothing.
     func close() {
-        guard phase != .closed else { return }
+        if case .closed = phase { return }
         phase = .closed
         body = nil
         listener.loop.drop(deadline)

@@ -19,6 +19,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
 
     /// Between two lines that every place is taken.
     private static let quiet = Duration.seconds(10)
+    /// Answers that are held back at once.
+    private static let delayedMax = 16
     /// After an accept that failed for want of descriptors or memory.
     private static let pause = Duration.milliseconds(100)
 
@@ -141,6 +143,13 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         }
         longest?.close()
         return longest != nil
+    }
+
+    /// Of too many answers that are held back the oldest is given up, so that no guess is answered sooner for being one of many.
+    func makeRoomForDelay() {
+        let delayed = connections.values.filter(\.isDelaying)
+        guard delayed.count >= Self.delayedMax else { return }
+        delayed.min { $0.waitingSince < $1.waitingSince }?.close()
     }
 
     private func noteFull() {

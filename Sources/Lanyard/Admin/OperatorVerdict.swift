@@ -2,6 +2,8 @@
 enum OperatorVerdict {
     /// Answered at once. A body is not read: where it ends does not matter, since the connection ends, too.
     case answer(OperatorAnswer)
+    /// The same, but after a while; nothing else is read from this connection meanwhile.
+    case delayed(OperatorAnswer, Duration)
     /// Its body is read, then it is carried out.
     case call(OperatorCall)
 }

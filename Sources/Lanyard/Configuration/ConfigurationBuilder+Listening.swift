@@ -109,12 +109,28 @@ extension ConfigurationBuilder {
                 section.place("address"), "admin.address: anybody on this machine could call \(host):\(port)",
                 remedy: "add admin.token_file, or use unix:/path")
         }
+        judgeAdminToken(admin, section)
         if AddressText.reach(host) != .loopback {
             fault(
                 section.place("address"),
                 "admin.address: passwords and the token would cross the network in plain on their way to \(host)",
                 remedy: "bind 127.0.0.1:\(port), or use unix:/path")
         }
+    }
+
+    /// A token that is there already is long enough. One that comes later is judged when it is read.
+    private mutating func judgeAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
+        guard let path = admin.tokenFile else { return }
+        do throws(SecretFile.Problem) {
+            guard try SecretFile.read(path).secret.count < AdminSettings.tokenLengthMin else { return }
+        } catch {
+            guard error == .empty else { return }
+        }
+        let key = section.has("token_file") ? "token_file" : "token_credential"
+        fault(
+            section.place(key),
+            "admin.\(key): \(path) holds fewer than \(AdminSettings.tokenLengthMin) characters, which could be guessed",
+            remedy: "put a random token into it, such as openssl rand -hex 32 makes")
     }
 
     /// No two listeners, and health and admin neither, can bind the same.

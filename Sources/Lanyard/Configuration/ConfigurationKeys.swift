@@ -58,7 +58,9 @@ package enum ConfigurationKeys {
             "admin.address", .value(.listenAddress), or: ["off"],
             standardInWords: "`admin.sock` in `$RUNTIME_DIRECTORY`, `/run/lanyard` or `$XDG_RUNTIME_DIR/lanyard`",
             "What to bind; a TCP address needs `token_file`."),
-        .init("admin.token_file", .value(.file(.secret)), "Bearer token that calls over TCP must carry."),
+        .init(
+            "admin.token_file", .value(.file(.secret)),
+            "Bearer token that calls over TCP must carry; 32 characters or more."),
         .init("admin.expose_tokens", .value(.boolean), "false", "Whether access tokens may be asked for."),
     ]
 

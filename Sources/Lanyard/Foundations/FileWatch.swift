@@ -1,58 +1,60 @@
-import CLanyard.Linux
-import Glibc
+import Logging
 
-/// Watches one secret file and tells what it holds: at the start, and after each change of that.
+/// Watches one secret file and tells what it holds: at the start, if that is wanted, and after each change of that.
 ///
 /// It looks every two seconds, since a look sees every way in which a file can change, the swaps of symbolic links in any folder above it
 /// included, which inotify shows only to who watches each of those folders. Only a changed content counts: a rewrite of the same
-/// bytes, or a link that now leads to a copy, is not told; nor is a look that fails for want of descriptors or memory. All state belongs to the loop's queue.
+/// bytes, or a link that now leads to a copy, is not told; nor is a look that fails for want of descriptors, memory or threads. A change is
+/// told when a second look confirms it (`FileSettling`). All looks are taken on the reader's threads; while one hangs, what was told holds.
+/// All state belongs to the loop's queue.
 package final class FileWatch: Watcher, @unchecked Sendable {
-    package typealias Outcome = Result<SecretFile.Content, SecretFile.Problem>
-
-    /// What `stat` tells apart; nil in `seen` means that the content must be read to know.
-    private struct Stamp: Equatable {
-        var device: UInt
-        var inode: UInt
-        var size: Int
-        var changed: Int64
-        var mode: UInt32
-    }
-
-    /// What was told last: a keyed hash of the content, or the problem.
-    private enum Told: Equatable {
-        case content(Int)
-        case problem(SecretFile.Problem)
-    }
+    package typealias Outcome = FileLook.Outcome
 
     /// Between two looks.
     package static let interval = Duration.seconds(2)
+    /// A look that takes longer is logged; at the start, it is told as a problem.
+    package static let answerTimeout = Duration.seconds(5)
     /// A file that changed so shortly before a look may change again without a new time stamp (the kernel's tick).
     private static let tick: Int64 = 100_000_000
 
     private let path: String
+    private let files: FileReader
     private let loop: EventLoop
+    private let tellsStart: Bool
     private let tell: @Sendable (Outcome) -> Void
-    private var seen: Stamp?
-    private var told: Told?
+    private let log = Logger(label: "lanyard.files")
+    /// What need not be read again.
+    private var seen: FileLook.Stamp?
+    private var told: FileSettling.Finding.Content?
+    private var settling = FileSettling()
     private var deadline: Deadline?
+    private var isLooking = false
+    /// The reader has answered at least once.
+    private var hasLooked = false
     /// A deadline does not hold its owner: a running watch holds itself.
     private var running: FileWatch?
     private var isStopped = false
 
     /// Does nothing yet. `tell` is called on the loop's queue.
-    package init(_ path: String, on loop: EventLoop, tell: @escaping @Sendable (Outcome) -> Void) {
+    ///
+    /// - Parameter tellsStart: false: only what differs from the very first look is told.
+    package init(
+        _ path: String, by files: FileReader = FileReader(), on loop: EventLoop, tellsStart: Bool = true,
+        tell: @escaping @Sendable (Outcome) -> Void
+    ) {
         self.path = path
+        self.files = files
         self.loop = loop
+        self.tellsStart = tellsStart
         self.tell = tell
     }
 
-    /// Begins to look; the first outcome is told soon. Once.
+    /// Begins to look. Once.
     package func start() {
         loop.post { [self] in
             guard !isStopped, running == nil else { return }
             running = self
-            let deadline = Deadline(of: self)
-            self.deadline = deadline
+            deadline = Deadline(of: self)
             look()
         }
     }
@@ -67,48 +69,54 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    package override func due(_ deadline: Deadline) { look() }
+    package override func due(_ deadline: Deadline) { if isLooking { delay() } else { look() } }
 
     private func look() {
         guard let deadline, !isStopped else { return }
+        isLooking = true
+        loop.set(deadline, at: loop.now + Self.answerTimeout)
+        // What needs a second look is read again whatever its stamp is.
+        files.look(at: path, known: settling.isWaiting ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
+    }
+
+    /// The look hangs. It ends when the file system comes back.
+    private func delay() {
+        log.warning(
+            "a secret file has not been read in time; what was read before holds until it can be read",
+            metadata: ["event": "file.delayed", "path": .string(path)])
+        guard told == nil else { return }
+        if tellsStart { publish(.problem(.delayed), .failure(.delayed)) } else { told = .problem(.delayed) }
+    }
+
+    private func receive(_ look: FileLook) {
+        guard let deadline, !isStopped else { return }
+        isLooking = false
         loop.set(deadline, at: loop.now + Self.interval)
-        let stamp = Self.stamp(path)
-        guard stamp == nil || stamp != seen else { return }
-        seen = stamp.flatMap { WallTime.now.nanoseconds - $0.changed < Self.tick ? nil : $0 }
-        let outcome: Outcome
-        do { outcome = .success(try SecretFile.read(path)) } catch { outcome = .failure(error) }
-        if told != nil, Self.isShortage(outcome) {
+        guard let outcome = look.outcome else { return settling.forget() }
+        if case .failure(.stopping) = outcome { return }
+        // It says nothing of the file: what was told holds until a later look can read it.
+        if told != nil, case .failure(let problem) = outcome, problem.isShortage {
             seen = nil
             return
         }
-        let news = Self.told(outcome)
-        guard news != told else { return }
-        told = news
-        tell(outcome)
-    }
-
-    /// This process or machine lacks something, which says nothing of the file: what was told holds until a later look can read it.
-    private static func isShortage(_ outcome: Outcome) -> Bool {
-        guard case .failure(.system(let code)) = outcome else { return false }
-        return [EMFILE, ENFILE, ENOMEM].contains(code)
-    }
-
-    private static func told(_ outcome: Outcome) -> Told {
-        switch outcome {
-        case .failure(let problem): return .problem(problem)
-        case .success(let content):
-            var hasher = Hasher()
-            content.secret.withBytes { hasher.combine(bytes: $0) }
-            return .content(hasher.finalize())
+        let finding = FileSettling.Finding(look.stamp, outcome)
+        if told == nil, !tellsStart {
+            told = finding.content
+        } else if finding.content == told {
+            settling.forget()
+        } else if !settling.accepts(finding, trustsAge: !hasLooked, at: .now) {
+            hasLooked = true
+            loop.set(deadline, at: loop.now + FileSettling.pause)
+            return
+        } else {
+            publish(finding.content, outcome)
         }
+        hasLooked = true
+        seen = look.stamp.flatMap { WallTime.now.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
     }
 
-    private static func stamp(_ path: String) -> Stamp? {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        let changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
-        return Stamp(
-            device: status.st_dev, inode: status.st_ino, size: Int(status.st_size), changed: changed,
-            mode: status.st_mode)
+    private func publish(_ content: FileSettling.Finding.Content, _ outcome: Outcome) {
+        told = content
+        tell(outcome)
     }
 }

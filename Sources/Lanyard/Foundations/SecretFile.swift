@@ -18,6 +18,24 @@ package enum SecretFile {
         case tooLarge
         /// Bytes that this secret cannot have; the words say which it can.
         case unfit(String)
+        /// The file system has not answered in time.
+        case delayed
+        /// No two looks in a row have found the same.
+        case unsettled
+        /// The process ends; nothing is read any more.
+        case stopping
+
+        /// This process or machine lacks something for a while, or the process ends: it says nothing of the file.
+        package var isShortage: Bool {
+            switch self {
+            case .system(let code): [EMFILE, ENFILE, ENOMEM, EAGAIN].contains(code)
+            case .stopping: true
+            default: false
+            }
+        }
+
+        /// A later reading may do better although nobody has mended anything.
+        package var isPassing: Bool { isShortage || self == .delayed || self == .unsettled }
 
         /// One sentence with the remedy.
         package func words(path: String) -> String {
@@ -30,6 +48,10 @@ package enum SecretFile {
             case .empty: "\(path) is empty; write the secret into it"
             case .tooLarge: "\(path) is larger than 64 KiB; a secret is not"
             case .unfit(let reason): "\(path) \(reason)"
+            case .delayed: "\(path) has not been read within 5 s; look whether its file system answers"
+            case .unsettled:
+                "\(path) has not stayed the same for 200 ms within 5 s; write another file and rename it to this one"
+            case .stopping: "\(path) is not read any more: Lanyard is stopping"
             }
         }
     }

@@ -21,6 +21,7 @@ package final class AppServicesIdentity: IdentityService {
     private let baseURL: String
     private let device: AppServicesDevice
     package let mark: IdentityMark?
+    private let files: FileReader
     private let loop: EventLoop
     private let http: CurlMulti
     private let limits: CurlLimits
@@ -39,10 +40,12 @@ package final class AppServicesIdentity: IdentityService {
     ///   - loop: the loop of identity calls; several identities may share one.
     ///   - limits: time limits; shorter ones are for tests.
     package init(
-        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String, on loop: EventLoop,
+        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String,
+        by files: FileReader = FileReader(), on loop: EventLoop,
         limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
         logger: Logger = Logger(label: "lanyard.identity")
     ) {
+        self.files = files
         self.limits = limits
         self.warning = warning
         self.logger = logger
@@ -80,12 +83,22 @@ package final class AppServicesIdentity: IdentityService {
         reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
     ) {
         loop.post { [self] in
-            switch AppServicesLogin.prepare(credential, guarded: guarded, at: mark, device: device) {
-            case .failure(let fault): reply(.failure(fault))
-            case .success(let prepared):
-                if let path = prepared.worldReadable { warning.found(path, identity: name, logger) }
-                self.login(prepared, reply)
+            guard let path = AppServicesLogin.file(of: credential) else {
+                return login(credential, nil, guarded, reply)
             }
+            SettledRead.begin(path, by: files, on: loop) { [self] in login(credential, $0, guarded, reply) }
+        }
+    }
+
+    private func login(
+        _ credential: Credential, _ content: FileLook.Outcome?, _ guarded: LoginGuard?,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
+    ) {
+        switch AppServicesLogin.prepare(credential, content: content, guarded: guarded, at: mark, device: device) {
+        case .failure(let fault): reply(.failure(fault))
+        case .success(let prepared):
+            if let path = prepared.worldReadable { warning.found(path, identity: name, logger) }
+            login(prepared, reply)
         }
     }
 

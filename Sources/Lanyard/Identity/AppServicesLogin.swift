@@ -1,4 +1,4 @@
-/// A login request's provider and body (protocol §2.1), its secret read from its file at this moment where it is a configured one.
+/// A login request's provider and body (protocol §2.1).
 struct AppServicesLogin: Sendable {
     /// The path segment of the provider.
     let provider: String
@@ -11,12 +11,23 @@ struct AppServicesLogin: Sendable {
     /// Where a configured secret is: key and path, for people; nil: it has none, or a person gave it.
     let place: String?
 
-    /// Reads the secret; the failure is `credentialUnavailable` with the path and the remedy, or `credentialRefused` by the guard.
+    /// The secret file of a configured credential, to be read at the time of the login; nil: there is none.
+    static func file(of credential: Credential) -> String? {
+        switch credential {
+        case .given: nil
+        case .configured(let login): CredentialFileWatch.file(of: login)
+        }
+    }
+
+    /// The failure is `credentialUnavailable` or `credentialDelayed` with the path and the remedy, or `credentialRefused` by the guard.
+    ///
+    /// - Parameter content: of the credential's `file`; nil: it has none.
     static func prepare(
-        _ credential: Credential, guarded: LoginGuard?, at identity: IdentityMark?, device: AppServicesDevice
+        _ credential: Credential, content: FileLook.Outcome?, guarded: LoginGuard?, at identity: IdentityMark?,
+        device: AppServicesDevice
     ) -> Result<AppServicesLogin, IdentityFault> {
         Result { () throws(IdentityFault) in
-            let login = try AppServicesLogin(credential, guarded, identity, device)
+            let login = try AppServicesLogin(credential, content, guarded, identity, device)
             guard let mark = login.mark, let refused = guarded?.refused, mark.isSame(as: refused) else { return login }
             let what = login.place.map { "the credential in \($0)" } ?? "the credential"
             let code = refused.code.map { " (\($0))" } ?? ""
@@ -41,9 +52,10 @@ struct AppServicesLogin: Sendable {
     }
 
     private init(
-        _ credential: Credential, _ guarded: LoginGuard?, _ identity: IdentityMark?, _ device: AppServicesDevice
+        _ credential: Credential, _ content: FileLook.Outcome?, _ guarded: LoginGuard?, _ identity: IdentityMark?,
+        _ device: AppServicesDevice
     ) throws(IdentityFault) {
-        let source = try Self.read(credential)
+        let source = try Self.source(of: credential, content)
         worldReadable = source.worldReadable
         mark = guarded.flatMap { Self.mark(source.credential, identity, key: $0.key) }
         place = source.path.flatMap { path in Self.key(of: source.credential).map { "\($0) \(path)" } }
@@ -80,23 +92,28 @@ struct AppServicesLogin: Sendable {
         var worldReadable: String?
     }
 
-    private static func read(_ credential: Credential) throws(IdentityFault) -> Source {
+    private static func source(
+        of credential: Credential, _ content: FileLook.Outcome?
+    ) throws(IdentityFault) -> Source {
         switch credential {
         case .given(let given): return Source(credential: given)
         case .configured(.anonymous): return Source(credential: .anonymous)
         case .configured(.emailPassword(let email, let file)):
-            return try read(file) { .emailPassword(email: email, password: $0) }
-        case .configured(.apiKey(let file)): return try read(file) { .apiKey($0) }
+            return try source(file, content) { .emailPassword(email: email, password: $0) }
+        case .configured(.apiKey(let file)): return try source(file, content) { .apiKey($0) }
         }
     }
 
-    private static func read(_ path: String, as make: (Secret) -> GivenCredential) throws(IdentityFault) -> Source {
-        do throws(SecretFile.Problem) {
-            let content = try SecretFile.read(path)
+    private static func source(
+        _ path: String, _ content: FileLook.Outcome?, as make: (Secret) -> GivenCredential
+    ) throws(IdentityFault) -> Source {
+        switch content ?? .failure(.delayed) {
+        case .success(let content):
             return Source(
                 credential: make(content.secret), path: path, worldReadable: content.isWorldReadable ? path : nil)
-        } catch {
-            throw IdentityFault(.credentialUnavailable, words: error.words(path: path))
+        case .failure(let problem):
+            throw IdentityFault(
+                problem.isPassing ? .credentialDelayed : .credentialUnavailable, words: problem.words(path: path))
         }
     }
 

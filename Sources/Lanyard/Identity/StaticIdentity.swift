@@ -4,6 +4,7 @@ import Logging
 package final class StaticIdentity: TokenFeed {
     private let name: String
     private let path: String
+    private let files: FileReader
     private let loop: EventLoop
     private let warning: SecretFileWarning
     private let logger = Logger(label: "lanyard.identity")
@@ -13,9 +14,11 @@ package final class StaticIdentity: TokenFeed {
 
     /// Does nothing yet.
     package init(
-        name: String, tokenFile: String, on loop: EventLoop, warning: SecretFileWarning = SecretFileWarning()
+        name: String, tokenFile: String, by files: FileReader = FileReader(), on loop: EventLoop,
+        warning: SecretFileWarning = SecretFileWarning()
     ) {
         self.name = name
+        self.files = files
         self.warning = warning
         path = tokenFile
         self.loop = loop
@@ -24,7 +27,7 @@ package final class StaticIdentity: TokenFeed {
     package func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityFault>) -> Void) {
         loop.post { [self] in
             guard watch == nil else { return }
-            let watch = FileWatch(path, on: loop) { [weak self] in self?.take($0, onChange) }
+            let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.take($0, onChange) }
             self.watch = watch
             watch.start()
         }

@@ -19,6 +19,8 @@ package struct IdentityFault: Error, Equatable, Sendable {
         case unknownApp
         /// The credential's file cannot be read; the remedy is in `words`.
         case credentialUnavailable
+        /// The credential's file has not been read in time, or is being written: asked again.
+        case credentialDelayed
         /// The login ended in an account that another user of this device is logged in to (design §5). Not a service's verdict.
         case accountInUse
     }
@@ -56,7 +58,7 @@ extension IdentityFault {
     /// Another call might do better.
     var isPassing: Bool {
         switch verdict {
-        case .transient, .unknownOutcome, .gone: true
+        case .transient, .unknownOutcome, .gone, .credentialDelayed: true
         case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse:
             false
         }
@@ -95,6 +97,7 @@ extension IdentityFault.Verdict {
         case .gone: "gone"
         case .unknownApp: "unknown_app"
         case .credentialUnavailable: "credential_unavailable"
+        case .credentialDelayed: "credential_delayed"
         case .accountInUse: "account_in_use"
         }
     }

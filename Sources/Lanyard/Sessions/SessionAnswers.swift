@@ -66,7 +66,7 @@ extension Session {
         let isConfirmed = trouble?.confirmsDoubt(at: turn.now) ?? false
         switch (fault.verdict, call.kind) {
         case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
-            (.unknownOutcome, _), (.gone, _):
+            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _):
             let asked = min(turn.ledger.notBefore, tokens?.mandatoryFrom ?? .never)
             let trouble = trouble ?? SessionTrouble(calling: call, notBefore: asked)
             return Self.bear(fault, of: call, holding: tokens, trouble, &turn)

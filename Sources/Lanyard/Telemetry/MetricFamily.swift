@@ -36,6 +36,7 @@ struct MetricFamily: Equatable, Sendable {
         .init("lanyard_config_last_reload_success_timestamp_seconds", .gauge, "When a configuration was last taken."),
         .init("lanyard_log_lines_dropped", .counter, "Log lines that a slow or gone reader left no room for."),
         .init("lanyard_internal_errors", .counter, "Faults of Lanyard's own."),
+        .init("lanyard_admin_refused", .counter, "Admin calls that were not let in."),
         .init("lanyard_buffer_bytes", .gauge, "Memory in buffers of requests and responses."),
         .init("lanyard_store_writes", .counter, "Writes of the session store."),
         .init("lanyard_clock_skew_seconds", .gauge, "How far the identity service's clock is ahead of ours."),

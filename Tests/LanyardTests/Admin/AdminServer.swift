@@ -6,7 +6,7 @@ import TestSupport
 
 /// An admin listener on a socket of its own, before users that a test plays.
 final class AdminServer: Sendable {
-    static let token = "admin-token-of-the-test"
+    static let token = "admin-token-of-the-test-0123456789"
 
     let users = PlayedUsers()
     let log = AuditLog()
@@ -25,10 +25,16 @@ final class AdminServer: Sendable {
         endpoint = try RawEndpoint(socket.address.description)
         loop = try EventLoop(label: "test.admin")
         let file = try folder.write("token", Self.token + "\n")
+        // As if the file had been there for long: it needs no second look.
+        let files = FileReader { path, known in
+            var look = FileLook.take(path, known: known)
+            look.stamp?.changedAt = 0
+            return look
+        }
         let log = log
         let stops = stops
         listener = AdminListener(
-            socket, loop: loop, tokenFile: isTCP ? tokenFile ?? file : nil, users: users,
+            socket, loop: loop, tokenFile: isTCP ? tokenFile ?? file : nil, by: files, users: users,
             facts: AdminFacts(
                 version: "1.2.3", startedAt: .now - .seconds(90),
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
@@ -36,8 +42,11 @@ final class AdminServer: Sendable {
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
         loop.start()
         listener.start()
-        // The token is read on the loop: what comes after this finds it.
+        // The listener has asked for the token; who asks behind it is answered behind it.
         loop.queue.sync {}
+        let isRead = DispatchSemaphore(value: 0)
+        files.look(at: tokenFile ?? file, on: loop) { _ in isRead.signal() }
+        isRead.wait()
     }
 
     deinit {

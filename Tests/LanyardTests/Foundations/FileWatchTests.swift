@@ -16,12 +16,12 @@ struct FileWatchTests {
 
         final class Held: Sendable { let words = Guarded<[String]>([]) }
 
-        init(_ path: String) throws {
+        init(_ path: String, by files: FileReader = FileReader()) throws {
             loop = try EventLoop(label: "test.files")
             loop.start()
             let held = Held()
             self.held = held
-            watch = FileWatch(path, on: loop) { outcome in
+            watch = FileWatch(path, by: files, on: loop) { outcome in
                 let word =
                     switch outcome {
                     case .success(let content): content.secret.withBytes { String(decoding: $0, as: UTF8.self) }
@@ -58,6 +58,19 @@ struct FileWatchTests {
         try await told.expect(["one", "two", "system(2)", "two"])
     }
 
+    /// Returns when every watch of the loop has looked: another one has told two changes, and between these lie all looks of an interval.
+    private func pass(_ loop: EventLoop, in folder: TemporaryFolder) async throws {
+        let path = try folder.write("fence", "0")
+        let count = Tally()
+        let fence = FileWatch(path, on: loop) { _ in count.add() }
+        fence.start()
+        defer { fence.stop() }
+        for number in 1...3 {
+            try await eventually("the fence tells change \(number)") { count.value == number }
+            if number < 3 { try folder.write("fence", "\(number)") }
+        }
+    }
+
     @Test("a swap of symbolic links, as Kubernetes does it, is seen")
     func swaps() async throws {
         let folder = try TemporaryFolder()
@@ -88,8 +101,7 @@ struct FileWatchTests {
         let told = try Told(try folder.write("secret", "same"))
         try await told.expect(["same"])
         try folder.write("secret", "same")
-        // Two looks later a change that comes after is the next thing that is told.
-        try await Task.sleep(for: FileWatch.interval * 2)
+        try await pass(told.loop, in: folder)
         try folder.write("secret", "other")
         try await told.expect(["same", "other"])
     }
@@ -102,8 +114,53 @@ struct FileWatchTests {
         try await told.expect(["one"])
         told.watch.stop()
         try folder.write("secret", "two")
-        try await Task.sleep(for: FileWatch.interval + .milliseconds(500))
+        try await pass(told.loop, in: folder)
         #expect(told.words == ["one"])
+    }
+
+    /// A file system that shows a file's versions one after the other, each for one look; the last one stays.
+    private static func script(_ versions: [String]) -> FileReader {
+        let left = Guarded(versions.enumerated().map { ($0.offset, $0.element) })
+        return FileReader { _, known in
+            let (number, text) = left.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
+            let stamp = FileLook.Stamp(device: 1, inode: 1, size: text.utf8.count, changedAt: Int64(number), mode: 0)
+            guard stamp != known else { return FileLook(stamp: stamp, outcome: nil) }
+            guard !text.isEmpty else { return FileLook(stamp: stamp, outcome: .failure(.empty)) }
+            var bytes = Array(text.utf8)
+            let secret = bytes.withUnsafeMutableBytes { Secret(copying: UnsafeRawBufferPointer($0)) }
+            return FileLook(stamp: stamp, outcome: .success(.init(secret: secret, isWorldReadable: false)))
+        }
+    }
+
+    @Test("what only one look has found is not told: an empty file, half a secret, the next half")
+    func halves() async throws {
+        let told = try Told("/secret", by: Self.script(["old", "", "ne", "new-", "", "new-secret"]))
+        try await told.expect(["old", "new-secret"])
+    }
+
+    @Test("a file that is empty at a second look, too, is told as empty")
+    func empty() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "one")
+        let told = try Told(path)
+        try await told.expect(["one"])
+        try folder.write("secret", "")
+        try await told.expect(["one", "empty"])
+    }
+
+    @Test("a look that hangs at the start is told as a problem after 5 s; what it finds in the end is told, too")
+    func hangs() async throws {
+        let open = Milestone()
+        let files = FileReader { _, _ in
+            while !open.isSet { usleep(1000) }
+            return FileLook(stamp: nil, outcome: .failure(.system(EACCES)))
+        }
+        let start = ContinuousClock.now
+        let told = try Told("/secret", by: files)
+        try await told.expect(["delayed"])
+        #expect(ContinuousClock.now - start > .seconds(4))
+        open.set()
+        try await told.expect(["delayed", "system(13)"])
     }
 
     @Test("the largest secret is 64 KiB; a pipe and a folder are none")

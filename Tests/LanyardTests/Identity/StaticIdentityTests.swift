@@ -65,11 +65,13 @@ struct StaticIdentityTests {
         let loop = try EventLoop(label: "test.static")
         loop.start()
         defer { loop.stop() }
-        let watch = CredentialFileWatch(on: loop)
+        let files = FileReader()
+        let watch = CredentialFileWatch(by: files, on: loop)
         let told = Told()
         watch.start(.emailPassword(email: "a@example.com", passwordFile: path)) { told.add("changed") }
-        // The first look has been taken once the loop has done what was posted before.
+        // What is asked for behind the watch is answered behind it.
         await withCheckedContinuation { done in loop.post { loop.post { done.resume() } } }
+        await withCheckedContinuation { done in files.look(at: path, on: loop) { _ in done.resume() } }
         #expect(told.words.withLock { $0 }.isEmpty)
         try folder.write("password", "one")
         try await told.expect(["changed"])

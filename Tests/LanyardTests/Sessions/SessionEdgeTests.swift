@@ -8,7 +8,8 @@ import Testing
 struct SessionEdgeTests {
     private static let verdicts: [IdentityFault.Verdict] = [
         .transient(retryAfter: nil), .transient(retryAfter: .seconds(60)), .unknownOutcome, .sessionDead,
-        .credentialRefused, .credentialDoubted, .credentialUnavailable, .unknownApp, .accountInUse, .gone,
+        .credentialRefused, .credentialDoubted, .credentialUnavailable, .credentialDelayed, .unknownApp,
+        .accountInUse, .gone,
     ]
 
     private static func tokens(_ lifetime: Duration, refresh: String?, at driver: SessionDriver) -> SessionTokens {

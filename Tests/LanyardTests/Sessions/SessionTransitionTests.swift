@@ -96,7 +96,8 @@ struct SessionTransitionTests {
         "Rule 10: what a failed first login does",
         arguments: [
             (transient, SessionState.loggingIn, SessionReason.identityUnreachable),
-            (.unknownOutcome, .loggingIn, .identityUnreachable), (.gone, .loggingIn, .identityGone),
+            (.unknownOutcome, .loggingIn, .identityUnreachable),
+            (.credentialDelayed, .loggingIn, .identityUnreachable), (.gone, .loggingIn, .identityGone),
             (.credentialRefused, .refused, .credentialRefused), (.unknownApp, .refused, .credentialRefused),
             (.credentialUnavailable, .refused, .credentialRefused), (.sessionDead, .refused, .credentialRefused),
         ])

@@ -13,4 +13,15 @@ import Testing
         #expect(sample.take(at: start + .seconds(1)) == 1001 - RefusalSample.most)
         #expect(sample.take(at: start + .seconds(1)) == 0)
     }
+
+    @Test("a sample of few lines in a long interval, and what is left out is told of once")
+    func few() {
+        var sample = RefusalSample(linesMax: 2, interval: .seconds(10))
+        let start = Instant(nanoseconds: 1_000_000_000)
+        #expect((0..<5).map { _ in sample.take(at: start) } == [0, 0, nil, nil, nil])
+        #expect(sample.end == start + .seconds(10))
+        #expect(sample.takeLeftOut() == 3)
+        #expect(sample.takeLeftOut() == 0)
+        #expect(sample.take(at: sample.end) == 0)
+    }
 }

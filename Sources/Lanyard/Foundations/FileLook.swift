@@ -1,0 +1,55 @@
+import CLanyard.Linux
+import Glibc
+
+/// What one look at a secret file has found.
+package struct FileLook: Sendable {
+    /// What `stat` tells of a file; another one means that the content must be read again.
+    package struct Stamp: Equatable, Sendable {
+        package var device: UInt
+        package var inode: UInt
+        package var size: Int
+        /// Nanoseconds since 1970, by the clock of the file system.
+        package var changedAt: Int64
+        package var mode: UInt32
+
+        package init(device: UInt, inode: UInt, size: Int, changedAt: Int64, mode: UInt32) {
+            self.device = device
+            self.inode = inode
+            self.size = size
+            self.changedAt = changedAt
+            self.mode = mode
+        }
+    }
+
+    package typealias Outcome = Result<SecretFile.Content, SecretFile.Problem>
+
+    /// nil: the file cannot be looked up, or was not.
+    package var stamp: Stamp?
+    /// nil: the file was not read, since its stamp is the known one.
+    package var outcome: Outcome?
+
+    package init(stamp: Stamp?, outcome: Outcome?) {
+        self.stamp = stamp
+        self.outcome = outcome
+    }
+
+    /// Looks the file up, and reads it unless its stamp is `known`. Blocks for as long as the file system likes.
+    static func take(_ path: String, known: Stamp?) -> FileLook {
+        let stamp = stamp(of: path)
+        if stamp != nil, stamp == known { return FileLook(stamp: stamp, outcome: nil) }
+        do {
+            return FileLook(stamp: stamp, outcome: .success(try SecretFile.read(path)))
+        } catch {
+            return FileLook(stamp: stamp, outcome: .failure(error))
+        }
+    }
+
+    private static func stamp(of path: String) -> Stamp? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        let changedAt = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+        return Stamp(
+            device: status.st_dev, inode: status.st_ino, size: Int(status.st_size), changedAt: changedAt,
+            mode: status.st_mode)
+    }
+}

@@ -1,0 +1,69 @@
+/// Reads one secret file for somebody who cannot go on without it: once it is settled (`FileSettling`), within a time limit.
+///
+/// It holds itself until it has answered. All state belongs to the loop's queue.
+package final class SettledRead: Watcher, @unchecked Sendable {
+    /// For all looks together.
+    package static let timeout = Duration.seconds(5)
+
+    private let path: String
+    private let files: FileReader
+    private let loop: EventLoop
+    private var reply: ((FileLook.Outcome) -> Void)?
+    private var settling = FileSettling()
+    private var isLooking = false
+    private let limit = Deadline()
+    private let next = Deadline()
+    private var running: SettledRead?
+
+    /// Begins at once. `reply` comes once, on the queue of `loop`, never before this returns; its last problems are `.delayed` and
+    /// `.unsettled`. On that queue.
+    package static func begin(
+        _ path: String, by files: FileReader, on loop: EventLoop, reply: @escaping (FileLook.Outcome) -> Void
+    ) {
+        let read = SettledRead(path, files, loop, reply)
+        read.running = read
+        loop.set(read.limit, at: loop.now + timeout)
+        read.look()
+    }
+
+    private init(
+        _ path: String, _ files: FileReader, _ loop: EventLoop, _ reply: @escaping (FileLook.Outcome) -> Void
+    ) {
+        self.path = path
+        self.files = files
+        self.loop = loop
+        self.reply = reply
+        super.init()
+        limit.owner = self
+        next.owner = self
+    }
+
+    package override func due(_ deadline: Deadline) {
+        if deadline === next { return look() }
+        finish(.failure(isLooking ? .delayed : .unsettled))
+    }
+
+    private func look() {
+        isLooking = true
+        files.look(at: path, on: loop) { [weak self] in self?.receive($0) }
+    }
+
+    private func receive(_ look: FileLook) {
+        isLooking = false
+        guard reply != nil, let outcome = look.outcome else { return }
+        if case .failure(let problem) = outcome, problem.isShortage { return finish(outcome) }
+        guard settling.accepts(FileSettling.Finding(look.stamp, outcome), trustsAge: true, at: .now) else {
+            return loop.set(next, at: loop.now + FileSettling.pause)
+        }
+        finish(outcome)
+    }
+
+    private func finish(_ outcome: FileLook.Outcome) {
+        guard let reply else { return }
+        self.reply = nil
+        loop.drop(limit)
+        loop.drop(next)
+        running = nil
+        reply(outcome)
+    }
+}
