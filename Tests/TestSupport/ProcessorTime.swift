@@ -25,5 +25,15 @@ package enum ProcessorTime {
         return (user + system) / ticks
     }
 
+    /// The same to the microsecond, threads that have ended included (clock_getcpuclockid(3)).
+    package static func preciseUsed(by pid: pid_t) throws -> Duration {
+        var clock = clockid_t()
+        var time = timespec()
+        guard clock_getcpuclockid(pid, &clock) == 0, clock_gettime(clock, &time) == 0 else {
+            throw TestFailure("no processor clock of process \(pid)")
+        }
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
     private static var ticks: Double { Double(sysconf(CInt(_SC_CLK_TCK))) }
 }

@@ -43,7 +43,11 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     /// Who the client is, asked for once by routes that tell their upstream.
     lazy var peer = ForwardedPeer(raw)
-    var phase = Phase.waiting
+    var phase = Phase.waiting {
+        didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
+    }
+    /// Its place among the clients that may be closed for a new one.
+    var waitingLinks = WaitingClients.Links()
     var canRead = false
     var canWrite = true
     /// Its reading, of either side, waits for memory.
@@ -65,8 +69,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     let inboundDeadline = Deadline()
     /// Token, response, the client's taking of it.
     let outboundDeadline = Deadline()
-    /// Since when it waits for a request.
-    private(set) var waitingSince = Instant.past
     var lingerEnd = Instant.never
 
     // The request in hand.
@@ -132,12 +134,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     /// The first head is due within `header_timeout` of the accept.
     func begin() {
-        waitingSince = shard.loop.now
+        beginWaiting()
         setInbound(shard.context.limits.headerTimeout)
         if shard.isDraining { drain() }
     }
 
     var isWaitingForRequest: Bool { phase == .waiting || phase == .head }
+
+    /// It has got all of the last answer. Whoever still takes one does not wait yet, and is not closed for a new client.
+    private func beginWaiting() { shard.waiting.append(self) }
 
     // MARK: Events
 
@@ -250,7 +255,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     /// The connection is ready for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting
-        waitingSince = shard.loop.now
         reader = RequestReader()
         requestID = ""
         tailTimeout = writeTimeout
@@ -274,7 +278,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     /// Nothing of an answer waits here any more. Before, a client that is slow to take it is not idle, and it is not drained
     /// (http-requirements 8.2, 20.1).
     func beginSilence() {
-        waitingSince = shard.loop.now
+        beginWaiting()
         heldForClient = 0
         clearOutbound()
         setInbound(silenceMax)

@@ -29,6 +29,8 @@ package final class Shard: @unchecked Sendable {
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
     /// Of these, the upgraded ones.
     var tunnels: [ObjectIdentifier: ClientConnection] = [:]
+    /// Of these, the ones that may be closed for a new client.
+    var waiting = WaitingClients()
     /// Clients of this shard; other shards read it to hand connections on.
     package let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
@@ -127,9 +129,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     private func closeLongestWaiting() -> Bool {
-        // Who still takes an answer does not wait yet.
-        let waiting = clients.values.filter { $0.isWaitingForRequest && $0.outbound.isEmpty }
-        guard let longest = waiting.min(by: { $0.waitingSince < $1.waitingSince }) else { return false }
+        guard let longest = waiting.first else { return false }
         longest.close()
         return true
     }

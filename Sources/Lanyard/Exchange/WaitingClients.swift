@@ -1,0 +1,33 @@
+/// The clients of one shard that wait for a request, in the order in which they began to: at `connections_max` the first one makes room (20.5).
+///
+/// The clients are linked through themselves: to begin and to end waiting costs a few stores for each request, whatever their number, and no
+/// memory. The list holds none of them: the shard does, and a client leaves the list before it leaves the shard.
+struct WaitingClients {
+    /// A client's place in the list.
+    struct Links {
+        unowned(unsafe) var earlier: ClientConnection?
+        unowned(unsafe) var later: ClientConnection?
+        fileprivate(set) var isListed = false
+    }
+
+    /// Who waits longest.
+    private(set) unowned(unsafe) var first: ClientConnection?
+    private unowned(unsafe) var last: ClientConnection?
+
+    /// The client begins to wait now, whether it waited before or not.
+    mutating func append(_ client: ClientConnection) {
+        remove(client)
+        client.waitingLinks = Links(earlier: last, later: nil, isListed: true)
+        if let last { last.waitingLinks.later = client } else { first = client }
+        last = client
+    }
+
+    /// The client no longer waits; nothing happens if it did not.
+    mutating func remove(_ client: ClientConnection) {
+        let links = client.waitingLinks
+        guard links.isListed else { return }
+        if let earlier = links.earlier { earlier.waitingLinks.later = links.later } else { first = links.later }
+        if let later = links.later { later.waitingLinks.earlier = links.earlier } else { last = links.earlier }
+        client.waitingLinks = Links()
+    }
+}
