@@ -33,7 +33,7 @@ package final class RequestPath: TokenPublisher {
         let context = ExchangeContext(
             routes: compiled, targets: routes.map { UpstreamTarget($0.upstream, resolver: resolver) }, limits: limits,
             tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, names: names,
-            instance: .random(in: .min ... .max))
+            instance: .random(in: .min ... .max), shardCount: shardCount)
         var shards: [Shard] = []
         for index in 0..<shardCount {
             let loop = try EventLoop(label: "lanyard.shard.\(index)")
@@ -98,15 +98,16 @@ package final class RequestPath: TokenPublisher {
     /// Empties and closes the listeners, ends kept connections, and calls `finished` once every client has gone.
     package func drain(finished: @escaping @Sendable () -> Void) {
         draining.store(true, ordering: .relaxed)
-        // First all listeners, then all clients: what one shard accepts last it may hand to another.
-        let accepting = countdown { [shards] in
+        // First all listeners, then all clients: what one shard accepts last it may hand to another, which may hand it on.
+        let arrivals = context.arrivals
+        arrivals.onceNone { [shards] in
             let serving = self.countdown(then: finished)
             for shard in shards { shard.loop.post { shard.drain(then: serving) } }
         }
         for (shard, ears) in zip(shards, acceptors) {
             shard.loop.post {
                 for ear in ears { ear.stop() }
-                accepting()
+                arrivals.end()
             }
         }
     }

@@ -136,7 +136,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     func begin() {
         beginWaiting()
         setInbound(shard.context.limits.headerTimeout)
-        if shard.isDraining { drain() }
     }
 
     var isWaitingForRequest: Bool { phase == .waiting || phase == .head }

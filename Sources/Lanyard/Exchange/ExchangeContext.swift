@@ -24,6 +24,8 @@ package final class ExchangeContext: Sendable {
     /// Clients without a place that are told so in peace. A flood must not hold more descriptors by being turned away than by being served;
     /// beyond these an answer is written and the connection closed at once.
     let farewells = SharedLimit(64)
+    /// Where clients may still come from.
+    package let arrivals: ClientArrivals
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
     /// Memory of all buffers: `limits.buffer_bytes_max`.
@@ -31,7 +33,7 @@ package final class ExchangeContext: Sendable {
 
     package init(
         routes: [Route], targets: [UpstreamTarget], limits: LimitSettings, tokenWaitMax: Duration,
-        loginRequiredStatus: Int, names: UserNames, instance: UInt32
+        loginRequiredStatus: Int, names: UserNames, instance: UInt32, shardCount: Int
     ) {
         self.routes = RouteTable(routes)
         routeList = routes
@@ -47,6 +49,7 @@ package final class ExchangeContext: Sendable {
         breakers = routes.map { _ in RouteBreaker() }
         connections = SharedLimit(limits.connectionsMax)
         peers = limits.connectionsPerPeerMax.map(PeerTable.init)
+        arrivals = ClientArrivals(shardCount: shardCount)
         parked = SharedLimit(limits.parkedRequestsMax)
         buffers = BufferBudget(limits.bufferBytesMax)
     }

@@ -66,7 +66,7 @@ package final class Shard: @unchecked Sendable {
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let place = self.place(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty || isDraining) else {
+        guard let place = self.place(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
             return others[others.startIndex].hand(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
         }
         do {
@@ -118,10 +118,12 @@ package final class Shard: @unchecked Sendable {
         loop.post { [self] in
             adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP, others: others)
             promised.subtract(1, ordering: .relaxed)
+        context.arrivals.begin()
         }
     }
 
     func remove(_ client: ClientConnection) {
+            context.arrivals.end()
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
         giveBack(client.place)
