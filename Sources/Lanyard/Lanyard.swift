@@ -89,11 +89,15 @@ package enum Lanyard {
         }
     }
 
-    /// Two descriptors for each connection; health's and admin's connections, loops and identity calls have theirs apart.
+    /// Health's and admin's connections, loops, files and identity calls.
+    private static let descriptorsKept = 200
+
+    /// Two descriptors for each client, its own and its upstream's. What clients leave is for upstream connections: no more of them are ever in
+    /// use than there are clients, and idle ones have the rest.
     private static func fitted(_ configuration: Configuration, _ log: Logger) -> Configuration {
         var configuration = configuration
         let descriptors = Machine.raiseDescriptorLimit()
-        let most = max((descriptors - 200) / 2, 16)
+        let most = max((descriptors - descriptorsKept) / 2, 16)
         if configuration.limits.connectionsMax > most {
             log.warning(
                 "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",
@@ -102,6 +106,8 @@ package enum Lanyard {
                 ])
             configuration.limits.connectionsMax = most
         }
+        configuration.limits.upstreamConnectionsMax = max(
+            descriptors - descriptorsKept - configuration.limits.connectionsMax, most)
         return configuration
     }
 }

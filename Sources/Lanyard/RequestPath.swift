@@ -5,12 +5,14 @@ import Synchronization
 /// The request path as one value: listening sockets, shards, upstreams (design §2). Part of `Lanyard`'s composition.
 ///
 /// Life: `bind` sockets, make it, `start`, publish tokens, `drain` or `abort`.
-package final class RequestPath: TokenPublisher {
+package final class RequestPath: TokenPublisher, DescriptorHolder {
     package let shards: [Shard]
     private let sockets: Guarded<[ListeningSocket]>
     private let acceptors: [[Acceptor]]
     private let context: ExchangeContext
     private let draining = Atomic<Bool>(false)
+    private let log: Logger
+    private let shortageLines = LogInterval(.seconds(10))
     /// Users that routes name and nothing configures; the admin API may bring them.
     private let strangers: [UserIndex]
 
@@ -56,6 +58,11 @@ package final class RequestPath: TokenPublisher {
         self.context = context
         self.shards = shards
         self.sockets = Guarded(sockets)
+        self.log = log
+        for shard in shards {
+            shard.idleConnections.onLimit = { [weak self] in self?.noteShortage(closed: nil) }
+        }
+        DescriptorShortage.shared.add(self)
     }
 
     /// The default allow-list: the bound address and `localhost`, each with the port (design §4).
@@ -134,6 +141,43 @@ package final class RequestPath: TokenPublisher {
         _ = done.wait(timeout: .now() + 1)
     }
 
+    // MARK: Descriptors
+
+    package func releaseDescriptors(then done: @escaping @Sendable (Int) -> Void) {
+        let closed = Guarded(0)
+        let ended = countdown { [self] in
+            let count = closed.withLock { $0 }
+            noteShortage(closed: count)
+            done(count)
+        }
+        for shard in shards {
+            shard.loop.post {
+                let count = shard.idleConnections.evictAll()
+                closed.withLock { $0 += count }
+                ended()
+            }
+        }
+    }
+
+    /// - Parameter closed: idle connections that were closed since no descriptor was left; nil: the bound has closed some.
+    private func noteShortage(closed: Int?) {
+        guard let leftOut = shortageLines.take(at: .now) else { return }
+        var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
+        if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
+        guard let closed else {
+            return log.notice(
+                "idle upstream connections are closed early, to leave descriptors for clients: raise the limit of descriptors (ulimit -n)",
+                metadata: metadata)
+        }
+        metadata["closed"] = "\(closed)"
+        let remedy = "raise the limit of descriptors (ulimit -n)"
+        log.error(
+            closed > 0
+                ? "no descriptor was left, and all idle upstream connections were closed: \(remedy)"
+                : "no descriptor was left, and no idle upstream connection could be closed for one: \(remedy)",
+            metadata: metadata)
+    }
+
     // MARK: What is told
 
     /// The memory of all buffers.
@@ -157,6 +201,13 @@ package final class RequestPath: TokenPublisher {
         sums.append(MetricSample("lanyard_client_connections", value: Double(clients)))
         sums.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
         sums.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
+        for reason in IdleConnections.EvictionReason.allCases {
+            let count = shards.reduce(0) { $0 + $1.idleConnections.evictionCount(reason) }
+            sums.append(
+                MetricSample(
+                    "lanyard_upstream_idle_evictions", suffix: "_total", labels: [.init("reason", reason.rawValue)],
+                    value: Double(count)))
+        }
         for route in context.routeList {
             sums.append(
                 MetricSample(

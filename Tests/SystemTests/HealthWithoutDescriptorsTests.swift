@@ -15,7 +15,7 @@ struct HealthWithoutDescriptorsTests {
             try await offPool { try client.exchange("GET", "/", host: "\(lanyard.data)").bodyText }
         }
         #expect(try await bearer() == "Bearer old-token")
-        try await Self.starve(lanyard)
+        try await Starving.starve(lanyard)
         try lanyard.folder.write("token", "new-token")
         // Two looks at the file, and more. Nothing gives a descriptor back meanwhile, so none of them can read it.
         let start = ContinuousClock.now
@@ -32,7 +32,7 @@ struct HealthWithoutDescriptorsTests {
             isNew = isNew || token == "Bearer new-token"
             try await Task.sleep(for: .milliseconds(100))
         }
-        try await Self.limit(lanyard, 1024)
+        try await Starving.limit(lanyard, 1024)
         try await eventually("the new token is used") { try await bearer() == "Bearer new-token" }
         #expect(try await lanyard.process.terminate() == .code(143))
     }
@@ -48,7 +48,7 @@ struct HealthWithoutDescriptorsTests {
             routes: [{name: all, upstream: "http://127.0.0.1:9"}]
             """)
         try await lanyard.untilReady()
-        try await Self.starve(lanyard)
+        try await Starving.starve(lanyard)
         let clients = try await offPool { try (0..<30).map { _ in try RawClient(lanyard.data) } }
         try await lanyard.process.event("listener.paused")
         for _ in 0..<20 {
@@ -74,7 +74,7 @@ struct HealthWithoutDescriptorsTests {
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token")
         try await lanyard.untilReady()
-        try await Self.starve(lanyard)
+        try await Starving.starve(lanyard)
         let (data, health) = (lanyard.data, lanyard.health)
         let clients = try await offPool { try (0..<30).map { _ in try RawClient(data) } }
         try await lanyard.process.event("listener.paused")
@@ -94,21 +94,5 @@ struct HealthWithoutDescriptorsTests {
         }
         clients.forEach { $0.close() }
         #expect(try await lanyard.process.terminate() == .code(143))
-    }
-
-    /// The lowest free number is beyond the limit from now on: nothing new can be opened.
-    private static func starve(_ lanyard: LanyardProcess) async throws {
-        let used = try descriptors(of: lanyard)
-        try await limit(lanyard, try #require((0...used.count).first { !used.contains($0) }))
-    }
-
-    private static func limit(_ lanyard: LanyardProcess, _ count: Int) async throws {
-        let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(lanyard.process.pid)", "--nofile=\(count):"])
-        #expect(try await prlimit.waitForExit() == .code(0))
-    }
-
-    private static func descriptors(of lanyard: LanyardProcess) throws -> Set<Int> {
-        let names = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(lanyard.process.pid)/fd")
-        return Set(names.compactMap { Int($0) })
     }
 }

@@ -108,7 +108,12 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         }
         switch errno {
         case EAGAIN: return false
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+        case EMFILE, ENFILE:
+            // Looked at again after the pause.
+            DescriptorShortage.shared.release()
+            rest()
+            return false
+        case ENOBUFS, ENOMEM:
             rest()
             return false
         // The client gave up while it was queued: the next one, please.

@@ -26,6 +26,8 @@ package final class ExchangeContext: Sendable {
     let farewells = SharedLimit(64)
     /// Where clients may still come from.
     package let arrivals: ClientArrivals
+    /// A shard's upstream connections, in use or idle, beyond which it closes idle ones.
+    let upstreamConnectionsOfShardMax: Int
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
     /// Memory of all buffers: `limits.buffer_bytes_max`.
@@ -50,6 +52,7 @@ package final class ExchangeContext: Sendable {
         connections = SharedLimit(limits.connectionsMax)
         peers = limits.connectionsPerPeerMax.map(PeerTable.init)
         arrivals = ClientArrivals(shardCount: shardCount)
+        upstreamConnectionsOfShardMax = max(limits.upstreamConnectionsMax / shardCount, 1)
         parked = SharedLimit(limits.parkedRequestsMax)
         buffers = BufferBudget(limits.bufferBytesMax)
     }

@@ -15,6 +15,8 @@ package final class Shard: @unchecked Sendable {
     package let context: ExchangeContext
     package let tokens: TokenBoard
     package let pools: [UpstreamPool]
+    /// Of all pools.
+    package let idleConnections: IdleConnections
     package let counters: ShardCounters
     let log: Logger
     var refusals = RefusalSample()
@@ -27,10 +29,10 @@ package final class Shard: @unchecked Sendable {
     private let paused: PausedReaders
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
-    /// Of these, the upgraded ones.
-    var tunnels: [ObjectIdentifier: ClientConnection] = [:]
     /// Of these, the ones that may be closed for a new client.
     var waiting = WaitingClients()
+    /// Of these, the upgraded ones.
+    var tunnels: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients of this shard; other shards read it to hand connections on.
     package let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
@@ -47,8 +49,10 @@ package final class Shard: @unchecked Sendable {
         self.context = context
         self.log = log
         tokens = TokenBoard(source: source)
+        let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
+        idleConnections = idle
         pools = context.targets.map {
-            UpstreamPool(target: $0, loop: loop, parked: context.parked, buffers: context.buffers)
+            UpstreamPool(target: $0, loop: loop, parked: context.parked, buffers: context.buffers, idle: idle)
         }
         counters = ShardCounters(routeNames: context.routeList.map(\.settings.name))
         paused = PausedReaders(loop: loop, budget: context.buffers)
@@ -114,16 +118,16 @@ package final class Shard: @unchecked Sendable {
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
         promised.add(1, ordering: .relaxed)
+        context.arrivals.begin()
         let raw = socket.release()
         loop.post { [self] in
             adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP, others: others)
             promised.subtract(1, ordering: .relaxed)
-        context.arrivals.begin()
+            context.arrivals.end()
         }
     }
 
     func remove(_ client: ClientConnection) {
-            context.arrivals.end()
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
         giveBack(client.place)

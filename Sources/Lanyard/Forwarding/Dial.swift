@@ -69,7 +69,7 @@ package final class Dial: Watcher, @unchecked Sendable {
 
     private func begin(_ address: SocketAddress) -> Beginning {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
-        let raw = socket(address.family, kind, 0)
+        let raw = DescriptorShortage.shared.open { socket(address.family, kind, 0) }
         guard raw >= 0 else { return .failed(.local(errno)) }
         if address.family != AF_UNIX {
             Socket.setNoDelay(raw)

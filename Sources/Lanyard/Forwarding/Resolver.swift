@@ -125,7 +125,12 @@ package final class Resolver: Sendable {
         hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_ADDRCONFIG
         var list: UnsafeMutablePointer<addrinfo>?
-        let code = getaddrinfo(host, nil, &hints, &list)
+        var code = getaddrinfo(host, nil, &hints, &list)
+        if code != 0, DescriptorShortage.shared.isExhausted {
+            // It could open neither its files nor a socket, and calls that a name that is not found.
+            DescriptorShortage.shared.releaseAndWait()
+            code = getaddrinfo(host, nil, &hints, &list)
+        }
         defer { if let list { freeaddrinfo(list) } }
         guard code == 0 else { return .failure(code == EAI_AGAIN ? .nameTimedOut : .nameNotFound) }
         var addresses: [SocketAddress] = []

@@ -34,6 +34,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// Seconds that the upstream said it keeps an idle connection, or -1.
     package var keepAliveSeconds = -1
 
+    /// Its places among idle connections, while it is one.
+    var idleLinks = InlineArray<3, IdleList.Links>(repeating: IdleList.Links())
+    private(set) var isIdle = false
+
     /// The target's `epoch` in which the connection's address was known to be one of the name's.
     var epoch = 0
 
@@ -71,18 +75,31 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     package override func due(_ deadline: Deadline) { pool.discard(self) }
 
-    /// Waits in the pool until `instant`.
-    func rest(until instant: Instant) {
+    /// Serves the next request at once.
+    func beReused() {
         owner = nil
         isReused = true
         outbound.release()
+    }
+
+    /// Waits in the pool until `instant`.
+    func rest(until instant: Instant) {
+        beReused()
+        isIdle = true
         loop.set(deadline, at: instant)
     }
 
     /// Carries another request of the same exchange; nothing may be left of the one before.
     package func startOver() { isReused = true }
 
-    func wake() { loop.set(deadline, at: .never) }
+    /// Is idle no more.
+    func wake() {
+        isIdle = false
+        loop.set(deadline, at: .never)
+    }
+
+    /// Ends it before its time; only while it is idle.
+    func evict() { pool.discard(self) }
 
     /// Nothing to read and not ended.
     package var isQuiet: Bool { !canRead && Socket.isQuiet(socket.raw) }

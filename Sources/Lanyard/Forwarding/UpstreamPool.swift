@@ -17,15 +17,22 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         fileprivate var isWaiting = false
         /// It counts as one of the process's waiting requests.
         fileprivate var isParked = false
+        /// How often descriptors were released for it.
+        private var releases = 0
 
         fileprivate init(_ user: UserIndex, _ answer: @escaping Answer) {
             self.user = user
             self.answer = answer
         }
+
+        /// Others take descriptors, too: what was released may be gone again.
+        fileprivate func mayAskForDescriptors(after code: CInt) -> Bool {
+            guard DescriptorShortage.isCause(of: code), releases < 3 else { return false }
+            releases += 1
+            return true
+        }
     }
 
-    /// An idle connection is kept so long (http-requirements §8).
-    private static let idleMost = Duration.seconds(30)
     /// So many waiters are served at once: if each dial fails at once, the others of the shard are to have their turn.
     private static let servedMax = 64
 
@@ -33,7 +40,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     package let target: UpstreamTarget
     private let parked: SharedLimit
     let buffers: BufferBudget
-    private var idle: [UpstreamConnection] = []
+    let idleOfShard: IdleConnections
+    var idle = IdleList(.pool)
+    /// By `UserIndex.number`.
+    var idleOfUsers: [IdleList] = []
     private var waiters: [Request] = []
     private var scheduler = SlotScheduler()
     /// The scheduler's steps are being carried out further up: whatever comes meanwhile is only noted.
@@ -54,25 +64,17 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// - Parameters:
     ///   - parked: the process's bound of waiting requests.
     ///   - buffers: the process's bound of memory.
-    package init(target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget) {
+    ///   - idle: of all pools of the shard.
+    package init(
+        target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget, idle: IdleConnections
+    ) {
         self.target = target
         self.loop = loop
         self.parked = parked
         self.buffers = buffers
+        idleOfShard = idle
         super.init()
         target.add(self)
-    }
-
-    /// An idle connection of `user` that is still good, or nil.
-    package func takeIdle(for user: UserIndex) -> UpstreamConnection? {
-        while let place = idle.lastIndex(where: { $0.user == user }) {
-            let connection = idle.remove(at: place)
-            publishIdle()
-            connection.wake()
-            if connection.isQuiet, isStillNamed(connection) { return connection }
-            end(connection)
-        }
-        return nil
     }
 
     /// A fresh connection, when there is one; `answer` may come before this returns. nil means it has.
@@ -85,6 +87,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         if let old {
             old.close()
             open.add(-1)
+            idleOfShard.closed()
             dial(request)
         } else if waiters.isEmpty, target.connections.take() {
             dial(request)
@@ -112,39 +115,19 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
         guard !connection.hasEnded, isStillNamed(connection) else { return end(connection) }
-        var most = Self.idleMost
-        if connection.keepAliveSeconds >= 0 { most = min(most, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
-        connection.rest(until: loop.now + most)
-        idle.append(connection)
-        publishIdle()
+        keepIdle(connection)
         // Whoever waits here may use it; if somebody waits who cannot, here or on another shard, its slot is what helps.
         schedule(.idled)
     }
 
     /// Closes a connection that is not to be used again.
     package func discard(_ connection: UpstreamConnection) {
-        if let place = idle.lastIndex(where: { $0 === connection }) {
-            idle.remove(at: place)
-            publishIdle()
-        }
+        if connection.isIdle { removeIdle(connection) }
         end(connection)
     }
 
-    /// Closes all idle connections, for a drain.
-    package func closeIdle() {
-        while let connection = idle.popLast() {
-            publishIdle()
-            end(connection)
-        }
-    }
-
-    /// The name has other addresses now: closes idle connections to those that it had.
-    func closeMoved() {
-        for connection in idle where !isStillNamed(connection) { discard(connection) }
-    }
-
     /// A connection to an address that the name no longer has carries no further request (design §2).
-    private func isStillNamed(_ connection: UpstreamConnection) -> Bool {
+    func isStillNamed(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
         if connection.epoch == epoch { return true }
         let raw = connection.raw
@@ -156,14 +139,15 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// Closes it, once; whoever waits for a slot may have ended an idle one already.
-    private func end(_ connection: UpstreamConnection) {
+    func end(_ connection: UpstreamConnection) {
         guard connection.isOpen else { return }
         connection.close()
         open.add(-1)
         freeSlot()
     }
 
-    private func publishIdle() { idleNumber.store(idle.count, ordering: .sequentiallyConsistent) }
+    /// Tells the other shards of one idle connection more or less.
+    func countIdle(_ amount: Int) { idleNumber.add(amount, ordering: .sequentiallyConsistent) }
 
     // MARK: Waiting at the limit
 
@@ -194,6 +178,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     private func freeSlot() {
         target.connections.giveBack()
+        idleOfShard.closed()
         schedule(.freed)
     }
 
@@ -210,14 +195,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         defer { isScheduling = false }
         var share = Self.servedMax
         while share > 0 {
-            let hasIdle = !idle.isEmpty
-            let hasFitting = hasIdle && waiters.first.map { first in idle.contains { $0.user == first.user } } ?? false
+            let hasIdle = idle.oldest != nil
+            let hasFitting = waiters.first.map { self.hasIdle(for: $0.user) } ?? false
             guard let step = scheduler.next(hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasFitting: hasFitting)
             else {
                 return
             }
             let outcome = perform(step)
-            scheduler.finished(step, outcome, hasIdle: !idle.isEmpty)
+            scheduler.finished(step, outcome, hasIdle: idle.oldest != nil)
             if step == .serveFirst || step == .handOver { share -= 1 }
         }
         isDeferred = true
@@ -243,10 +228,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             leaveLine(first)
             dial(first)
         case .closeIdle:
-            let connection = idle.removeFirst()
-            publishIdle()
+            guard let connection = idle.oldest else { return false }
+            removeIdle(connection)
             connection.close()
             open.add(-1)
+            idleOfShard.closed()
         case .freeSlot: target.connections.giveBack()
         case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
         case .notifyWaiters: target.tellOthers(than: self) { $0.schedule(.serve) }
@@ -281,6 +267,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// A slot is taken; from here on each way out either keeps it for a connection or gives it back.
     private func dial(_ request: Request) {
+        idleOfShard.opening()
         let whereabouts = target.whereabouts(at: loop.now) { [self] answer in
             // Whoever waited may have gone meanwhile.
             loop.post { [self] in named(answer) }
@@ -317,12 +304,25 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         let dial = Dial(addresses, target.settings, loop: loop) { [self] result in
             request.dial = nil
             switch result {
+            case .failure(.local(let code)) where request.mayAskForDescriptors(after: code):
+                dialAfterRelease(request, addresses)
             case .failure(let failure): fail(request, failure)
             case .success(let socket): adopt(socket.take(), for: request)
             }
         }
         request.dial = dial
         dial.start()
+    }
+
+    /// No descriptor is left: idle connections of all pools and shards are closed, then it is tried again.
+    private func dialAfterRelease(_ request: Request, _ addresses: [SocketAddress]) {
+        nonisolated(unsafe) let request = request
+        DescriptorShortage.shared.release { [self] _ in
+            loop.post { [self] in
+                // Its client may have gone meanwhile.
+                if request.answer != nil { dial(request, addresses) }
+            }
+        }
     }
 
     private func adopt(_ socket: consuming OwnedDescriptor, for request: Request) {

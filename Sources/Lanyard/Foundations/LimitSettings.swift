@@ -20,6 +20,8 @@ package struct LimitSettings: Equatable, Sendable {
     package var parkedRequestsMax = 1024
     /// All buffers of all shards together.
     package var bufferBytesMax = 64 << 20
+    /// Upstream connections of all routes, in use or idle, beyond which idle ones are closed. No key: it follows from the limit of descriptors.
+    package var upstreamConnectionsMax = Int.max
 
     package init() {}
 }

@@ -20,6 +20,11 @@ struct CurlFailure: Error, Equatable, Sendable {
         case local
     }
 
+    /// Ended by `CurlMulti.stop`.
+    static func stopping(requestSent: Bool) -> CurlFailure {
+        CurlFailure(kind: .stopped, requestSent: requestSent, words: "Lanyard is stopping")
+    }
+
     var kind: Kind
     /// Some of the request has left, so the service may have carried it out.
     var requestSent: Bool

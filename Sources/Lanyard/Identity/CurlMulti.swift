@@ -57,10 +57,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     func send(_ request: CurlRequest, reply: @escaping CurlTransfer.Reply) {
         loop.assertHome()
         guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
-            let kind = isStopped ? CurlFailure.Kind.stopped : .local
-            let words = isStopped ? "Lanyard is stopping" : "libcurl could not be started"
+            let failure =
+                isStopped
+                ? CurlFailure.stopping(requestSent: false)
+                : CurlFailure(kind: .local, requestSent: false, words: "libcurl could not be started")
             nonisolated(unsafe) let reply = reply
-            return loop.post { reply(.failure(CurlFailure(kind: kind, requestSent: false, words: words))) }
+            return loop.post { reply(.failure(failure)) }
         }
         if request.isLogin { waiting.logins.append(transfer) } else { waiting.calls.append(transfer) }
         // Deferred, since a transfer that cannot start fails at once.
@@ -83,7 +85,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
         for transfer in ended {
-            transfer.finish(.failure(CurlFailure(kind: .stopped, requestSent: true, words: "Lanyard is stopping")))
+            transfer.finish(.failure(.stopping(requestSent: true)))
         }
     }
 
@@ -174,11 +176,31 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
                 lost.append(
                     LostPlace(isLogin: transfer.request.isLogin, comesBack: loop.now + Self.lostThreadTime))
             }
-            ended.append((transfer, code))
+            if let next = transfer.repetition(after: code) {
+                repeatAfterRelease(next)
+            } else {
+                ended.append((transfer, code))
+            }
         }
         guard !ended.isEmpty else { return }
         loop.set(housekeeping, at: .past)
         for (transfer, code) in ended { transfer.finish(transfer.outcome(code)) }
+    }
+
+    /// No descriptor was left: idle upstream connections are closed for the call, which then is the next one.
+    private func repeatAfterRelease(_ transfer: CurlTransfer) {
+        nonisolated(unsafe) let transfer = transfer
+        DescriptorShortage.shared.release { [self] _ in
+            loop.post { [self] in
+                guard !isStopped else { return transfer.finish(.failure(.stopping(requestSent: false))) }
+                if transfer.request.isLogin {
+                    waiting.logins.insert(transfer, at: 0)
+                } else {
+                    waiting.calls.insert(transfer, at: 0)
+                }
+                loop.set(housekeeping, at: .past)
+            }
+        }
     }
 
     // MARK: libcurl's callbacks

@@ -28,6 +28,7 @@ final class CurlTransfer {
     private var prohibited: String?
     /// Some address was.
     private var hasDialled = false
+    private var isRepetition = false
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
@@ -77,6 +78,18 @@ final class CurlTransfer {
         var taken = SecretBuffer(capacity: 1)
         swap(&taken, &body)
         return .success(CurlAnswer(status: status, fields: fields, body: taken.seal()))
+    }
+
+    /// The same exchange once more, after this one has come to nothing for want of a descriptor; this one tells nobody anything then. nil if it
+    /// has other reasons, or is a repetition already.
+    func repetition(after code: CURLcode) -> CurlTransfer? {
+        let isBefore = [CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT].contains(code)
+        guard isBefore, !requestSent, !isRepetition, DescriptorShortage.shared.isExhausted, let reply,
+            let next = CurlTransfer(request, reply: reply)
+        else { return nil }
+        self.reply = nil
+        next.isRepetition = true
+        return next
     }
 
     /// Ended by its time limit before the name was resolved: libcurl has left a thread behind in `getaddrinfo`.

@@ -42,6 +42,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// Begins to accept.
     package func start() {
         guard let socket, watch == nil else { return }
+        shard.loop.set(deadline, at: .never)
         do {
             watch = try shard.loop.watch(socket.raw, for: [.read, .exclusive], by: self)
         } catch {
@@ -64,7 +65,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// Takes one connection from the queue. False if there is none to take.
     private func acceptOne() -> Bool {
         guard let socket else { return false }
-        let raw = DescriptorShortage.shared.accept { lanyard_accept(socket.raw, nil, nil) }
+        let raw = DescriptorShortage.shared.open { lanyard_accept(socket.raw, nil, nil) }
         if raw >= 0 {
             failures = 0
             place(OwnedDescriptor(taking: raw))
@@ -82,13 +83,27 @@ package final class Acceptor: Watcher, @unchecked Sendable {
                 failures += 1
                 return true
             }
-            rest(code)
+            rest()
+            complain(code)
             return false
-        // No descriptor or memory; or the listener itself is unwell, which no next one would change.
+        case EMFILE, ENFILE:
+            rest()
+            releaseDescriptors(code)
+            return false
+        // No memory; or the listener itself is unwell, which no next one would change.
         default:
-            if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) { DescriptorShortage.shared.found() }
-            rest(code)
+            rest()
+            complain(code)
             return false
+        }
+    }
+
+    /// Idle upstream connections go for the client that waits. If there were none, the pause lasts.
+    private func releaseDescriptors(_ code: CInt) {
+        DescriptorShortage.shared.release { [self] count in
+            shard.loop.post { [self] in
+                if count > 0 { start() } else { complain(code) }
+            }
         }
     }
 
@@ -102,12 +117,15 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     }
 
     /// A level-triggered listener that cannot be served would spin: it is left alone for a moment.
-    private func rest(_ code: CInt) {
+    private func rest() {
         unwatch()
         shard.loop.set(deadline, at: shard.loop.now + Self.pause)
+    }
+
+    private func complain(_ code: CInt) {
         guard complainedAt + Self.complaintInterval < shard.loop.now else { return }
         complainedAt = shard.loop.now
-        let remedy = code == EMFILE || code == ENFILE ? ": raise the limit of descriptors (ulimit -n)" : ""
+        let remedy = DescriptorShortage.isCause(of: code) ? ": raise the limit of descriptors (ulimit -n)" : ""
         log.error(
             "accepting pauses\(remedy)",
             metadata: ["event": "listener.paused", "reason": "\(SystemError.text(of: code))"])

@@ -74,6 +74,7 @@ struct MetricFamily: Equatable, Sendable {
     private static let upstreams: [MetricFamily] = [
         .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its answer's first."),
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
+        .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),
         .init("lanyard_upstream_waits", .counter, "Requests that waited for an upstream connection."),
         .init("lanyard_route_breaker_open", .gauge, "1 while a route's upstream goes on refusing fresh tokens."),
     ]

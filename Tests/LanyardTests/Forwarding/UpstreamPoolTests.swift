@@ -24,7 +24,9 @@ import Testing
         settings.connectionsMax = 1
         settings.timeouts.connect = wait
         let target = UpstreamTarget(settings, resolver: Resolver())
-        return UpstreamPool(target: target, loop: loop, parked: SharedLimit(10), buffers: BufferBudget(1 << 20))
+        return UpstreamPool(
+            target: target, loop: loop, parked: SharedLimit(10), buffers: BufferBudget(1 << 20),
+            idle: IdleConnections())
     }
 
     /// The pools of several shards for one target.
@@ -39,7 +41,9 @@ import Testing
             let target = UpstreamTarget(settings, resolver: Resolver())
             let (parked, buffers) = (SharedLimit(1000), BufferBudget(1 << 20))
             loops = try (0..<count).map { try EventLoop(label: "test.pool.\($0)") }
-            pools = loops.map { UpstreamPool(target: target, loop: $0, parked: parked, buffers: buffers) }
+            pools = loops.map {
+                UpstreamPool(target: target, loop: $0, parked: parked, buffers: buffers, idle: IdleConnections())
+            }
             for loop in loops { loop.start() }
         }
 

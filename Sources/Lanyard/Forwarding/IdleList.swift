@@ -1,0 +1,35 @@
+/// Idle connections in the order in which they came to rest, linked through themselves: to add one, and to take any one out, costs the same
+/// however many there are, and no memory. The list holds none of them: `IdleConnections` does.
+struct IdleList {
+    /// The lists that an idle connection is in at the same time.
+    enum Scope: Int { case shard, pool, user }
+
+    /// A connection's place in one list.
+    struct Links {
+        unowned(unsafe) var older: UpstreamConnection?
+        unowned(unsafe) var newer: UpstreamConnection?
+    }
+
+    private let scope: Int
+    private(set) unowned(unsafe) var oldest: UpstreamConnection?
+    private(set) unowned(unsafe) var newest: UpstreamConnection?
+
+    init(_ scope: Scope) { self.scope = scope.rawValue }
+
+    mutating func append(_ connection: UpstreamConnection) {
+        connection.idleLinks[scope] = Links(older: newest, newer: nil)
+        if let newest { newest.idleLinks[scope].newer = connection } else { oldest = connection }
+        newest = connection
+    }
+
+    /// - Parameter connection: one of the list.
+    mutating func remove(_ connection: UpstreamConnection) {
+        let links = connection.idleLinks[scope]
+        if let older = links.older { older.idleLinks[scope].newer = links.newer } else { oldest = links.newer }
+        if let newer = links.newer { newer.idleLinks[scope].older = links.older } else { newest = links.older }
+        connection.idleLinks[scope] = Links()
+    }
+
+    /// The connection that came to rest after this one.
+    func next(after connection: UpstreamConnection) -> UpstreamConnection? { connection.idleLinks[scope].newer }
+}

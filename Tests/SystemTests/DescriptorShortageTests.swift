@@ -1,0 +1,148 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Idle upstream connections are given up before a client, a request or an identity call goes without a descriptor.
+@Suite(.enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 }, .timeLimit(.minutes(2)))
+struct DescriptorShortageTests {
+    private static let routes = 8
+    private static let clients = 45
+    private static let evictions = "lanyard_upstream_idle_evictions_total"
+
+    private static func routeList(to upstream: RawServer) -> String {
+        let items = (0..<routes).map {
+            "{name: r\($0), match: {path: /r\($0)}, upstream: \"http://\(upstream.endpoint)\"}"
+        }
+        return "routes: [\(items.joined(separator: ", "))]\n"
+    }
+
+    private static func identity(_ emulator: EmulatorProcess) -> String {
+        """
+        identities:
+          demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
+        users:
+          alice:
+            identity: demo
+            login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
+
+        """
+    }
+
+    @Test(
+        "many routes with idle connections leave descriptors for every request and for refreshes, and the log says so")
+    func manyRoutes() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "6s")
+        let upstream = try RawServer { _ in RawAnswer.answer().after(.milliseconds(20)) }
+        let lanyard = try await LanyardProcess.start(
+            Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n",
+            launcher: ["/usr/bin/prlimit", "--nofile=300:300"])
+        try await lanyard.untilReady()
+        let clients = try (0..<Self.clients).map { _ in try RawClient(lanyard.data) }
+        let host = "\(lanyard.data)"
+        var statuses: [Int: Int] = [:]
+        let before = try await emulator.calls("refresh")
+        let end = ContinuousClock.now + .seconds(40)
+        repeat {
+            for route in 0..<Self.routes {
+                let round = try await offPool { () throws -> [Int] in
+                    for client in clients { try client.send("GET /r\(route)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n") }
+                    return try clients.map { try $0.response().status }
+                }
+                for status in round { statuses[status, default: 0] += 1 }
+            }
+        } while try await emulator.calls("refresh") < before + 2 && ContinuousClock.now < end && statuses.count == 1
+        #expect(statuses.keys.sorted() == [200], "\(statuses)")
+        #expect(try await emulator.calls("refresh") >= before + 2)
+        #expect(lanyard.process.log(of: "session.refresh.failed").isEmpty)
+        #expect(try await Self.value(Self.evictions, lanyard) > 0)
+        try await lanyard.process.event("upstream.descriptors_short")
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a request that finds no descriptor for its upstream connection gets that of an idle one of another route")
+    func dial() async throws {
+        let upstream = try RawServer()
+        let lanyard = try await Self.start(upstream)
+        let client = try RawClient(lanyard.data)
+        try await Self.leaveIdle(4, on: lanyard)
+        let data = lanyard.data
+        #expect(try await offPool { try client.exchange("GET", "/r7/first", host: "\(data)").status } == 200)
+        try await Starving.starve(lanyard)
+        for route in [1, 2, 3] {
+            let answer = try await offPool { try client.exchange("GET", "/r\(route)/x", host: "\(data)") }
+            #expect(answer.status == 200, "\(answer.bodyText)")
+        }
+        let line = try await lanyard.process.event("upstream.descriptors_short")
+        #expect((line["closed"].string.flatMap { Int($0) } ?? 0) > 0)
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        client.close()
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a client for whom there is no descriptor gets that of an idle upstream connection, without a pause")
+    func accept() async throws {
+        let upstream = try RawServer()
+        let lanyard = try await Self.start(upstream)
+        try await Self.leaveIdle(8, on: lanyard)
+        try await Starving.starve(lanyard)
+        let data = lanyard.data
+        try await offPool {
+            let clients = try (0..<4).map { _ in try RawClient(data) }
+            for client in clients { #expect(try client.exchange("GET", "/r0/x", host: "\(data)").status == 200) }
+            clients.forEach { $0.close() }
+        }
+        #expect(lanyard.process.log(of: "listener.paused").isEmpty)
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a refresh for which there is no descriptor gets that of an idle upstream connection, and succeeds at once")
+    func refresh() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "8s")
+        let upstream = try RawServer()
+        let lanyard = try await LanyardProcess.start(
+            Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n")
+        try await lanyard.untilReady()
+        try await Self.leaveIdle(4, on: lanyard)
+        let before = try await emulator.calls("refresh")
+        try await Starving.starve(lanyard)
+        try await eventually("a refresh succeeds", within: .seconds(20)) {
+            try await emulator.calls("refresh") > before
+        }
+        #expect(lanyard.process.log(of: "session.refresh.failed").isEmpty)
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    private static func start(_ upstream: RawServer) async throws -> LanyardProcess {
+        let lanyard = try await LanyardProcess.start(routeList(to: upstream) + "shards: 2\n", token: "a-token")
+        try await lanyard.untilReady()
+        return lanyard
+    }
+
+    /// Clients come, each leaves an idle connection of route 0 behind, and go.
+    private static func leaveIdle(_ count: Int, on lanyard: LanyardProcess) async throws {
+        let data = lanyard.data
+        try await offPool {
+            let clients = try (0..<count).map { _ in try RawClient(data) }
+            for client in clients { try client.send("GET /r0/x HTTP/1.1\r\nHost: \(data)\r\n\r\n") }
+            for client in clients { #expect(try client.response().status == 200) }
+            clients.forEach { $0.close() }
+        }
+        try await eventually("the clients have gone, connections are idle") {
+            let clients = try await value("lanyard_client_connections", lanyard)
+            let idle = try await value("lanyard_upstream_connections", lanyard, label: "state=\"idle\"")
+            return clients <= 1 && idle > 0
+        }
+    }
+
+    /// The sum of a metric over all lines, or those that hold `label`.
+    private static func value(_ metric: String, _ lanyard: LanyardProcess, label: String? = nil) async throws -> Int {
+        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText
+        let lines = page.split(separator: "\n").filter { line in
+            line.hasPrefix(metric) && (label.map { line.contains($0) } ?? true)
+        }
+        return lines.reduce(0) { $0 + Int($1.split(separator: " ").last.flatMap { Double($0) } ?? 0) }
+    }
+}
