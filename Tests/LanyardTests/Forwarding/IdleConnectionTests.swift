@@ -68,7 +68,7 @@ import Testing
         giveBack(0, used)
         #expect(takeIdle(0) === used)
         #expect(pools.map(\.open.value) == [1, 2])
-        #expect(pools.map(\.resting.value) == [0, 0])
+        #expect(pools.map(\.idleCount) == [0, 0])
         giveBack(1, third)
         end()
     }
@@ -92,7 +92,7 @@ import Testing
         let connections = [try await connection(0), try await connection(0), try await connection(0)]
         for connection in connections { giveBack(0, connection) }
         loop.queue.sync { pools[0].discard(connections[1]) }
-        #expect(pools[0].resting.value == 2)
+        #expect(pools[0].idleCount == 2)
         #expect(takeIdle(0) === connections[2])
         giveBack(0, connections[2])
         let count = loop.queue.sync { idle.evictAll() }
