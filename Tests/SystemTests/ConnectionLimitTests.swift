@@ -22,7 +22,9 @@ import Testing
         let upstream = try RawSocket.listen(at: .unix(path))
         let lanyard = try await LanyardProcess.start(
             before: "unix:\(path)", route: "connections_max: 1, timeouts: {connect: 60s}",
-            rest: "limits: {parked_requests_max: \(count)}\nshards: 1\n")
+            rest: "limits: {parked_requests_max: \(count)}\nshards: 1\n",
+            // The stack of a worker thread where the default is small: a call for each waiter would not fit.
+            launcher: ["/usr/bin/prlimit", "--stack=524288:524288"])
         let data = lanyard.data
         let request = Array("GET / HTTP/1.1\r\nHost: \(data)\r\n\r\n".utf8)
         // The first holds the connection.
