@@ -10,7 +10,7 @@ package final class RawReader {
     /// Called with every run of bytes at its arrival.
     var onBytes: (([UInt8]) -> Void)?
     /// When the kernel had the last bytes that were read here, in seconds since 1970; nil unless the socket stamps arrivals.
-    private(set) var lastArrival: Double?
+    package private(set) var lastArrival: Double?
 
     /// Reads from this socket; nobody else does.
     package init(_ socket: RawSocket) { self.socket = socket }

@@ -164,7 +164,7 @@ package final class RawSocket: Sendable {
     }
 
     /// Asks the kernel for the times that `receiveStamped` tells (SO_TIMESTAMPNS, socket(7)).
-    func stampArrivals() {
+    package func stampArrivals() {
         var on: CInt = 1
         use { _ = setsockopt($0, SOL_SOCKET, Self.timestamps, &on, socklen_t(MemoryLayout<CInt>.size)) }
     }

@@ -11,15 +11,19 @@ struct IdleList {
     }
 
     private let scope: Int
+    private(set) var count = 0
     private(set) unowned(unsafe) var oldest: UpstreamConnection?
     private(set) unowned(unsafe) var newest: UpstreamConnection?
 
     init(_ scope: Scope) { self.scope = scope.rawValue }
 
+    var isEmpty: Bool { count == 0 }
+
     mutating func append(_ connection: UpstreamConnection) {
         connection.idleLinks[scope] = Links(older: newest, newer: nil)
         if let newest { newest.idleLinks[scope].newer = connection } else { oldest = connection }
         newest = connection
+        count += 1
     }
 
     /// - Parameter connection: one of the list.
@@ -28,6 +32,7 @@ struct IdleList {
         if let older = links.older { older.idleLinks[scope].newer = links.newer } else { oldest = links.newer }
         if let newer = links.newer { newer.idleLinks[scope].older = links.older } else { newest = links.older }
         connection.idleLinks[scope] = Links()
+        count -= 1
     }
 
     /// The connection that came to rest after this one.

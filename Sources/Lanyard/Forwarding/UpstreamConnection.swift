@@ -75,16 +75,11 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     package override func due(_ deadline: Deadline) { pool.discard(self) }
 
-    /// Serves the next request at once.
-    func beReused() {
+    /// Waits in the pool until `instant`.
+    func rest(until instant: Instant) {
         owner = nil
         isReused = true
         outbound.release()
-    }
-
-    /// Waits in the pool until `instant`.
-    func rest(until instant: Instant) {
-        beReused()
         isIdle = true
         loop.set(deadline, at: instant)
     }

@@ -14,9 +14,9 @@ extension UpstreamPool {
         return nil
     }
 
-    /// Whether some connection of that user is idle, good or not.
+    /// Whether a connection of `user` is idle, good or not.
     func hasIdle(for user: UserIndex) -> Bool {
-        user.number < idleOfUsers.count && idleOfUsers[user.number].newest != nil
+        user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty
     }
 
     /// Keeps a connection for the next request; an older one may have to go for it.
@@ -28,7 +28,7 @@ extension UpstreamPool {
         while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
         idleOfUsers[user].append(connection)
         idle.append(connection)
-        countIdle(1)
+        publishIdle()
         idleOfShard.add(connection)
     }
 
@@ -38,7 +38,7 @@ extension UpstreamPool {
         idleOfUsers[connection.user.number].remove(connection)
         idle.remove(connection)
         idleOfShard.remove(connection)
-        countIdle(-1)
+        publishIdle()
     }
 
     /// Closes all idle connections, for a drain.

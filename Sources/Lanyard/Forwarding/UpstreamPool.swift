@@ -66,7 +66,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///   - buffers: the process's bound of memory.
     ///   - idle: of all pools of the shard.
     package init(
-        target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget, idle: IdleConnections
+        target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
+        idle: IdleConnections = IdleConnections()
     ) {
         self.target = target
         self.loop = loop
@@ -146,8 +147,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         freeSlot()
     }
 
-    /// Tells the other shards of one idle connection more or less.
-    func countIdle(_ amount: Int) { idleNumber.add(amount, ordering: .sequentiallyConsistent) }
+    func publishIdle() { idleNumber.store(idle.count, ordering: .sequentiallyConsistent) }
 
     // MARK: Waiting at the limit
 
@@ -176,9 +176,13 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         parked.giveBack()
     }
 
-    private func freeSlot() {
+    private func giveBackSlot() {
         target.connections.giveBack()
         idleOfShard.closed()
+    }
+
+    private func freeSlot() {
+        giveBackSlot()
         schedule(.freed)
     }
 
@@ -195,14 +199,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         defer { isScheduling = false }
         var share = Self.servedMax
         while share > 0 {
-            let hasIdle = idle.oldest != nil
+            let hasIdle = !idle.isEmpty
             let hasFitting = waiters.first.map { self.hasIdle(for: $0.user) } ?? false
             guard let step = scheduler.next(hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasFitting: hasFitting)
             else {
                 return
             }
             let outcome = perform(step)
-            scheduler.finished(step, outcome, hasIdle: idle.oldest != nil)
+            scheduler.finished(step, outcome, hasIdle: !idle.isEmpty)
             if step == .serveFirst || step == .handOver { share -= 1 }
         }
         isDeferred = true
@@ -228,12 +232,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             leaveLine(first)
             dial(first)
         case .closeIdle:
-            guard let connection = idle.oldest else { return false }
+            let connection = idle.oldest!
             removeIdle(connection)
             connection.close()
             open.add(-1)
-            idleOfShard.closed()
-        case .freeSlot: target.connections.giveBack()
+        case .freeSlot: giveBackSlot()
         case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
         case .notifyWaiters: target.tellOthers(than: self) { $0.schedule(.serve) }
         case .notifyIdle: target.tellOthers(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }

@@ -10,12 +10,19 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct ProxyHandOverTests {
     /// A shard whose queue is blocked until `open`.
     private final class Barrier: Sendable {
+        private let reached = DispatchSemaphore(value: 0)
         private let gate = DispatchSemaphore(value: 0)
 
         init(on shard: Shard) {
-            let gate = gate
-            shard.loop.post { gate.wait() }
+            let (reached, gate) = (reached, gate)
+            shard.loop.post {
+                reached.signal()
+                gate.wait()
+            }
         }
+
+        /// Blocks until the shard has done all that was posted before.
+        func awaitShard() { reached.wait() }
 
         func open() { gate.signal() }
     }
@@ -51,16 +58,18 @@ import Testing
             Self.settle(other)
             // What the owner does while it accepts for the last time: it hands a client over.
             let late = try RawClient(.tcp(try #require(listener.port)))
+            try late.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             var raw: CInt = -1
             while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
             let before = Barrier(on: other)
-            other.hand(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: bench.path.shards[...])
+            other.hand(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: [other])
             accepting.open()
             Self.settle(owner)
             Self.settle(owner)
             // The client is handed on behind this one.
             let behind = Barrier(on: other)
             before.open()
+            behind.awaitShard()
             answers.signal()
             #expect(try busy.response().status == 200)
             busy.close()
@@ -68,7 +77,7 @@ import Testing
             Self.settle(owner)
             #expect(!finished.isSet, "the drain has ended with a client on its way")
             behind.open()
-            #expect([200, 503].contains(try late.exchange("GET", "/").status))
+            #expect(try late.response().status == 200)
             late.close()
         }
         try await eventually("the drain ends") { finished.isSet }

@@ -24,9 +24,7 @@ import Testing
         settings.connectionsMax = 1
         settings.timeouts.connect = wait
         let target = UpstreamTarget(settings, resolver: Resolver())
-        return UpstreamPool(
-            target: target, loop: loop, parked: SharedLimit(10), buffers: BufferBudget(1 << 20),
-            idle: IdleConnections())
+        return UpstreamPool(target: target, loop: loop, parked: SharedLimit(10), buffers: BufferBudget(1 << 20))
     }
 
     /// The pools of several shards for one target.
@@ -41,9 +39,7 @@ import Testing
             let target = UpstreamTarget(settings, resolver: Resolver())
             let (parked, buffers) = (SharedLimit(1000), BufferBudget(1 << 20))
             loops = try (0..<count).map { try EventLoop(label: "test.pool.\($0)") }
-            pools = loops.map {
-                UpstreamPool(target: target, loop: $0, parked: parked, buffers: buffers, idle: IdleConnections())
-            }
+            pools = loops.map { UpstreamPool(target: target, loop: $0, parked: parked, buffers: buffers) }
             for loop in loops { loop.start() }
         }
 

@@ -5,8 +5,17 @@ import Testing
 /// Takes all free descriptors from a running process.
 enum Starving {
     /// The lowest free number is beyond the limit from now on: nothing new can be opened.
+    ///
+    /// The caller's last connections must be gone on the other side, too: else their descriptors come free afterwards.
     static func starve(_ lanyard: LanyardProcess) async throws {
-        let used = try descriptors(of: lanyard)
+        var used = try descriptors(of: lanyard)
+        var unchanged = 0
+        try await eventually("its descriptors stay the same") {
+            let now = try descriptors(of: lanyard)
+            unchanged = now == used ? unchanged + 1 : 0
+            used = now
+            return unchanged >= 10
+        }
         try await limit(lanyard, try #require((0...used.count).first { !used.contains($0) }))
     }
 
