@@ -31,6 +31,7 @@ package final class FileReader: Sendable {
         /// Threads that wait, those included that are being woken: each file in `order` speaks for one.
         var idle = 0
         var isStopped = false
+        var uses: [String: FileUses] = [:]
     }
 
     private enum Turn { case look(String, FileLook.Stamp?), wait, end }
@@ -82,6 +83,16 @@ package final class FileReader: Sendable {
     }
 
     private static let stopped = FileLook(stamp: nil, outcome: .failure(.stopping))
+
+    // MARK: Uses
+
+    /// What somebody has read of the file and used, besides whoever watches it.
+    func noteUse(of path: String, _ content: FileSettling.Finding.Content) {
+        state.withLock { $0.uses[path, default: FileUses()].note(content) }
+    }
+
+    /// The uses of the file so far.
+    func uses(of path: String) -> FileUses { state.withLock { $0.uses[path] } ?? FileUses() }
 
     // MARK: Threads
 

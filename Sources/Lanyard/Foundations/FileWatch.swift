@@ -27,6 +27,8 @@ package final class FileWatch: Watcher, @unchecked Sendable {
     private var seen: FileLook.Stamp?
     private var told: FileSettling.Finding.Content?
     private var settling = FileSettling()
+    /// Uses of the file (`FileUses`) that what was told takes account of.
+    private var usesTold = 0
     private var deadline: Deadline?
     private var isLooking = false
     /// The reader has answered at least once.
@@ -75,8 +77,9 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         guard let deadline, !isStopped else { return }
         isLooking = true
         loop.set(deadline, at: loop.now + Self.answerTimeout)
-        // What needs a second look is read again whatever its stamp is.
-        files.look(at: path, known: settling.isWaiting ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
+        // What needs a second look is read again whatever its stamp is, and so is what somebody has used meanwhile.
+        let mustRead = settling.isWaiting || files.uses(of: path).count > usesTold
+        files.look(at: path, known: mustRead ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
     }
 
     /// The look hangs. It ends when the file system comes back.
@@ -100,15 +103,18 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             return
         }
         let finding = FileSettling.Finding(look.stamp, outcome)
+        let uses = files.uses(of: path)
         if told == nil, !tellsStart {
             told = finding.content
-        } else if finding.content == told {
+        } else if finding.content == told, !uses.hasOther(than: finding.content, after: usesTold) {
+            usesTold = uses.count
             settling.forget()
         } else if !settling.accepts(finding, trustsAge: !hasLooked, at: .now) {
             hasLooked = true
             loop.set(deadline, at: loop.now + FileSettling.pause)
             return
         } else {
+            usesTold = uses.count
             publish(finding.content, outcome)
         }
         hasLooked = true

@@ -52,9 +52,11 @@ package final class SettledRead: Watcher, @unchecked Sendable {
         isLooking = false
         guard reply != nil, let outcome = look.outcome else { return }
         if case .failure(let problem) = outcome, problem.isShortage { return finish(outcome) }
-        guard settling.accepts(FileSettling.Finding(look.stamp, outcome), trustsAge: true, at: .now) else {
+        let finding = FileSettling.Finding(look.stamp, outcome)
+        guard settling.accepts(finding, trustsAge: true, at: .now) else {
             return loop.set(next, at: loop.now + FileSettling.pause)
         }
+        files.noteUse(of: path, finding.content)
         finish(outcome)
     }
 

@@ -58,6 +58,23 @@ struct FileWatchTests {
         try await told.expect(["one", "two", "system(2)", "two"])
     }
 
+    @Test("a content is told again when another one was used between two looks, which the watch has never seen")
+    func usedBetweenLooks() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "right")
+        let files = FileReader()
+        let told = try Told(path, by: files)
+        try await told.expect(["right"])
+        // What a login read at a moment of its own: wrong bytes, or none.
+        files.noteUse(of: path, .problem(.empty))
+        try await told.expect(["right", "right"])
+        // The same again is no news, and what is there now is none either.
+        let content = try FileSettling.Finding(nil, .success(SecretFile.read(path))).content
+        files.noteUse(of: path, content)
+        try await pass(told.loop, in: folder)
+        #expect(told.words == ["right", "right"])
+    }
+
     /// Returns when every watch of the loop has looked: another one has told two changes, and between these lie all looks of an interval.
     private func pass(_ loop: EventLoop, in folder: TemporaryFolder) async throws {
         let path = try folder.write("fence", "0")
