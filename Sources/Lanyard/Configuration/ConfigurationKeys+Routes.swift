@@ -2,7 +2,7 @@ extension ConfigurationKeys {
     static let routes: [ConfigurationKey] = [
         .init(
             "routes", .sections, required: true,
-            "What decides upstream and user of a request: first the longest path, then the host."),
+            "What decides upstream and user of a request: first the host, then the longest path."),
         .init(
             "routes[].name", .value(.name), standardInWords: "`default` for a single route; several need names",
             "The route's name in logs and metrics."),

@@ -1,4 +1,5 @@
-/// Decides the route of a request: first the longest path, then host, then method (design §4, http-requirements §2).
+/// Decides the route of a request: routes that name its host first; among these the longest path, then the method (design §4,
+/// http-requirements §2).
 package struct RouteTable: Sendable {
     package enum Verdict: Sendable {
         case route(Route)
@@ -26,7 +27,7 @@ package struct RouteTable: Sendable {
         var hosts = SortedBytes([])
         /// For each of `hosts` the routes that name it.
         var named: [[Route]] = []
-        /// Those that take any host; they come after the named ones.
+        /// Those that take any host.
         var open: [Route] = []
 
         init(_ routes: [Route]) {
@@ -52,8 +53,8 @@ package struct RouteTable: Sendable {
         usesHosts = routes.contains { !$0.hosts.isEmpty }
         let sorted = routes.enumerated().sorted { left, right in
             let (a, b) = (left.element, right.element)
-            if a.prefix.bytes.count != b.prefix.bytes.count { return a.prefix.bytes.count > b.prefix.bytes.count }
             if a.hosts.isEmpty != b.hosts.isEmpty { return !a.hosts.isEmpty }
+            if a.prefix.bytes.count != b.prefix.bytes.count { return a.prefix.bytes.count > b.prefix.bytes.count }
             if a.methods.isEmpty != b.methods.isEmpty { return !a.methods.isEmpty }
             return left.offset < right.offset
         }.map(\.element)
@@ -114,15 +115,14 @@ package struct RouteTable: Sendable {
 
     /// Gives `body` each route that takes the path and the host, in their order, until it returns true.
     private func visit(_ host: Bytes?, _ path: Bytes, _ body: (Route) -> Bool) {
-        _ = prefixes.visit(path) { place in
-            if let host, !groups[place].named.isEmpty,
-                let index = groups[place].hosts.place(of: host, as: ByteClass.lower)
-            {
-                for route in groups[place].named[index] where body(route) { return true }
+        if usesHosts, let host {
+            let isFound = prefixes.visit(path) { place in
+                guard let index = groups[place].hosts.place(of: host, as: ByteClass.lower) else { return false }
+                return groups[place].named[index].contains(where: body)
             }
-            for route in groups[place].open where body(route) { return true }
-            return false
+            if isFound { return }
         }
+        _ = prefixes.visit(path) { groups[$0].open.contains(where: body) }
     }
 
     private func find(_ method: Bytes, _ host: Bytes?, _ path: Bytes) -> Route? {

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// The rule in plain words: prefixes of whole segments, the longest first, then hosts, then methods, then the order of the file.
+    /// The rule in plain words: routes with hosts first; prefixes of whole segments, the longest first; then methods, then the order of the file.
     private static func expected(_ routes: [RouteSettings], _ method: String, _ host: String?, _ path: String) -> String
     {
         func isBelow(_ prefix: String) -> Bool {
@@ -36,8 +36,8 @@ import Testing
             isBelow(route.path) && (route.hosts.isEmpty || route.hosts.contains { $0 == host?.lowercased() })
         }
         let ranked = near.enumerated().sorted { a, b in
-            if length(a.element) != length(b.element) { return length(a.element) > length(b.element) }
             if a.element.hosts.isEmpty != b.element.hosts.isEmpty { return b.element.hosts.isEmpty }
+            if length(a.element) != length(b.element) { return length(a.element) > length(b.element) }
             if a.element.methods.isEmpty != b.element.methods.isEmpty { return b.element.methods.isEmpty }
             return a.offset < b.offset
         }.map(\.element)

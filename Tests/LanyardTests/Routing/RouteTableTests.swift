@@ -61,6 +61,14 @@ import Testing
         #expect(Self.decide(routes, "/", "get") == "any")
     }
 
+    @Test("a route that names the host goes before one with a longer path that names none")
+    func hostFirst() {
+        let routes = [Self.route("path", "/api"), Self.route("host", "/", hosts: ["a.test"], methods: ["GET"])]
+        #expect(Self.decide(routes, "/api/x", host: "a.test") == "host")
+        #expect(Self.decide(routes, "/api/x", host: "b.test") == "path")
+        #expect(Self.decide(routes, "/api/x", "PUT", host: "a.test") == "path")
+    }
+
     @Test("no route: 404; only the method does not match: 405 with Allow")
     func nothing() {
         let routes = [
