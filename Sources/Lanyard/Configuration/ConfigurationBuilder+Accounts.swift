@@ -112,24 +112,9 @@ extension ConfigurationBuilder {
         configuration.namedActiveUser = top.text("active_user")
         configuration.activeUser = top.text("active_user") ?? configuration.users.first?.name
         if let active = top.text("active_user"), userNames.lacks(active) {
-            reportUnknownUser(active, top.place("active_user"), shown: "active_user")
-        }
-    }
-
-    /// The admin API may bring users whom nothing configures, or have brought them before: the store keeps those.
-    var mayGainUsers: Bool {
-        let store = ConfigurationSection(tree).section("store")
-        return configuration.admin != nil || store.has("path") || store.isUnread("path")
-    }
-
-    /// A fault if that user can never be there.
-    mutating func reportUnknownUser(_ user: String, _ place: ConfigurationPlace, shown: String) {
-        let words = "\(shown): no user \"\(user)\" is configured"
-        let suggestion = userNames.suggestion(for: user)
-        if mayGainUsers {
-            warn(place, words, remedy: suggestion ?? "requests get 503 until it exists")
-        } else {
-            fault(place, words, remedy: suggestion ?? "add it below users, or turn the admin API on to add it there")
+            warn(
+                top.place("active_user"), "active_user: no user \"\(active)\" is configured",
+                remedy: userNames.suggestion(for: active) ?? "requests get 503 until it exists")
         }
     }
 
@@ -151,24 +136,13 @@ extension ConfigurationBuilder {
                 section.place("login"), "\(shown).login: a static identity's token file is all there is",
                 remedy: "remove the login")
         case "app_services" where !section.has("login") && !section.node.hasUnread:
-            reportNoLogin(section, shown: shown)
-        default: break
-        }
-        configuration.users.append(user)
-    }
-
-    /// A fault if nobody can ever log that user in: a login by the admin API is needed once, and the store keeps it.
-    private mutating func reportNoLogin(_ section: ConfigurationSection, shown: String) {
-        if mayGainUsers {
             warn(
                 section.node.place,
                 "\(shown) has no login: its requests get 503 login-required until somebody logs it in",
                 remedy: "add login, or log it in by the admin API")
-        } else {
-            fault(
-                section.node.place, "\(shown) has no login, and the admin API, which could log it in, is off",
-                remedy: "add login, or turn the admin API on")
+        default: break
         }
+        configuration.users.append(user)
     }
 
     private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {

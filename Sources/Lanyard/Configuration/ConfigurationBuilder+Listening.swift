@@ -62,9 +62,9 @@ extension ConfigurationBuilder {
 
     private mutating func judgeSocket(_ section: ConfigurationSection, shown: String) {
         guard section.has("allowed_hosts"), !section.isUnread("allowed_hosts") else { return }
-        fault(
+        warn(
             section.place("allowed_hosts"),
-            "\(shown).allowed_hosts: a unix socket takes every Host, so this refuses nobody",
+            "\(shown).allowed_hosts is ignored: a unix socket takes every Host",
             remedy: "remove it; socket_mode says who may connect")
     }
 

@@ -31,11 +31,23 @@ extension ConfigurationBuilder {
         guard userNames.all.isEmpty, !userNames.isPartial, !top.node.hasUnread, top.node["active_user"] == nil,
             routes.elements.contains(where: { $0["user"] == nil && !$0.hasUnread })
         else { return }
-        let words = "routes follow the active user, and no user is configured"
-        if mayGainUsers {
-            warn(routes.place, words, remedy: "add users, or requests get 503 no-active-user")
+        warn(
+            routes.place, "routes follow the active user, and no user is configured",
+            remedy: "add users, or requests get 503 no-active-user")
+    }
+
+    /// The admin API may bring users whom nothing configures, or have brought them before: the store keeps those. Otherwise the route can never
+    /// work.
+    private mutating func reportUnknownUser(_ user: String, _ section: ConfigurationSection, shown: String) {
+        let store = ConfigurationSection(tree).section("store")
+        let words = "\(shown).user: no user \"\(user)\" is configured"
+        let suggestion = userNames.suggestion(for: user)
+        if configuration.admin != nil || store.has("path") || store.isUnread("path") {
+            warn(section.place("user"), words, remedy: suggestion ?? "requests get 503 until it exists")
         } else {
-            fault(routes.place, words, remedy: "add users, or turn the admin API on to add them there")
+            fault(
+                section.place("user"), words,
+                remedy: suggestion ?? "add it below users, or turn the admin API on to add it there")
         }
     }
 
@@ -47,7 +59,7 @@ extension ConfigurationBuilder {
         readTreatment(section, &route, shown: shown)
         route.user = section.text("user")
         if let user = route.user, userNames.lacks(user) {
-            reportUnknownUser(user, section.place("user"), shown: "\(shown).user")
+            reportUnknownUser(user, section, shown: shown)
         }
         guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
         route.upstreamPath = target.path

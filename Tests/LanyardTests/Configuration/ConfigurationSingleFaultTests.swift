@@ -89,7 +89,8 @@ import Testing
     init() throws {
         folder = try TemporaryFolder()
         for file in ["ca.pem", "cert.pem"] { try folder.write(file, TestCertificate.pem) }
-        for file in ["key.pem", "token", "password", "key", "admin"] { try folder.write(file, "secret") }
+        for file in ["key.pem", "token", "password", "key"] { try folder.write(file, "secret") }
+        try folder.write("admin", String(repeating: "a", count: AdminSettings.tokenLengthMin))
         try folder.write("seal", String(repeating: "k", count: 32))
         tree = try #require(ConfigurationDocument.read(Array(Self.text.utf8), path: "f").tree)
     }
