@@ -1,3 +1,4 @@
+import CLanyard.Linux
 import Foundation
 import Glibc
 

@@ -14,8 +14,8 @@ package final class RawServer: Sendable {
         package let index: Int
         /// The request as it came.
         package let message: RawMessage
-        /// When the kernel had its last byte, in seconds since 1970: threads of a busy test may come for it much later. nil for the first
-        /// bytes of a connection.
+        /// When the kernel had its last byte, in seconds since 1970: threads of a busy test may come for it much later. nil while the kernel has
+        /// just been asked for such times for the first time.
         package let arrivedAt: Double?
     }
 
@@ -45,6 +45,8 @@ package final class RawServer: Sendable {
         at endpoint: RawEndpoint = .tcp(0), requestsKeptMax: Int = 10_000, script: @escaping Script = { _ in .answer() }
     ) throws {
         let listener = try RawSocket.listen(at: endpoint)
+        // Connections take it over, so that their first bytes are stamped, too.
+        listener.stampArrivals()
         self.endpoint =
             switch endpoint {
             case .tcp: .tcp(listener.localPort)
@@ -112,7 +114,6 @@ package final class RawServer: Sendable {
 
         /// Serves one connection to its end. An error here is the client's going away, which the record shows.
         func serve(_ socket: RawSocket, _ number: Int) {
-            socket.stampArrivals()
             let reader = RawReader(socket)
             if requestsKeptMax > 0 {
                 reader.onBytes = { bytes in

@@ -71,7 +71,8 @@ import Testing
                 own.lines.contains { $0.event == "request.refused" && $0.json["route"].string == "all" }
             }
         }
-        #expect(try await own.values(of: "lanyard_requests_total", by: "route") == ["all": 4])
+        let counts = try await own.values(of: "lanyard_requests_total", by: "route").filter { $0.value > 0 }
+        #expect(counts == ["all": 4])
     }
 
     // MARK: 20.4
