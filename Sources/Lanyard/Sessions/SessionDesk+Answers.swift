@@ -6,7 +6,9 @@ extension SessionDesk {
         }
         switch (result, call.kind) {
         case (.failure(let fault), .refresh):
-            if setup.rotation != .none, let token = fault.unusedRefreshToken { strandedRefresh = token }
+            if setup.rotation != .none, let token = fault.unusedRefreshToken {
+                strandedRefresh = (token, ours?.session?.id ?? base.session)
+            }
             failed(judged(fault))
         case (.failure(let fault), .login):
             revokeUnused(fault)
@@ -45,7 +47,7 @@ extension SessionDesk {
 
     /// The session whose latest refresh token could not be used is over here.
     mutating func revokeStranded() {
-        if let token = strandedRefresh { revoke(token) }
+        if let token = strandedRefresh?.token { revoke(token) }
         strandedRefresh = nil
     }
 
@@ -93,6 +95,8 @@ extension SessionDesk {
             unanswered = max(unanswered - 1, 0)
         }
         tell(.failed(fault, errand.call))
+        // Nothing can begin another session, so nothing else would ever end what is left of this one.
+        if session.state == .loginRequired { revokeStranded() }
         guard isSent, fault.verdict != .unknownOutcome || errand.call.kind == .login else { return finish() }
         close(with: wish(after: fault, of: errand))
     }

@@ -3,7 +3,7 @@ extension SessionDesk {
     /// Local first: the shards hear it at once, then the store, then the service. What is under way comes too late.
     mutating func leave(_ leaving: Leaving, ticket: UInt64?) {
         tellRefreshersBeforeLeaving()
-        var newest = strandedRefresh ?? session.tokens?.refresh
+        var newest = strandedRefresh?.token ?? session.tokens?.refresh
         strandedRefresh = nil
         if let errand {
             if let token = errand.unsavedRefresh {

@@ -124,6 +124,8 @@ extension SessionDesk {
 
     private mutating func takeOver(_ user: StoredUser, _ finishing: Bool) {
         guard let session = user.session else { return finish() }
+        // The other process may have been given that very token: only if its session is another one, it is of no more use.
+        if strandedRefresh?.session == session.id { strandedRefresh = nil } else { revokeStranded() }
         learn(user)
         restore(session, of: user, isAdopted: true)
         finishing ? finish() : proceed()

@@ -152,8 +152,8 @@ package struct SessionDesk: Sendable {
     var isIntentUnstored = false
     var lock = Lock.free
     /// The refresh token that came with a refresh whose access token was unusable, where refresh tokens rotate: the one in hand is spent.
-    /// The session is not refreshed by it, but ended, when the session is replaced or left.
-    var strandedRefresh: Secret?
+    /// The session is not refreshed by it, but ended, when the session is replaced or left. Beside it `StoredSession.id` of its session.
+    var strandedRefresh: (token: Secret, session: UInt64)?
     /// The session's call that waits for the errand before it.
     var wanted: (call: SessionCall, refresh: Secret?)?
     var asked: AskedLogin?

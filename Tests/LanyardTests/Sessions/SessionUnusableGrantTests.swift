@@ -101,4 +101,38 @@ struct SessionUnusableGrantTests {
         try driver.grant()
         #expect(driver.revoked.isEmpty && driver.storedRefresh == "one")
     }
+
+    @Test("what another process made of the session goes before: a logout ends the session that is taken over")
+    func takenOver() throws {
+        // It logs in again, since the refresh token in hand is spent.
+        let one = try Self.stranded(.grace)
+        let two = one.another(rotation: .grace)
+        two.take(.login(.configured(.anonymous), ticket: 1))
+        try two.grant(refresh: "three", account: "a")
+        one.take(.seen(two.stored))
+        #expect(one.refresh == "three" && one.revoked == ["two"])
+        one.take(.leave(.logOut, ticket: nil))
+        #expect(one.revoked.last == "three")
+    }
+
+    @Test("the same session, further on in another process, may have the very refresh token: it is not revoked")
+    func furtherOn() throws {
+        let one = try Self.stranded(.grace)
+        let two = one.another(rotation: .grace)
+        two.toCall()
+        try two.grant(refresh: "two")
+        one.take(.seen(two.stored))
+        #expect(one.refresh == "two" && one.revoked.isEmpty)
+        one.take(.leave(.logOut, ticket: nil))
+        #expect(one.revoked == ["two"])
+    }
+
+    @Test("without a credential the session that a refusal ends is ended by its newest refresh token, too")
+    func refused() throws {
+        let driver = try Self.stranded(.grace, hasCredential: false)
+        driver.toCall()
+        driver.take(
+            .answered(.failure(IdentityFault(.sessionDead, status: 401, words: "planned")), try #require(driver.call)))
+        #expect(driver.state == .loginRequired && driver.revoked == ["two"])
+    }
 }
