@@ -67,9 +67,9 @@ final class Program: Sendable {
             return HealthListener(socket, loop: operators, pages: pages, log: log)
         }
         let facts = AdminFacts(version: BuildVersion.number, startedAt: .now, listeners: listeners)
-        admin = bindings.admin.map { [home, files] socket in
+        admin = bindings.admin.map { [home] socket in
             AdminListener(
-                socket, loop: operators, tokenFile: configuration.admin?.tokenFile, by: files, users: home,
+                socket, loop: operators, tokenFile: configuration.admin?.tokenFile, users: home,
                 facts: facts, refused: refused, stop: { stop.end() }, log: log)
         }
     }

@@ -101,14 +101,14 @@ extension OperatorAnswer {
     private static func refusing(_ fault: IdentityFault, user: String) -> OperatorAnswer {
         let detail = fault.words + "."
         switch fault.verdict {
-        case .credentialRefused, .credentialUnavailable, .credentialDelayed:
+        case .credentialRefused, .credentialUnavailable:
             return problem(
                 422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
         case .transient(let retryAfter):
             // What is neither an outage nor an overload was refused as it stands.
             if let status = fault.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
             return unreachable(detail, user, fault, retryAfter: retryAfter)
-        case .unknownOutcome: return unreachable(detail, user, fault, retryAfter: nil)
+        case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, fault, retryAfter: nil)
         case .accountInUse: return problem(409, "account-in-use", "Account in use", detail, user: user)
         case .sessionDead, .credentialDoubted, .gone, .unknownApp: break
         }

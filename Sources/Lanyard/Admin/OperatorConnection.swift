@@ -37,6 +37,8 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private let listener: OperatorListener
     private let handler: any OperatorHandler
     private let peer: OperatorPeer
+    /// In the order of arrival: several come in one turn, at the same instant.
+    let number: Int
     private var descriptor: OwnedDescriptor?
     private let raw: CInt
     private var watch: EventLoop.Watch?
@@ -78,9 +80,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Takes over a socket and begins to watch it. On the loop's queue.
     init(
-        taking socket: consuming OwnedDescriptor, from peer: OperatorPeer, of listener: OperatorListener,
+        taking socket: consuming OwnedDescriptor, number: Int, from peer: OperatorPeer, of listener: OperatorListener,
         for handler: any OperatorHandler
     ) throws(Fault) {
+        self.number = number
         self.listener = listener
         self.handler = handler
         self.peer = peer

@@ -36,6 +36,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private var connections: [ObjectIdentifier: OperatorConnection] = [:]
+    /// Connections so far.
+    private var accepted = 0
     private var reserve: DescriptorReserve
     /// Until then no further line tells that every place is taken.
     private var quietUntil = Instant.past
@@ -130,7 +132,9 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         if isTCP { Socket.setNoDelay(descriptor.raw) }
         let peer = isTCP ? OperatorPeer() : OperatorPeer(of: descriptor.raw)
         do throws(Fault) {
-            let connection = try OperatorConnection(taking: descriptor, from: peer, of: self, for: handler)
+            accepted += 1
+            let connection = try OperatorConnection(
+                taking: descriptor, number: accepted, from: peer, of: self, for: handler)
             connections[ObjectIdentifier(connection)] = connection
             if isFull { connection.refuse(.overloaded) }
         } catch {
@@ -144,17 +148,17 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// being carried out.
     private func makeRoom() -> Bool {
         let longest = connections.values.filter { !$0.isWorking && !$0.isRefused }.min {
-            ($0.isAnswering ? 1 : 0, $0.waitingSince) < ($1.isAnswering ? 1 : 0, $1.waitingSince)
+            ($0.isAnswering ? 1 : 0, $0.waitingSince, $0.number) < ($1.isAnswering ? 1 : 0, $1.waitingSince, $1.number)
         }
         longest?.close()
         return longest != nil
     }
 
-    /// Of too many answers that are held back the oldest is given up, so that no guess is answered sooner for being one of many.
+    /// Of too many answers that are held back the oldest is given up, with its connection.
     func makeRoomForDelay() {
         let delayed = connections.values.filter(\.isDelaying)
         guard delayed.count >= Self.delayedMax else { return }
-        delayed.min { $0.waitingSince < $1.waitingSince }?.close()
+        delayed.min { ($0.waitingSince, $0.number) < ($1.waitingSince, $1.number) }?.close()
     }
 
     private func noteFull() {

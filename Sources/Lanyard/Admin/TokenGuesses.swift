@@ -1,7 +1,7 @@
 /// How long the answer to a wrong admin token is held back: it grows with the guesses of late. Pure.
 ///
-/// A token of 32 random characters cannot be guessed at any rate. The delay keeps a weak one from being tried a hundred thousand times a
-/// second, and the machine from the work.
+/// A token of 32 random characters cannot be guessed at any rate. The delay makes a client that asks with a wrong token in a loop cost little.
+/// It does not bound how fast many connections can try: a right token is answered at once, so that guesses never delay an operator.
 struct TokenGuesses {
     static let delayMin = Duration.milliseconds(50)
     static let delayMax = Duration.seconds(1)
