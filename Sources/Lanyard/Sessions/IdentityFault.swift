@@ -79,7 +79,7 @@ extension IdentityFault.Verdict {
     /// The labels of what logins meet.
     static let resultsOfLogins = [
         Self.transient(retryAfter: nil), .credentialRefused, .credentialDoubted, .gone, .unknownApp,
-        .credentialUnavailable,
+        .credentialUnavailable, .credentialDelayed, .accountInUse,
     ].map(\.label)
     /// The labels of what refreshes meet.
     static let resultsOfRefreshes = [

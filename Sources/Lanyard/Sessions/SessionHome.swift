@@ -103,8 +103,9 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
             report.isStoreInMemory = store.isMemoryOnly
             report.users = directory.shown.compactMap { cell(at: $0)?.status }
             report.expectWrites()
-            for member in members {
-                if let provider = member.settings.login?.provider { report.expectLogins(by: provider) }
+            // The admin API may log a user in by any of them.
+            if identities.contains(where: \.hasLogins) || members.contains(where: { $0.settings.login != nil }) {
+                for provider in UserSettings.Login.providers { report.expectLogins(by: provider) }
             }
             for user in directory.shown { expectRefreshes(of: user, &report) }
         }

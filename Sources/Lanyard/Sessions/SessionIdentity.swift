@@ -10,6 +10,9 @@ package struct SessionIdentity: Sendable {
     package var name: String
     package var kind: Kind
 
+    /// Users are logged in there by Lanyard.
+    var hasLogins: Bool { if case .service = kind { true } else { false } }
+
     package init(_ name: String, _ kind: Kind) {
         self.name = name
         self.kind = kind

@@ -12,6 +12,9 @@ package struct UserSettings: Equatable, Sendable {
         case emailPassword(email: String, passwordFile: String)
         case apiKey(keyFile: String)
 
+        /// The `provider` of each kind.
+        static let providers = ["anonymous", "email_password", "api_key"]
+
         /// The kind's name, as the configuration and the metrics' `provider` label spell it.
         package var provider: String {
             switch self {

@@ -231,8 +231,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     private func shut() {
         isClosed = true
-        for lock in held.values { lock.release() }
-        held = [:]
+        for user in Array(held.keys) { unlockUser(user) }
         door?.release()
         door = nil
         loop.drop(deadline)
