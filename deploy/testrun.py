@@ -173,7 +173,12 @@ def contents(folder):
     """The names in a folder, each folder with what it holds."""
     names = []
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        inner = " (" + ", ".join(sorted(os.listdir(entry.path))) + ")" if entry.is_dir(follow_symlinks=False) else ""
+        inner = ""
+        if entry.is_dir(follow_symlinks=False):
+            try:
+                inner = " (" + ", ".join(sorted(os.listdir(entry.path))) + ")"
+            except OSError as error:
+                inner = f" ({error.strerror})"
         names.append(entry.name + inner)
     return names
 
