@@ -112,8 +112,9 @@ import Testing
         arguments: Upload.allCases)
     func earlyAnswer(_ upload: Upload) async throws {
         let stage = try Stage {
-            $0.upstream.timeouts.requestIdle = .milliseconds(200)
-            $0.upstream.timeouts.write = .milliseconds(200)
+            // More than the upstream's thread needs to begin its answer on a busy machine.
+            $0.upstream.timeouts.requestIdle = .seconds(1)
+            $0.upstream.timeouts.write = .seconds(1)
         }
         defer { withExtendedLifetime(stage) {} }
         let (bench, listener) = (stage.bench, stage.listener)
@@ -122,7 +123,7 @@ import Testing
             let socket = try #require(listener.accept())
             _ = try socket.receive(through: "\r\n\r\n")
             try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc".utf8)
-            usleep(800_000)
+            usleep(2_500_000)
             try socket.send("def".utf8)
             return try RawReader(socket).readToEnd().count
         }
@@ -131,7 +132,7 @@ import Testing
             let head = try client.read(1)
             if upload == .isHalfClosed { client.halfClose() }
             if upload == .isNotTaken {
-                _ = try? client.socket.send([UInt8](repeating: 7, count: size), within: .milliseconds(300))
+                _ = try? client.socket.send([UInt8](repeating: 7, count: size), within: .milliseconds(1500))
             }
             return head + (try client.readToEnd())
         }
