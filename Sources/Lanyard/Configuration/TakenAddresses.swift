@@ -21,7 +21,9 @@ struct TakenAddresses {
         }
         // The kernel chooses another one each time.
         guard port != 0 else { return nil }
-        let canonical = AddressText.authority(host: host == "localhost" ? "127.0.0.1" : host, port: port)
+        // One address has several spellings, above all in v6.
+        let spelt = SocketAddress(host: host, port: port)?.host ?? host
+        let canonical = AddressText.authority(host: spelt, port: port)
         let isWildcard = AddressText.reach(host) == .wildcard
         // Only what is every address meets many others; that it is taken twice shows before they are looked through.
         if let same = register(holder, as: canonical) { return same }

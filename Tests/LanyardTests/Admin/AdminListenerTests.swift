@@ -158,7 +158,7 @@ import Testing
             (.stopping, 503, "shutting-down", "bob"),
             (.identity(.init(.credentialRefused, status: 401, words: "w")), 422, "credential-refused", "bob"),
             (.identity(.init(.credentialUnavailable, words: "w")), 422, "credential-refused", "bob"),
-            (.identity(.init(.credentialDelayed, words: "w")), 422, "credential-refused", "bob"),
+            (.identity(.init(.credentialDelayed, words: "w")), 503, "identity-unreachable", "bob"),
             (.identity(.init(.transient(retryAfter: nil), words: "w")), 503, "identity-unreachable", "bob"),
             (
                 .identity(.init(.transient(retryAfter: nil), status: 500, words: "w")), 503, "identity-unreachable",

@@ -167,6 +167,12 @@ extension FaultCases {
             ]
         ),
         (
+            whole + "listeners:\n  - {address: '[::1]:7400'}\n  - {address: '[0:0:0:0:0:0:0:1]:7400'}\n",
+            [
+                "lanyard.yaml:10:15: listeners: [0:0:0:0:0:0:0:1]:7400 and [::1]:7400 of listeners cannot both be bound; choose another address or port"
+            ]
+        ),
+        (
             whole + "listeners:\n  - {address: '127.0.0.1:7401'}\n",
             [
                 "lanyard.yaml:9:15: health: 127.0.0.1:7401 and 127.0.0.1:7401 of listeners cannot both be bound; choose another address or port"
