@@ -66,7 +66,7 @@ package enum Lanyard {
         }
     }
 
-    /// Proxies are for whoever asks for them. Says what was removed, with names only: values may hold passwords.
+    /// Proxy variables stay only where an identity asks for them. Says what was removed, with names only: values may hold passwords.
     private static func clearEnvironment(_ configuration: Configuration, _ log: Logger) {
         if !configuration.identities.contains(where: { $0.proxy == .environment }) {
             ProcessEnvironment.clear(.proxies)

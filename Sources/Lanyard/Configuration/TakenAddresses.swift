@@ -14,7 +14,7 @@ struct TakenAddresses {
 
     /// Takes an address.
     ///
-    /// - Returns: whoever has taken it before, or one that cannot be bound besides.
+    /// - Returns: the holder that has taken it before, or one that cannot be bound beside it.
     mutating func take(_ holder: Holder) -> Holder? {
         guard case .tcp(let host, let port) = holder.address else {
             return register(holder, as: "\(holder.address)")

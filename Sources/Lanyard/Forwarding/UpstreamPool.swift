@@ -139,7 +139,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         return true
     }
 
-    /// Closes it, once; whoever waits for a slot may have ended an idle one already.
+    /// Closes it, once: a request that waits for a slot may have ended an idle one already.
     func end(_ connection: UpstreamConnection) {
         guard connection.isOpen else { return }
         connection.close()

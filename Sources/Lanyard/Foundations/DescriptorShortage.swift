@@ -5,10 +5,10 @@ import Synchronization
 
 /// What the process knows of having run out of descriptors (http-requirements 20.4).
 ///
-/// Whoever finds none asks for a release: idle connections are closed, whatever they belong to, and then the attempt is made once more.
+/// A caller that finds none asks for a release: idle connections are closed, whatever they belong to, and then the attempt is made once more.
 ///
 /// Health keeps a few descriptors back and gives one up for a moment to accept a probe: another thread that opens a socket in that
-/// moment would take it for good. So whoever opens one while descriptors are short does it one after the other. Without a shortage this costs a
+/// moment would take it for good. So sockets are opened one after the other while descriptors are short. Without a shortage this costs a
 /// relaxed load for each new connection.
 package final class DescriptorShortage: Sendable {
     private struct Reference {

@@ -86,7 +86,7 @@ package final class FileReader: Sendable {
 
     // MARK: Uses
 
-    /// What somebody has read of the file and used, besides whoever watches it.
+    /// What a login has read of the file and used, beside the watch of the file.
     func noteUse(of path: String, _ content: FileSettling.Finding.Content) {
         state.withLock { $0.uses[path, default: FileUses()].note(content) }
     }
