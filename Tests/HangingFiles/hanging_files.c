@@ -4,7 +4,7 @@
 // The path is compared as the program writes it; symbolic links are not resolved. P itself need not exist. To use it:
 //
 //     LD_PRELOAD=.build/debug/libHangingFiles.so lanyard run --config lanyard.yaml
-//     touch /etc/lanyard/password.hang    # from now on whoever opens /etc/lanyard/password waits
+//     touch /etc/lanyard/password.hang    # from now on each open of /etc/lanyard/password waits
 //     rm /etc/lanyard/password.hang       # within 10 ms all of them go on
 //
 // Tests start a process with `HangingFiles.launcher` (Tests/TestSupport). A waiting thread can be killed, as a thread that waits for NFS

@@ -14,8 +14,8 @@ package final class RawServer: Sendable {
         package let index: Int
         /// The request as it came.
         package let message: RawMessage
-        /// When the kernel had its last byte, in seconds since 1970: threads of a busy test may come for it much later. nil while the kernel has
-        /// just been asked for such times for the first time.
+        /// When the kernel had its last byte, in seconds since 1970: threads of a busy test may come for it much later. nil while
+        /// the kernel has just been asked for such times for the first time.
         package let arrivedAt: Double?
     }
 

@@ -1,7 +1,7 @@
 /// Decides the steps by which one shard hands on the connection slots that all shards share.
 ///
-/// Each step is one atomic operation on shared numbers or one act on the shard's own lists; `UpstreamPool` carries it out. The promise: when
-/// nothing is left to do, no request waits on any shard while a slot is free or a connection is idle. Two orders make it true, both
+/// Each step is one atomic operation on shared numbers or one act on the shard's own lists. `UpstreamPool` carries it out. The promise:
+/// when nothing is left to do, no request waits on any shard while a slot is free or a connection is idle. Two orders make it true, both
 /// sequentially consistent:
 /// - A request is counted as a waiter before its shard tries to take a slot. A slot is freed before its shard looks for waiters.
 /// - A request is counted as a waiter before its shard looks for idle connections. A connection is counted as idle before its shard looks

@@ -2,7 +2,7 @@ import Synchronization
 
 /// A number that all shards share and that may not grow beyond a limit: connections, parked requests.
 ///
-/// Its operations are sequentially consistent. Who counts itself as a waiter and then finds no room is seen by the one that makes room afterwards
+/// Its operations are sequentially consistent. A waiter that is counted and then finds no room is seen by whatever makes room afterwards
 /// and then looks for waiters (`SlotScheduler`).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)

@@ -24,7 +24,7 @@ package protocol StoreDisk: AnyObject, Sendable {
     /// Without complaint if there is none.
     func remove(_ name: String) throws(DiskFault)
 
-    /// Tries to lock the file at `name`, which is made if need be. Only who holds the lock exclusively may remove the file, and never renames it:
+    /// Tries to lock the file at `name`, which is made if need be. Only the holder of the exclusive lock may remove the file. It is never renamed:
     /// a lock is given only on the file that has the name at that moment.
     ///
     /// - Returns: nil if somebody, in this process or another, has it in a way that excludes this one.

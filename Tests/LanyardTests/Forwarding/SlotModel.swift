@@ -13,7 +13,7 @@ struct SlotModel: Hashable {
         case looksBeforeFreeing
         /// The look for waiters comes before the connection is counted as idle.
         case looksBeforeIdling
-        /// Who loses a freed slot to a newcomer does not ask for another idle connection.
+        /// A waiter that loses a freed slot to a new request does not ask for another idle connection.
         case asksForIdleOnce
         /// A slot that another shard announces is not tried for.
         case ignoresNews
@@ -27,9 +27,9 @@ struct SlotModel: Hashable {
 
     private enum Job: Hashable {
         case rest
-        /// No slot was to be had: the newcomer is counted.
+        /// No slot is free: the new request is counted.
         case count(UInt8)
-        /// The attempt that failed is taken back (`addsThenSubtracts`): a newcomer's, or one for a waiter.
+        /// The attempt that failed is taken back (`addsThenSubtracts`): a new request's, or one for a waiter.
         case undo(UInt8?)
         /// A connection is idle already, and is counted only now.
         case publish
