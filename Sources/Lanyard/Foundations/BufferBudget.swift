@@ -2,15 +2,22 @@ import Synchronization
 
 /// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-requirements §8).
 ///
-/// Counted when a buffer's memory is had or given back, never per byte. It fills in steps: beyond three quarters what can be done
-/// without goes and is not taken any more, and sockets are read in small portions; beyond seven eighths new requests are refused, and
-/// heads that are not whole are given up; at the limit reading pauses. The last step but one keeps room in which the answers under way go on, since requests in hand hold memory,
-/// too; and the small portions see to it that only thousands of readers who stand still together reach the last.
+/// Counted when a buffer's memory is allocated or freed, never per byte. It fills in steps:
+///
+/// | in use beyond | what happens |
+/// |---|---|
+/// | 1/4, 1/2 | a socket is read in portions that fit into 16 KiB, 8 KiB with a chunk's framing |
+/// | 3/4 | portions fit into 4 KiB; optional memory (replay copies) is freed and no more is allocated |
+/// | 7/8 | new requests are refused; incomplete heads are given up |
+/// | all | reading pauses |
+///
+/// The last eighth is for responses in progress, because requests in hand hold memory, too. The portions shrink early because a client that
+/// stops reading holds one of them. In 64 MiB, 5,000 such clients stay below 7/8: more than `limits.connections_max` is by default.
 ///
 /// May be used from anywhere.
 package final class BufferBudget: Sendable {
-    /// One read while memory is scarce: with a chunk's framing it fits into the smallest queue.
-    private static let smallPortion = 4000
+    /// One read beyond a quarter, a half and three quarters. With a chunk's framing it fits into a queue of 16, 8 and 4 KiB.
+    private static let portions = (quarter: 16_000, half: 8_000, threeQuarters: 4_000)
 
     private let taken = Atomic<Int>(0)
     package let most: Int
@@ -52,8 +59,10 @@ package final class BufferBudget: Sendable {
     @inline(__always)
     package func portion(upTo whole: Int) -> Int {
         let count = taken.load(ordering: .relaxed)
-        if count <= spareMost { return whole }
-        return count < most ? min(whole, Self.smallPortion) : 0
+        if count <= most / 4 { return whole }
+        if count <= most / 2 { return min(whole, Self.portions.quarter) }
+        if count <= spareMost { return min(whole, Self.portions.half) }
+        return count < most ? min(whole, Self.portions.threeQuarters) : 0
     }
 
     /// New requests are refused.

@@ -1,4 +1,5 @@
 import TestSupport
+import Testing
 
 /// The built `lanyard run` with a configuration of the test's own, on ports of its own.
 final class LanyardProcess: Sendable {
@@ -98,6 +99,13 @@ final class LanyardProcess: Sendable {
 
     /// The answer of `/readyz`.
     func readiness() async throws -> RawMessage { try await RawClient.ask(health, "GET", "/readyz") }
+
+    /// The value of a metric without labels.
+    func metric(_ name: String) async throws -> Int {
+        let page = try await RawClient.ask(health, "GET", "/metrics").body
+        let samples = try ExpositionReader(page, openMetrics: false).samples
+        return Int(try #require(samples.first { $0.name == name && $0.labels.isEmpty }?.value, "\(name)"))
+    }
 
     /// Waits until `/readyz` says 200.
     func untilReady(within limit: Duration = .seconds(20)) async throws {

@@ -16,7 +16,10 @@ final class SlowReaders: Sendable {
         init(_ count: Int) { box = Guarded(State(bytes: [Int](repeating: 0, count: count))) }
     }
 
-    /// Connects and asks. Blocks until all have asked.
+    private static let batch = 50
+
+    /// Connects and asks in batches. Blocks until each has the beginning of a 200: a request without a response holds a buffer of its own,
+    /// and a crowd of those is not what is measured.
     ///
     /// - Parameter bytes: taken by each in a second.
     init(_ count: Int, of endpoint: RawEndpoint, _ path: String, bytes: Int) throws {
@@ -25,13 +28,21 @@ final class SlowReaders: Sendable {
         // A unix listener takes any Host.
         let host = if case .unix = endpoint { "localhost" } else { "\(endpoint)" }
         let request = Array("GET \(path) HTTP/1.1\r\nHost: \(host)\r\n\r\n".utf8)
-        let sockets = try (0..<count).map { _ in
-            // The kernel is not to read ahead for them.
-            let socket = try RawSocket.connect(to: endpoint, within: .seconds(30), receiveBuffer: 8192)
-            try socket.send(request)
-            return socket
+        var sockets: [RawSocket] = []
+        while sockets.count < count {
+            let batch = try (0..<min(Self.batch, count - sockets.count)).map { _ in
+                // The kernel is not to read ahead for them.
+                let socket = try RawSocket.connect(to: endpoint, within: .seconds(30), receiveBuffer: 8192)
+                try socket.send(request)
+                return socket
+            }
+            for socket in batch {
+                let start = String(decoding: try socket.receive(max: 12, within: .seconds(30)), as: UTF8.self)
+                guard start == "HTTP/1.1 200" else { throw TestFailure("no endless response but '\(start)'") }
+            }
+            sockets += batch
         }
-        Thread.detachNewThread { Self.run(sockets, state, bytes) }
+        Thread.detachNewThread { [sockets] in Self.run(sockets, state, bytes) }
     }
 
     deinit { stop() }
