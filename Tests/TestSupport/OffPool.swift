@@ -9,12 +9,28 @@ package func offPool<Value: Sendable>(_ work: @escaping @Sendable () throws -> V
     try await withTaskExecutorPreference(ThreadExecutor.shared) { try work() }
 }
 
+/// The same for work with suspension points: each of its runs between two of them has a thread of its own.
+package func offPool(
+    suspending work: nonisolated(nonsending) () async throws -> Void
+) async throws {
+    try await withTaskExecutorPreference(ThreadExecutor.shared) { try await work() }
+}
+
+/// Marks the threads of `offPool`.
+private let offPoolKey = "off pool"
+
+/// Whether this thread is one of `offPool`.
+package func isOffPool() -> Bool { Thread.current.threadDictionary[offPoolKey] != nil }
+
 /// A thread for each piece of work.
 private final class ThreadExecutor: TaskExecutor {
     static let shared = ThreadExecutor()
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        Thread.detachNewThread { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+        Thread.detachNewThread {
+            Thread.current.threadDictionary[offPoolKey] = true
+            job.runSynchronously(on: self.asUnownedTaskExecutor())
+        }
     }
 }

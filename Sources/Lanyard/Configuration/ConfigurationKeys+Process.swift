@@ -57,7 +57,7 @@ extension ConfigurationKeys {
             "Requests that wait for a token or an upstream connection; 503 `overloaded` beyond."),
         .init(
             "limits.buffer_bytes_max", .value(.size((1 << 20)...(1 << 40))), "64MiB",
-            "Memory of all buffers together. Nearly full, small portions are read and new requests get 503 `overloaded`; full, reading pauses."
+            "Memory of all buffers together. The fuller it is, the smaller are the portions that are read. Beyond 7/8 new requests get 503 `overloaded`; full, reading pauses."
         ),
         .init("upstream_dns", .section, "Names of upstreams."),
         .init("upstream_dns.refresh", .value(.duration(long)), "30s", "How long resolved addresses are used."),

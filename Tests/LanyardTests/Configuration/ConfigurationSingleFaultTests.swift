@@ -4,7 +4,7 @@ import Testing
 @testable import Lanyard
 
 /// A valid configuration with one mistake in it: the mistake is told once, at its place, and nothing follows from it.
-@Suite struct ConfigurationSingleFaultTests {
+@Suite(.offPool) struct ConfigurationSingleFaultTests {
     /// Every key of this version, with a value other than its default. Left out are alternatives of keys that are here.
     static let text = """
         listeners:

@@ -3,7 +3,7 @@ import Testing
 
 /// A second, independent reader (h11) must read all that ours accept in the same way: method, target, version, fields, framing, body,
 /// trailers, and where the message ends.
-@Suite("Our readers and h11", .enabled(if: DifferentialRun.hasPeer, "h11 is missing: run deploy/test"))
+@Suite("Our readers and h11", .enabled(if: DifferentialRun.hasPeer, "h11 is missing: run deploy/test"), .offPool)
 struct DifferentialTests {
     private static let batch = 20_000
     private static let batches = Sanitizer.isOn ? 1 : 6

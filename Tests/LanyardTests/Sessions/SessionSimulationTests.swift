@@ -2,7 +2,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Session: simulated days")
+@Suite("Session: simulated days", .offPool)
 struct SessionSimulationTests {
     /// A service that fails in random ways for random stretches, never definitely.
     private static func moody(_ harshness: Double) -> (SessionCall, inout SeededNumbers) -> SessionSimulation.Fate {

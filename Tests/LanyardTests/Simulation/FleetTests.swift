@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The simulation itself: tests are built for debugging, so the runs are short; the long one is `deploy/test --part simulation`.
-@Suite("The simulated fleet")
+@Suite("The simulated fleet", .offPool)
 struct FleetTests {
     @Test("worlds in which everything goes wrong but the program break no promise")
     func sound() async throws {

@@ -4,6 +4,13 @@ import TestSupport
 import Testing
 
 @Suite struct OffPoolTests {
+    @Test("a test with the trait runs on threads of its own", .offPool)
+    func scope() async throws {
+        #expect(isOffPool())
+        await Task.yield()
+        #expect(isOffPool())
+    }
+
     @Test("blocking work runs on threads of its own, as many as are asked for, within its task")
     func threads() async throws {
         // More than any pool has: each waits until all of them are there.
