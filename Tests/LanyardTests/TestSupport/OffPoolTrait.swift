@@ -1,0 +1,22 @@
+import TestSupport
+import Testing
+
+/// Runs each test of a suite on a thread of its own, and not on the cooperative pool.
+///
+/// For tests that compute for seconds without a suspension point. Two of them on a pool of two threads stop every other test, and under a
+/// sanitizer for a minute: what those measure is then late.
+struct OffPoolTrait: SuiteTrait, TestTrait, TestScoping {
+    var isRecursive: Bool { true }
+
+    func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        guard testCase != nil else { return try await function() }
+        try await TestSupport.offPool(suspending: function)
+    }
+}
+
+extension Trait where Self == OffPoolTrait {
+    /// The suite's tests compute for long.
+    static var offPool: Self { OffPoolTrait() }
+}
