@@ -1,6 +1,6 @@
 /// What may stand in HTTP fields, targets and methods that a configuration names (RFC 9110 §5.1, §5.5, §9.1).
 package enum FieldText {
-    /// Fields that frame, route or end with the connection: Lanyard writes or drops them itself (http-requirements 10.1, 10.2).
+    /// Fields that frame, route or end with the connection: Lanyard writes or drops them itself (http-rules.md 10.1, 10.2).
     private static let reserved: Set<String> = [
         "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "via",
@@ -18,7 +18,7 @@ package enum FieldText {
     }
 
     /// A protocol name, perhaps with a version (RFC 9110 §7.8), that is no channel for further HTTP requests: they would skip every
-    /// check with the identity still attached (http-requirements 15.2).
+    /// check with the identity still attached (http-rules.md 15.2).
     package static func isUpgrade(_ text: String) -> Bool {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         return parts.allSatisfy(isToken)

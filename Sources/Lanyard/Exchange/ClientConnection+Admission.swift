@@ -1,4 +1,4 @@
-/// Whether a request may pass, and where to (http-requirements 4.5 gives the order).
+/// Whether a request may pass, and where to (http-rules.md 4.5 gives the order).
 extension ClientConnection {
     enum Admission {
         case forward(Route, RequestTarget)
@@ -72,7 +72,7 @@ extension ClientConnection {
         HostValue.split(value).map { value[run: $0.host] }
     }
 
-    /// `Host`, and the authority of an absolute target (http-requirements 1.6, 4.1, 4.2).
+    /// `Host`, and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
     private func judgeAuthority(
         _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
     ) throws(HeadFault) -> Problem? {
@@ -106,7 +106,7 @@ extension ClientConnection {
         return left[run: a.host].equalsIgnoringCase(right[run: b.host]) && (a.port ?? 80) == (b.port ?? 80)
     }
 
-    /// A web page may not ask (http-requirements 4.4).
+    /// A web page may not ask (http-rules.md 4.4).
     private func judgeOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
@@ -155,7 +155,7 @@ extension ClientConnection {
         return nil
     }
 
-    /// Our own pseudonym in `Via` (http-requirements 18.1).
+    /// Our own pseudonym in `Via` (http-rules.md 18.1).
     private func hasPassedHere(_ bytes: Bytes, _ table: FieldTable) -> Bool {
         for index in 0..<table.count where table[index].name == .via {
             for member in FieldList(table.value(index, in: bytes)) {

@@ -49,7 +49,7 @@ extension ClientConnection {
         shard.log.debug("answered by Lanyard itself", metadata: metadata)
     }
 
-    /// `OPTIONS *` (http-requirements 1.8).
+    /// `OPTIONS *` (http-rules.md 1.8).
     func answerOptions() {
         let closes = !body.isEnded || exchange.closesClient || shard.isDraining
         shard.counters.request(route: nil, status: 200, origin: .lanyard)
@@ -124,7 +124,7 @@ extension ClientConnection {
         if keeps { pool.giveBack(upstream) } else { pool.discard(upstream) }
     }
 
-    /// The response was cut: the client must see that (http-requirements 13.5).
+    /// The response was cut: the client must see that (http-rules.md 13.5).
     private func abort() {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         dropUpstream(keeps: false)
@@ -141,7 +141,7 @@ extension ClientConnection {
             let status = sentStatus == 0 ? nil : sentStatus
             shard.counters.request(route: route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
             dropUpstream(keeps: false)
-            // An orderly end would complete a body that lasts until the end (http-requirements 13.5).
+            // An orderly end would complete a body that lasts until the end (http-rules.md 13.5).
             if isDelimitedByClose { Socket.setResetOnClose(raw) }
         } else if isDelimitedByClose, !outbound.isEmpty {
             Socket.setResetOnClose(raw)

@@ -1,6 +1,6 @@
 import Logging
 
-/// An upstream refuses the token: the answer is held back, the token renewed, the request sent once more (http-requirements §17,
+/// An upstream refuses the token: the answer is held back, the token renewed, the request sent once more (http-rules.md 17.1, 17.2,
 /// refresh-policy rule 11).
 extension ClientConnection {
     private var breaker: RouteBreaker? { route.map { shard.context.breakers[$0.index] } }
@@ -34,7 +34,7 @@ extension ClientConnection {
         return true
     }
 
-    /// Memory is tight: copies for replays go first (http-requirements §8). Gives up the copy of a body that nothing needs yet: its request
+    /// Memory is tight: copies for replays go first (http-rules.md 8). Gives up the copy of a body that nothing needs yet: its request
     /// was sent, and no answer to it is held. While a connection is sought for a replay or a retry the copy is the only one.
     func forgetReplay() {
         if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.forget() }
@@ -48,7 +48,7 @@ extension ClientConnection {
 
     /// What there is of the request's body to be sent again.
     private var bodyPart: RefusedAnswer.Part {
-        // An answer in place of 100 came before the body: whatever its size, all of it is still to come (http-requirements 17.3).
+        // An answer in place of 100 came before the body: whatever its size, all of it is still to come (http-rules.md 17.3).
         if head.expectation == .continue100, body.total == 0, !body.isEnded { return .ready }
         guard replayBody.isWhole else { return .lost(.bodyTooLarge) }
         return body.isEnded ? .ready : .awaited
@@ -189,7 +189,7 @@ extension ClientConnection {
         return true
     }
 
-    /// Sends the request once more: it differs from the first one in the token only (http-requirements 17.4).
+    /// Sends the request once more: it differs from the first one in the token only (http-rules.md 17.4).
     private func replay() {
         guard let held, let route, let upstream else { return }
         forgetToken()

@@ -134,7 +134,7 @@ extension ClientConnection {
         }
     }
 
-    /// Bytes behind a body are the next request (http-requirements 5.6).
+    /// Bytes behind a body are the next request (http-rules.md 5.6).
     private func keep(_ bytes: UnsafeRawBufferPointer) {
         let buffer = self.buffer ?? shard.takeBuffer()
         self.buffer = buffer
@@ -149,8 +149,8 @@ extension ClientConnection {
 
     /// The client sent nothing for too long, or the upstream takes nothing.
     ///
-    /// Once the answer has begun neither ends it: the upload goes on while the response lasts, if it goes on (http-requirements 9.6), and a
-    /// response that moves is not cut (8.2). Its own deadline stays.
+    /// Once the answer has begun neither ends it: the upload goes on while the response lasts, if it goes on (http-rules.md 9.6), and a
+    /// response that moves is not cut (http-rules.md 8.2). Its own deadline stays.
     func uploadDue() {
         if held != nil {
             relayHeld(.bodyLate)
@@ -165,7 +165,7 @@ extension ClientConnection {
         } else if let upstream, !upstream.outbound.isEmpty {
             let waiting = Socket.unsentBytes(upstream.raw)
             guard waiting < heldForUpstream, let route else { return perform(exchange.timedOut(.upstreamWriteTimeout)) }
-            // It took none of ours, but some of the kernel's (http-requirements 8.2).
+            // It took none of ours, but some of the kernel's (http-rules.md 8.2).
             heldForUpstream = waiting
             setInbound(timeouts(route).write)
         } else if !body.isEnded {

@@ -103,7 +103,7 @@ extension ClientConnection {
             toHead: head.kind == .head)
     }
 
-    /// Every 1xx but 101 goes to HTTP/1.1 clients (http-requirements 11.5).
+    /// Every 1xx but 101 goes to HTTP/1.1 clients (http-rules.md 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         responseReader = ResponseReader()
         let step = exchange.interim(bytes: response.length, continues: response.status == 100)

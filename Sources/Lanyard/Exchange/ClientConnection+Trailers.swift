@@ -1,7 +1,7 @@
-/// Trailers of a response, for a client that asked for them (http-requirements 6.5, 6.6).
+/// Trailers of a response, for a client that asked for them (http-rules.md 6.5, 6.6).
 extension ClientConnection {
     /// Keeps the head's `Connection` lines in front of the trailer section: what they name does not travel in that either
-    /// (http-requirements 10.1). Only for a client that is to have trailers, and a head that names some.
+    /// (http-rules.md 10.1). Only for a client that is to have trailers, and a head that names some.
     func keepNominations(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         guard response.connection.nominatesFields else { return }
         for index in 0..<table.count where table[index].name == .connection {

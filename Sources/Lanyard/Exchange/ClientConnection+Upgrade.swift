@@ -1,9 +1,9 @@
 import Logging
 
-/// Upgrades (http-requirements §15): whether one is asked for, whether a 101 grants it, and the tunnel that follows.
+/// Upgrades (http-rules.md 15): whether one is asked for, whether a 101 grants it, and the tunnel that follows.
 extension ClientConnection {
     /// The protocol that the request asks for and the route allows, as the route spells it; nil is an ordinary request
-    /// (http-requirements 15.1).
+    /// (http-rules.md 15.1).
     func upgradeAsked(on route: Route) -> [UInt8]? {
         guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0, let buffer,
             head.framing == .none || head.framing == .length(0),
@@ -24,7 +24,7 @@ extension ClientConnection {
         return only
     }
 
-    /// A 101 came: the tunnel begins if this is what was asked for (http-requirements 13.4).
+    /// A 101 came: the tunnel begins if this is what was asked for (http-rules.md 13.4).
     ///
     /// - Parameter after: the bytes that came behind it; they belong to the tunnel.
     func switchProtocols(
@@ -54,7 +54,7 @@ extension ClientConnection {
         shard.tunnels[ObjectIdentifier(self)] = self
         relay.begin(after)
         if let buffer {
-            // What came behind the request was held until now (http-requirements 15.4).
+            // What came behind the request was held until now (http-rules.md 15.4).
             if phase == .tunnel { relay.sendUpstream(UnsafeRawBufferPointer(buffer.rest)) }
             self.buffer = nil
             shard.giveBack(buffer)

@@ -115,7 +115,7 @@ extension ClientConnection {
 
     // MARK: Sending
 
-    /// So long an upstream may take to answer a head that asks for `100 Continue` before we do (http-requirements 11.2).
+    /// So long an upstream may take to answer a head that asks for `100 Continue` before we do (http-rules.md 11.2).
     private static let continueWait = Duration.seconds(1)
 
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
@@ -237,7 +237,7 @@ extension ClientConnection {
         if exchange.response == .awaited { setOutbound(timeouts.responseHeader) }
     }
 
-    /// A failing write is not the end: what the upstream has already said is read first (http-requirements 9.7).
+    /// A failing write is not the end: what the upstream has already said is read first (http-rules.md 9.7).
     private func upstreamBroken() {
         guard let upstream else { return }
         upstream.outbound.release()

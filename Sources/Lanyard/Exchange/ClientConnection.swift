@@ -18,7 +18,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         case tunnel
         /// The last answer waits for the client to take it; then the end.
         case flushing
-        /// Writing is over; what still comes is read and thrown away (http-requirements 9.8).
+        /// Writing is over; what still comes is read and thrown away (http-rules.md 9.8).
         case lingering
         case closed
     }
@@ -88,7 +88,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     var isParked = false
     /// The length of what was sent upstream with the head, while some of it waits; else 0.
     var headWaiting = 0
-    /// Our own `100 Continue` is due if the upstream says nothing (http-requirements 11.2).
+    /// Our own `100 Continue` is due if the upstream says nothing (http-rules.md 11.2).
     var owesContinue = false
     /// The protocol that the request may be upgraded to, as its route spells it.
     var upgrade: [UInt8]?
@@ -103,7 +103,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     var partialTable: FieldTable?
     var responseBody: ResponseBody?
     var sentStatus = 0
-    // A replay (http-requirements §17).
+    // A replay (http-rules.md 17).
     var replayBody: ReplayBody
     /// What decides about a replay; nothing is read from the upstream meanwhile.
     var held: HeldAnswer?
@@ -149,7 +149,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         guard phase != .closed else { return }
         if !readiness.isDisjoint(with: [.error, .hangUp]) {
             hasEnded = true
-            // While nothing is read, this is how a client's reset is noticed (http-requirements 9.5).
+            // While nothing is read, this is how a client's reset is noticed (http-rules.md 9.5).
             if phase == .exchange || phase == .flushing || phase == .lingering { return abandon() }
         }
         if readiness.contains(.readHangUp) { hasEnded = true }
@@ -179,7 +179,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         pumpResponse()
     }
 
-    /// Reads while there is something to read and somebody to take it, up to a turn's share (http-requirements 20.5).
+    /// Reads while there is something to read and somebody to take it, up to a turn's share (http-rules.md 20.5).
     func pump() {
         var share = 256 << 10
         while canRead {
@@ -244,7 +244,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         setOutbound(writeTimeout)
     }
 
-    /// It took no byte of ours in that time; perhaps some of the kernel's (http-requirements 8.2).
+    /// It took no byte of ours in that time; perhaps some of the kernel's (http-rules.md 8.2).
     private func clientTakesNothing() {
         if Socket.unsentBytes(raw) < heldForClient { expectTaking() } else { abandon() }
     }
@@ -275,7 +275,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     }
 
     /// Nothing of an answer waits here any more. Before, a client that is slow to take it is not idle, and it is not drained
-    /// (http-requirements 8.2, 20.1).
+    /// (http-rules.md 8.2, 20.1).
     func beginSilence() {
         beginWaiting()
         heldForClient = 0

@@ -35,14 +35,14 @@ package struct Exchange: Equatable, Sendable {
         case finish(keepsUpstream: Bool, keepsClient: Bool)
     }
 
-    /// Interim responses to one request (http-requirements §8).
+    /// Interim responses to one request (http-rules.md 8).
     private static let interimMost = 16
     /// Their heads together.
     private static let interimBytesMax = 64 << 10
 
     package private(set) var request = RequestPart.unsent
     package private(set) var response = ResponsePart.awaited
-    /// Repeating it after a stale connection does no harm (http-requirements 16.5).
+    /// Repeating it after a stale connection does no harm (http-rules.md 16.5).
     private let isIdempotent: Bool
     /// `Expect: 100-continue` goes upstream.
     private let expectsContinue: Bool
@@ -81,7 +81,7 @@ package struct Exchange: Equatable, Sendable {
 
     /// Whether the request may go to another connection, should this one have taken no byte of its head: a kept connection that the upstream has
     /// closed meanwhile, or a fresh one that was closed as soon as it was made. That is no retry, and good for any method
-    /// (http-requirements 16.4); the second fresh one that takes nothing is the upstream's fault.
+    /// (http-rules.md 16.4); the second fresh one that takes nothing is the upstream's fault.
     package var canGoElsewhere: Bool { (isReused || !hasFreshBroken) && response == .awaited && interims == 0 }
 
     /// No byte of the head was taken, and `canGoElsewhere`.
@@ -108,7 +108,7 @@ package struct Exchange: Equatable, Sendable {
     /// A final head came that means "token refused": it goes to the client, or makes place for a replay.
     package mutating func hold() { response = .held }
 
-    /// The request is sent once more, with another token. At most once in an exchange (http-requirements 16.6).
+    /// The request is sent once more, with another token. At most once in an exchange (http-rules.md 16.6).
     ///
     /// - Returns: whether the upstream's connection is in step once the body behind `head` has been read.
     package mutating func replay(insteadOf head: ResponseHead) -> Bool {
@@ -119,11 +119,11 @@ package struct Exchange: Equatable, Sendable {
     }
 
     /// The replay of what may not be repeated goes on a connection that has carried nothing: another one, this exchange's own included, may
-    /// be closed by the upstream in the very moment, and nobody could tell whether the request was carried out (http-requirements 16.6).
+    /// be closed by the upstream in the very moment, and nobody could tell whether the request was carried out (http-rules.md 16.6).
     package var needsFreshConnection: Bool { replays > 0 && !isIdempotent }
 
     /// After a final answer instead of 100 never: nobody knows whether the upstream has read the body, though all of it was sent, or takes it
-    /// for the next request (http-requirements 11.3).
+    /// for the next request (http-rules.md 11.3).
     private func keepsUpstream(after head: ResponseHead) -> Bool {
         head.keepsAlive && !head.announcesForbiddenBody && head.framing != .untilClose
             && (!expectsContinue || sawContinue)
@@ -136,7 +136,7 @@ package struct Exchange: Equatable, Sendable {
         response = .relaying
         framing = head.framing
         upstreamKeepsAlive = keepsUpstream(after: head)
-        // An early response: what is left of the body must never be read as a request (http-requirements 9.6).
+        // An early response: what is left of the body must never be read as a request (http-rules.md 9.6).
         if request != .sent || delimitedByClose { closesClient = true }
     }
 
@@ -145,7 +145,7 @@ package struct Exchange: Equatable, Sendable {
 
     /// The body is whole by length, chunks, or the upstream's orderly end.
     ///
-    /// - Parameter leftover: bytes came behind it, which belong to nobody (http-requirements 13.4).
+    /// - Parameter leftover: bytes came behind it, which belong to nobody (http-rules.md 13.4).
     package mutating func responseEnded(leftover: Bool) -> Step {
         response = .ended
         return .finish(
@@ -191,7 +191,7 @@ package struct Exchange: Equatable, Sendable {
 
     /// The client ends its upload early, by a half-close. Before the answer has begun that is its fault. Afterwards it is how a client takes note
     /// of an early answer (RFC 9112 §9.5), which is relayed to its end; the upstream never sees the body whole, since its connection
-    /// ends with the response (http-requirements 5.8, 9.6).
+    /// ends with the response (http-rules.md 5.8, 9.6).
     package mutating func requestCut(_ problem: Problem) -> Step {
         isUnanswered ? .refuse(problem) : .wait
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Who a connection's client really is, as `forwarded: append` tells the upstream (RFC 7239, http-requirements 18.2).
+/// Who a connection's client really is, as `forwarded: append` tells the upstream (RFC 7239, http-rules.md 18.2).
 ///
 /// Lines of their own behind the client's: a list is the sum of its lines, so the real peer is its last member. `X-Real-IP` has one member
 /// only, and the client's own is left out.

@@ -2,7 +2,7 @@
 ///
 /// Belongs to the queue of its connection.
 final class HeldAnswer {
-    /// How long a body that has not ended yet is waited for (http-requirements 17.2).
+    /// How long a body that has not ended yet is waited for (http-rules.md 17.2).
     static let bodyWaitMax = Duration.seconds(1)
 
     let head: ResponseHead

@@ -1,4 +1,4 @@
-/// Who may ask on one listener (http-requirements §4).
+/// Who may ask on one listener (http-rules.md 4.2, 4.4).
 package struct ListenerRules: Sendable {
     package let hosts: AllowedHosts
     private let origins: [[UInt8]]

@@ -1,4 +1,4 @@
-/// The clients of one shard whose reading waits for memory (http-requirements §8). Belongs to the shard's queue.
+/// The clients of one shard whose reading waits for memory (http-rules.md 8). Belongs to the shard's queue.
 ///
 /// It looks every 10 ms while somebody waits: who gives memory back may be any shard, and is not to be burdened with telling.
 final class PausedReaders: Watcher, @unchecked Sendable {

@@ -1,4 +1,4 @@
-/// Writes an answer of our own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-requirements §19).
+/// Writes an answer of our own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-rules.md 19.1).
 struct ProblemWriter {
     let shard: Shard
     let problem: Problem

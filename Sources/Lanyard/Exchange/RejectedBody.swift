@@ -1,5 +1,5 @@
 /// Reads and throws away what is left of an answer that was replaced by a replay, so that its connection can be used again: 64 KiB and a
-/// second at most, else it closes (http-requirements 17.4).
+/// second at most, else it closes (http-rules.md 17.4).
 ///
 /// Belongs to the shard's queue. The connection holds it as its owner until the end.
 final class RejectedBody: Watcher, UpstreamOwner, @unchecked Sendable {

@@ -1,5 +1,5 @@
 /// The request body's bytes so far, as long as all of them are kept: what a replay, or the retry of an idempotent request, sends again
-/// (http-requirements 16.5, 17.2).
+/// (http-rules.md 16.5, 17.2).
 ///
 /// A copy beside the stream, which never waits for it. Bytes that stand in the request's buffer, or find room there, cost no memory of
 /// their own; what goes beyond is counted against the budget and is the first to go when memory is tight.

@@ -1,4 +1,4 @@
-/// Writes the request that goes upstream, from the parsed form (http-requirements §§7, 10, 18): `Host` first, then the client's
+/// Writes the request that goes upstream, from the parsed form (http-rules.md 7.1, 10.2, 18.1): `Host` first, then the client's
 /// fields less those that do not travel, then what is added, last the injected field.
 struct RequestHeadWriter {
     let shard: Shard
@@ -122,7 +122,7 @@ struct RequestHeadWriter {
         }
     }
 
-    /// The options of this hop that the client asked for and that hold for ours, too (http-requirements 6.5, 15.3).
+    /// The options of this hop that the client asked for and that hold for ours, too (http-rules.md 6.5, 15.3).
     private func writeConnection(_ out: inout HeadWriter) {
         if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
         guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }

@@ -16,7 +16,7 @@ enum RequestIDField {
             found = table.value(index, in: bytes)
         }
         guard let found, isSafe(found) else { return nil }
-        // Named by `Connection` it was meant for this hop (http-requirements 10.1).
+        // Named by `Connection` it was meant for this hop (http-rules.md 10.1).
         if head.connection.nominatesFields,
             own.withUnsafeBufferPointer({ ConnectionOptions.nominate($0, table, in: bytes) })
         {

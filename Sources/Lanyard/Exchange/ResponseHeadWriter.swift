@@ -1,4 +1,4 @@
-/// Writes a response head for the client, from the parsed form (http-requirements §§10 to 12).
+/// Writes a response head for the client, from the parsed form (http-rules.md 10 to 12).
 struct ResponseHeadWriter {
     let shard: Shard
     let bytes: Bytes
@@ -50,7 +50,7 @@ struct ResponseHeadWriter {
             out.write("\r\n" as StaticString)
         }
         if let hindrance {
-            // Behind the upstream's own (RFC 9209 §2, http-requirements 17.5).
+            // Behind the upstream's own (RFC 9209 §2, http-rules.md 17.5).
             out.write("Proxy-Status: lanyard; received-status=" as StaticString)
             out.write(decimal: head.status)
             out.write("; details=\"replay-not-possible: " as StaticString)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Stops refreshing for one route after its upstream has refused a fresh token, too (http-requirements 17.4). Shared by all shards.
+/// Stops refreshing for one route after its upstream has refused a fresh token, too (http-rules.md 17.4). Shared by all shards.
 package final class RouteBreaker: Sendable {
     /// How long a trip lasts.
     package static let time = Duration.seconds(30)

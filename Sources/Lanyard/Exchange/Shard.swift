@@ -64,7 +64,7 @@ package final class Shard: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// Takes over a client's socket. On the shard's queue. At the cap the client that waits longest makes room (20.5).
+    /// Takes over a client's socket. On the shard's queue. At the cap the client that waits longest makes room (http-rules.md 20.5).
     ///
     /// - Parameter others: who is asked, one after the other, if nobody waits here.
     package func adopt(
@@ -140,7 +140,7 @@ package final class Shard: @unchecked Sendable {
         return true
     }
 
-    /// Every answer from now on closes its connection; idle ones close after 500 ms of silence (http-requirements 20.1).
+    /// Every answer from now on closes its connection; idle ones close after 500 ms of silence (http-rules.md 20.1).
     package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
         isDraining = true
         self.whenEmpty = whenEmpty
@@ -191,7 +191,7 @@ package final class Shard: @unchecked Sendable {
         return nil
     }
 
-    /// Memory is tight: lets go of what can be done without (http-requirements §8: replay copies go first).
+    /// Memory is tight: lets go of what can be done without (http-rules.md 8: replay copies go first).
     func relieve() {
         spareBuffers.removeAll()
         for client in clients.values { client.forgetReplay() }

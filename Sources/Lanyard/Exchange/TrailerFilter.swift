@@ -1,4 +1,4 @@
-/// Which fields of a response's trailer section go on (http-requirements 6.6, RFC 9110 §6.5.1).
+/// Which fields of a response's trailer section go on (http-rules.md 6.6, RFC 9110 §6.5.1).
 ///
 /// A client that merged one of the others into the head would be told of another length, place, user or freshness than the head said.
 enum TrailerFilter {
@@ -22,7 +22,7 @@ enum TrailerFilter {
         "content-disposition",
     ]
 
-    /// Whether the field may be forwarded. Look-alikes are judged as what they look like (http-requirements 10.4).
+    /// Whether the field may be forwarded. Look-alikes are judged as what they look like (http-rules.md 10.4).
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
         if read == .lanyard || read.isForwarding { return false }

@@ -1,5 +1,5 @@
 /// Two directions of raw bytes between a client and an upstream, as decisions: an event goes in, a step comes out, `TunnelRelay`
-/// performs it (http-requirements 15.5).
+/// performs it (http-rules.md 15.5).
 ///
 /// It does no I/O and sees no bytes. What it guards: each side's end reaches the other only behind its last byte, one direction may go on
 /// after the other has ended, a reset ends both, and what was cut does not look ended.
@@ -118,7 +118,7 @@ package struct Tunnel: Equatable, Sendable {
         return settle(side.other)
     }
 
-    /// Writing to this side failed. That is not the end yet: what it has said before is read first (http-requirements 9.7).
+    /// Writing to this side failed. That is not the end yet: what it has said before is read first (http-rules.md 9.7).
     package mutating func writeFailed(to side: Side) -> Step {
         self[to: side].isBroken = true
         self[to: side].waiting = 0
@@ -135,7 +135,7 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// This side took none of the bytes that wait here, but some that its kernel's buffer held: it is slow, and has not stopped
-    /// (http-requirements 8.2).
+    /// (http-rules.md 8.2).
     package mutating func tookSome(_ side: Side, at now: Instant) {
         lastByte = now
         if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.write }

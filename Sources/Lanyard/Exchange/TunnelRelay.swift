@@ -7,7 +7,7 @@ import Glibc
 /// What one side sends goes to the other in the same turn; what that one does not take waits in its queue, at most one read (64 KiB), and
 /// nothing more is read meanwhile. An idle tunnel owns no buffer. Belongs to the shard's queue; its client tells it of events.
 final class TunnelRelay {
-    /// Bytes of one turn, both directions together (http-requirements 20.5).
+    /// Bytes of one turn, both directions together (http-rules.md 20.5).
     private static let turnBytesMax = 256 << 10
 
     /// As whom the upgrade was asked for; nil: nobody knows.
@@ -105,7 +105,7 @@ final class TunnelRelay {
         if code != 0 || upstream.outbound.count < before { noteUpstream(code) }
     }
 
-    /// A side that is not read, because the other takes nothing or because it has ended, may have been reset (http-requirements 9.5).
+    /// A side that is not read, because the other takes nothing or because it has ended, may have been reset (http-rules.md 9.5).
     private func noticeResets() {
         if !isOver, client.hasEnded, !machine.wantsBytes(of: .client), Socket.pendingError(client.raw) != 0 {
             perform(machine.failed(.client))
@@ -118,7 +118,7 @@ final class TunnelRelay {
     /// One read of the client. Returns how many bytes came.
     private func moveUp() -> Int {
         guard !isOver, client.canRead, machine.wantsBytes(of: .client) else { return 0 }
-        // Without memory for what the other side does not take, it waits in the socket (http-requirements §8).
+        // Without memory for what the other side does not take, it waits in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         let received = Socket.receive(client.raw, into: room)
         guard case .bytes(let count) = received else {
@@ -135,7 +135,7 @@ final class TunnelRelay {
     /// One read of the upstream. Returns how many bytes came.
     private func moveDown() -> Int {
         guard !isOver, upstream.canRead, machine.wantsBytes(of: .upstream) else { return 0 }
-        // Without memory for what the other side does not take, it waits in the socket (http-requirements §8).
+        // Without memory for what the other side does not take, it waits in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         let received = Socket.receive(upstream.raw, into: room)
         guard case .bytes(let count) = received else {

@@ -1,4 +1,5 @@
-/// The clients of one shard that wait for a request, in the order in which they began to: at `connections_max` the first one makes room (20.5).
+/// The clients of one shard that wait for a request, in the order in which they began to wait.
+/// At `connections_max` the first one is closed (http-rules.md 20.5).
 ///
 /// The clients are linked through themselves: to begin and to end waiting costs a few stores for each request, whatever their number, and no
 /// memory. The list holds none of them: the shard does, and a client leaves the list before it leaves the shard.

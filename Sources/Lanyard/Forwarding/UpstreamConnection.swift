@@ -26,7 +26,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package private(set) var hasEnded = false
     /// A write failed: when nothing is left to read, it has ended, and not in good order.
     package var isBroken = false
-    /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-requirements 16.5).
+    /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-rules.md 16.5).
     package fileprivate(set) var isReused = false
     private(set) var isOpen = true
     /// Its end is to be a reset: an orderly one would say that all bytes have come.
@@ -41,7 +41,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The target's `epoch` in which the connection's address was known to be one of the name's.
     var epoch = 0
 
-    /// Whose requests it carries: a connection never serves two users (http-requirements 16.1, threat T18).
+    /// Whose requests it carries: a connection never serves two users (http-rules.md 16.1, threat T18).
     let user: UserIndex
 
     init(
@@ -68,7 +68,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         if let owner {
             owner.upstreamReady(self)
         } else if canRead {
-            // An idle connection has nothing to say: an end, a reset or a late byte (http-requirements 16.2).
+            // An idle connection has nothing to say: an end, a reset or a late byte (http-rules.md 16.2).
             pool.discard(self)
         }
     }

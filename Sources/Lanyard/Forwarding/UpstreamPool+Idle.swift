@@ -1,6 +1,6 @@
 /// Connections that wait for the next request: last used, first reused.
 extension UpstreamPool {
-    /// An idle connection is kept so long (http-requirements §8).
+    /// An idle connection is kept so long (http-rules.md 8).
     private static let idleTimeout = Duration.seconds(30)
 
     /// An idle connection of `user` that is still good, or nil.

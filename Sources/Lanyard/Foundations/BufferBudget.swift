@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-requirements §8).
+/// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-rules.md 8).
 ///
 /// Counted when a buffer's memory is allocated or freed, never per byte. It fills in steps:
 ///

@@ -3,7 +3,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// What the process knows of having run out of descriptors (http-requirements 20.4).
+/// What the process knows of having run out of descriptors (http-rules.md 20.4).
 ///
 /// A caller that finds none asks for a release: idle connections are closed, whatever they belong to, and then the attempt is made once more.
 ///

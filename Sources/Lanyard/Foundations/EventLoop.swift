@@ -182,7 +182,7 @@ package final class EventLoop: Sendable {
         return OwnedDescriptor(taking: raw)
     }
 
-    /// Calls the watcher's `resume` after the others have had their turn: it has read its share (http-requirements 20.5).
+    /// Calls the watcher's `resume` after the others have had their turn: it has read its share (http-rules.md 20.5).
     package func later(_ watcher: Watcher) { deferred.append(watcher) }
 
     // MARK: Deadlines
@@ -260,7 +260,7 @@ package final class EventLoop: Sendable {
         return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, -1)), 0)
     }
 
-    /// So many at once: what has become ready meanwhile is not to wait for a thousand shares (http-requirements 20.5).
+    /// So many at once: what has become ready meanwhile is not to wait for a thousand shares (http-rules.md 20.5).
     private static let resumedMost = 16
 
     private func resumeDeferred() -> Bool {

@@ -70,7 +70,7 @@ package enum Machine {
         return count
     }
 
-    /// Raises the soft limit of descriptors to the hard one, and says how many there are (http-requirements 20.4).
+    /// Raises the soft limit of descriptors to the hard one, and says how many there are (http-rules.md 20.4).
     package static func raiseDescriptorLimit() -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }

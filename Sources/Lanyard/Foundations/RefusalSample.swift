@@ -1,4 +1,4 @@
-/// Which refusals are logged: a flood of faults leaves a sample and a count (http-requirements 20.5). One queue's.
+/// Which refusals are logged: a flood of faults leaves a sample and a count (http-rules.md 20.5). One queue's.
 struct RefusalSample {
     /// Lines in a second, of one shard.
     static let most = 1000

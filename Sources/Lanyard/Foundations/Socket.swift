@@ -61,7 +61,7 @@ package enum Socket {
         }
     }
 
-    /// Nothing to read and not ended: an idle connection that is still good (http-requirements 16.2).
+    /// Nothing to read and not ended: an idle connection that is still good (http-rules.md 16.2).
     package static func isQuiet(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0
         while true {

@@ -7,7 +7,7 @@ import Logging
 /// It accepts one connection per turn, and hands it on where another shard holds clearly fewer: the kernel's spread over nested epolls
 /// is lopsided. Belongs to the shard's queue.
 package final class Acceptor: Watcher, @unchecked Sendable {
-    /// Out of descriptors, or another lasting fault: nothing is accepted for so long (http-requirements 20.4).
+    /// Out of descriptors, or another lasting fault: nothing is accepted for so long (http-rules.md 20.4).
     private static let pause = Duration.milliseconds(100)
     private static let complaintInterval = Duration.seconds(10)
     /// More failures in a row than connections can be queued are no client's doing.
@@ -50,7 +50,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Accepts what is queued, then lets go of the socket: it closes with its last acceptor (http-requirements 20.1).
+    /// Accepts what is queued, then lets go of the socket: it closes with its last acceptor (http-rules.md 20.1).
     package func stop() {
         while acceptOne() {}
         unwatch()

@@ -3,7 +3,7 @@ import Glibc
 
 /// A socket that listens, and the address it was bound to. Closed, and a unix path removed, when the last user lets go.
 package final class ListeningSocket: Sendable {
-    /// Connections that the kernel holds for us (http-requirements 20.4).
+    /// Connections that the kernel holds for us (http-rules.md 20.4).
     static let backlog: CInt = 1024
 
     private let descriptor: OwnedDescriptor

@@ -10,7 +10,7 @@ package enum ByteClass {
         return (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 == 1
     }
 
-    /// Bytes of a request target (http-requirements 1.5): visible ASCII but `#`.
+    /// Bytes of a request target (http-rules.md 1.5): visible ASCII but `#`.
     @inline(__always)
     package static func isTarget(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: "#")

@@ -1,4 +1,4 @@
-/// Reads a chunked body, resumable at every byte (http-requirements §6, RFC 9112 §7.1).
+/// Reads a chunked body, resumable at every byte (http-rules.md 6, RFC 9112 §7.1).
 ///
 /// Extensions are parsed by their grammar and left out; trailers are checked, and it says where they lie.
 package struct ChunkedReader {

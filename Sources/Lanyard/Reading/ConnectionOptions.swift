@@ -1,4 +1,4 @@
-/// What all `Connection` fields of a head say together (RFC 9110 §7.6.1, http-requirements 9.1, 10.1).
+/// What all `Connection` fields of a head say together (RFC 9110 §7.6.1, http-rules.md 9.1, 10.1).
 package struct ConnectionOptions: Equatable, Sendable {
     package var close = false
     package var keepAlive = false

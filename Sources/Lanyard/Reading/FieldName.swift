@@ -47,7 +47,7 @@ package enum FieldName: UInt8, Sendable {
         }
     }
 
-    /// Belongs to one connection and never travels (RFC 9110 §7.6.1, http-requirements 10.1).
+    /// Belongs to one connection and never travels (RFC 9110 §7.6.1, http-rules.md 10.1).
     package var isHopByHop: Bool {
         switch self {
         case .connection, .transferEncoding, .keepAlive, .proxyConnection, .te, .upgrade, .proxyAuthenticate,
@@ -57,10 +57,10 @@ package enum FieldName: UInt8, Sendable {
         }
     }
 
-    /// A look-alike of one of these is refused (http-requirements 10.4): framing, routing, hop-by-hop.
+    /// A look-alike of one of these is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
     package var refusesLookAlikes: Bool { isHopByHop || self == .host || self == .contentLength || self == .trailer }
 
-    /// Who relayed the request, by the client's own word (http-requirements 18.2).
+    /// Who relayed the request, by the client's own word (http-rules.md 18.2).
     package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
 }
 

@@ -1,5 +1,5 @@
 /// Reads a field section, byte by byte resumable: the one strict parser for requests, responses and trailers
-/// (http-requirements §3, RFC 9112 §5).
+/// (http-rules.md 3, RFC 9112 §5).
 ///
 /// Only CRLF ends a line; no obs-fold, no space before the colon, no control byte. What it says does not depend on how the
 /// bytes were cut.

@@ -5,7 +5,7 @@ package struct FieldLine: Equatable, Sendable {
     package var valueStart: Int32
     package var valueLength: Int32
     package var name: FieldName
-    /// The name has a byte that is neither letter, digit nor `-`: it may look like another (http-requirements 10.4).
+    /// The name has a byte that is neither letter, digit nor `-`: it may look like another (http-rules.md 10.4).
     package var isOdd: Bool
 }
 

@@ -1,4 +1,4 @@
-/// What one head may measure (http-requirements §8).
+/// What one head may measure (http-rules.md 8).
 package struct HeadLimits: Equatable, Sendable {
     /// Request line or status line, without CRLF.
     package var startLineBytesMax: Int

@@ -1,6 +1,6 @@
 /// The value of a `Host` field: `host[:port]` (RFC 9110 §7.2, RFC 3986 §3.2.2).
 package enum HostValue {
-    /// Where the host ends and what port is named, or nil if the value is nothing of the kind (http-requirements 4.1).
+    /// Where the host ends and what port is named, or nil if the value is nothing of the kind (http-rules.md 4.1).
     package static func split(_ value: Bytes) -> (host: Range<Int>, port: UInt16?)? {
         guard value.count > 0 else { return nil }
         var end = 0

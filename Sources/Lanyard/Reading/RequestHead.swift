@@ -47,7 +47,7 @@ package struct RequestHead: Equatable, Sendable {
         }
     }
 
-    /// `Expect` (http-requirements §11).
+    /// `Expect` (http-rules.md 11.1, 11.4).
     package enum Expectation: Sendable { case none, continue100, unknown }
 
     /// Fields that were seen.

@@ -1,4 +1,4 @@
-/// Reads a request head, resumable at every byte (http-requirements §§1, 3, 5; RFC 9112 §§2, 3).
+/// Reads a request head, resumable at every byte (http-rules.md 1, 3, 5; RFC 9112 §§2, 3).
 ///
 /// The head's bytes must stay contiguous from the first one on; give it the buffer again, longer, when more have come.
 package struct RequestReader {
@@ -145,7 +145,7 @@ package struct RequestReader {
 
     // MARK: The meaning of the fields
 
-    /// In the order of http-requirements 4.5: version, framing, Host.
+    /// In the order of http-rules.md 4.5: version, framing, Host.
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadFault) {
         guard major == 1 else {
             throw HeadFault(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here; HTTP/2 and gRPC are not")
@@ -210,7 +210,7 @@ package struct RequestReader {
             coding = index
         }
 
-        /// The body's framing in the order of http-requirements 5.4.
+        /// The body's framing in the order of http-rules.md 5.4.
         func framing(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadFault) -> BodyFraming {
             if codings > 0 {
                 guard lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }

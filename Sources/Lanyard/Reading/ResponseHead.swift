@@ -5,7 +5,7 @@ package struct ResponseHead: Equatable, Sendable {
     package var minorVersion = 1
     package var framing = BodyFraming.none
     package var connection = ConnectionOptions()
-    /// A 204 that announces a body: its connection is not used again (http-requirements 13.4).
+    /// A 204 that announces a body: its connection is not used again (http-rules.md 13.4).
     package var announcesForbiddenBody = false
     /// Seconds of `Keep-Alive: timeout=`, or -1.
     package var keepAliveSeconds = -1

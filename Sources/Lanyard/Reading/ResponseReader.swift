@@ -1,4 +1,4 @@
-/// Reads a response head, resumable at every byte (http-requirements §§12, 13; RFC 9112 §4). Every fault is "502 drop".
+/// Reads a response head, resumable at every byte (http-rules.md 12, 13; RFC 9112 §4). Every fault is "502 drop".
 package struct ResponseReader {
     private enum State: UInt8 { case statusLine, reason, lineFeed, fields }
 
@@ -90,7 +90,7 @@ package struct ResponseReader {
         var lengths = 0
         var codings = 0
         var length: Int?
-        // A 1xx has no body that framing fields could be about: they are dropped unread (http-requirements 11.5).
+        // A 1xx has no body that framing fields could be about: they are dropped unread (http-rules.md 11.5).
         let isFramed = head.status >= 200
         for index in 0..<table.count {
             let value = table.value(index, in: bytes)

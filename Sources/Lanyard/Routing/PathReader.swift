@@ -17,7 +17,7 @@ struct PathReader: Equatable, Sendable {
     let cutsParameters: Bool
     let mergesSlashes: Bool
 
-    /// Takes every liberty: its view is the *hostile* one of http-requirements 2.2.
+    /// Takes every liberty: its view is the *hostile* one of http-rules.md 2.2.
     static let hostile = PathReader(
         decoding: .twice, decodesSlashes: true, splitsAtBackslash: true, cutsParameters: true, mergesSlashes: true)
 

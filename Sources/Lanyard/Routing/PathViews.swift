@@ -1,4 +1,4 @@
-/// A path as the most literal and as the most obliging reader takes it (http-requirements §2).
+/// A path as the most literal and as the most obliging reader takes it (http-rules.md 2.2).
 ///
 /// *Plain*: escapes of unreserved characters decoded. *Hostile*: all escapes decoded, twice; `\` read as `/`; slashes merged;
 /// `;parameters` cut; dot segments removed. Where both lead to the same route and verdict, and dots lead nobody else elsewhere (`PathReader`),
@@ -23,7 +23,7 @@ package struct PathViews: Equatable, Sendable {
         return true
     }
 
-    /// nil for what is always refused: `%` without two hex digits, `%00` (http-requirements 2.4).
+    /// nil for what is always refused: `%` without two hex digits, `%00` (http-rules.md 2.4).
     package init?(_ path: Bytes) {
         guard let plain = Self.decode(Array(path), only: PathReader.isUnreserved) else { return nil }
         self.plain = plain

@@ -2,7 +2,7 @@ import Lanyard
 import TestSupport
 import Testing
 
-/// What a crowd, a greedy peer and slow readers may have (http-requirements §8, 20.5).
+/// What a crowd, a greedy peer and slow readers may have (http-rules.md 8, 20.5).
 @Suite(.timeLimit(.minutes(1))) struct ProxyLimitTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

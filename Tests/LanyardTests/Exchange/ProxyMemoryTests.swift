@@ -3,7 +3,7 @@ import Lanyard
 import TestSupport
 import Testing
 
-/// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-requirements §8).
+/// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-rules.md 8).
 @Suite(.timeLimit(.minutes(1))) struct ProxyMemoryTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     private static let refused = RawAnswer.answer(401, "Unauthorized", body: "no")

@@ -2,7 +2,7 @@ import Lanyard
 import TestSupport
 import Testing
 
-/// Answers that mean "token refused" (http-requirements §17).
+/// Answers that mean "token refused" (http-rules.md 17).
 @Suite(.timeLimit(.minutes(2))) struct ProxyReplayTests {
     static let refused = RawAnswer.answer(401, "Unauthorized", fields: [("A", "1")], body: "no")
 

@@ -2,7 +2,7 @@ import Lanyard
 import TestSupport
 import Testing
 
-/// Trailers of responses (http-requirements 6.5, 6.6).
+/// Trailers of responses (http-rules.md 6.5, 6.6).
 @Suite(.timeLimit(.minutes(3))) struct ProxyTrailerTests {
     private static func asking(_ fields: String, version: String = "1.1") -> String {
         "GET / HTTP/\(version)\r\nHost: localhost\r\nConnection: close\r\n\(fields)\r\n"

@@ -4,7 +4,7 @@ import Lanyard
 import TestSupport
 import Testing
 
-/// Upgrades and the tunnels that follow, through a whole request path (http-requirements §15).
+/// Upgrades and the tunnels that follow, through a whole request path (http-rules.md 15).
 @Suite(.timeLimit(.minutes(2))) struct ProxyTunnelTests {
     private static let asked =
         "GET /ws HTTP/1.1\r\nHost: up.test\r\nSec-WebSocket-Key: k\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nVia: 1.1 lanyard-x\r\nAuthorization: Bearer \(ProxyBench.token)\r\n\r\n"

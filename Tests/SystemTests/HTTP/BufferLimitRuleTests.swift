@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §8: `buffer_bytes_max`, all buffers together. Over unix sockets, whose own buffers are small.
+/// http-rules.md 8: `buffer_bytes_max`, all buffers together. Over unix sockets, whose own buffers are small.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct BufferLimitRuleTests {
     private static let most = 1 << 20
     private static let size = 1 << 20

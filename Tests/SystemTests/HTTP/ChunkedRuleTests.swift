@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §6: chunked bodies and trailers, in both directions.
+/// http-rules.md 6: chunked bodies and trailers, in both directions.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChunkedRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
@@ -166,7 +166,7 @@ import Testing
         #expect(try await client.answer().status == 200)
         let head = HTTPBench.forwarded("POST /", ["A: 1", "Transfer-Encoding: chunked"])
         #expect(bench.received == [head + "1\r\na\r\n0\r\n\r\n" + HTTPBench.forwarded("GET /next")])
-        // Section 3 holds for them, and §8's limits.
+        // http-rules.md 3 and 8 hold for them.
         for bad in ["A : 1\r\n", " A: 1\r\n", "A\r\n", "A: \u{0}\r\n", "A: 1\n", ": 1\r\n", "A: 1\r\n B\r\n"] {
             try await bench.cuts(Self.request("/cut", "1\r\na\r\n0\r\n\(bad)\r\n") + HTTPBench.plain("/behind"))
         }

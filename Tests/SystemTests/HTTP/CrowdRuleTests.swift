@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// http-requirements 20.3 to 20.5: counters of each route, descriptors, queues, and crowds that must not starve others.
+/// http-rules.md 20.3 to 20.5: counters of each route, descriptors, queues, and crowds that must not starve others.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct CrowdRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

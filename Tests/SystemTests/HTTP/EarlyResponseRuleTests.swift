@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §9, from 9.6 on: early responses, failing writes, lingering, and what keeps a connection.
+/// http-rules.md 9.6 to 9.9: early responses, failing writes, lingering, and what keeps a connection.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct EarlyResponseRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

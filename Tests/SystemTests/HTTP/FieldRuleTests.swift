@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §3: one strict parser for the fields of requests, responses and trailers.
+/// http-rules.md 3: one strict parser for the fields of requests, responses and trailers.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct FieldRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// http-requirements §8: times that no key shortens. Side by side, since each mostly waits.
+/// http-rules.md 8: times that no key shortens. Side by side, since each mostly waits.
 @Suite(.timeLimit(.minutes(2))) struct FixedTimeRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
 

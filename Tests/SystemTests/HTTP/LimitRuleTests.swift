@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §8: sizes and counts.
+/// http-rules.md 8: sizes and counts.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct LimitRuleTests {
     private static let shared = Task {
         try await HTTPBench.start {

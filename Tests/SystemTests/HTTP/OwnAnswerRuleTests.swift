@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §19: Lanyard's own answers.
+/// http-rules.md 19: Lanyard's own answers.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct OwnAnswerRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
@@ -262,7 +262,7 @@ import Testing
         let members = refused.values("Proxy-Status")
         #expect(members.first == "cdn; error=x")
         #expect(members.dropFirst().first?.hasPrefix("lanyard; received-status=401") == true)
-        // The errors of each kind are those of the tests of 19.2 and 19.3; here one of each.
+        // The errors of each kind are those of the tests of http-rules.md 19.2 and 19.3; here one of each.
         for (text, error) in [
             (request("GET /%"), "http_request_error"), (request("GET /guarded/admin"), "http_request_denied"),
             (request("GET /", "Origin: null"), "http_request_denied"), (request("GET /dead"), "connection_refused"),

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §2: paths and routes.
+/// http-rules.md 2: paths and routes.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct PathRuleTests {
     /// Routes with and without a path of the upstream's, with `deny`, and a strict one.
     private static let shared = Task {

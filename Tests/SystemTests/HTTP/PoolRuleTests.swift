@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §16: upstream connections.
+/// http-rules.md 16: upstream connections.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct PoolRuleTests {
     private static let shared = Task {
         // Ended at once: nobody listens there, until a test does.

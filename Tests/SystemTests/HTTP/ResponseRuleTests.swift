@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §12: ordinary responses.
+/// http-rules.md 12: ordinary responses.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ResponseRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// http-requirements 20.1: the drain. Each test ends a process of its own.
+/// http-rules.md 20.1: the drain. Each test ends a process of its own.
 @Suite(.timeLimit(.minutes(2))) struct StopRuleTests {
     private static let slow = RawAnswer.answer(body: "slow").after(.milliseconds(900))
 

@@ -3,7 +3,7 @@ import Lanyard
 import TestSupport
 import Testing
 
-/// http-requirements §8: times, by short settings of their keys.
+/// http-rules.md 8: times, by short settings of their keys.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct TimeLimitRuleTests {
     /// So many milliseconds, by a test's own clock and in a configuration.
     private static func ms(_ count: Int) -> Duration { .milliseconds(count * Sanitizer.stretch) }

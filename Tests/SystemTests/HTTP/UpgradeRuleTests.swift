@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// http-requirements §15, 13.4 where it speaks of 101, and what 4.4 and §8 say of upgrades.
+/// http-rules.md 15.1 to 15.5; http-rules.md 13.4, 4.4 and 8 as far as they are about upgrades.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct UpgradeRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { $0.route = "upgrades: [websocket, tcp, Foo/2], close_upgraded_on: [logout]" }
