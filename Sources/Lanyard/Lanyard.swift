@@ -14,7 +14,7 @@ package enum Lanyard {
     ///   - warnings: what loading the configuration had to say; they go to the log.
     ///   - addresses: where the addresses were given, for one that cannot be bound.
     ///   - commit: the source of this build, for `lanyard_build_info`.
-    /// - Returns: the exit status of conventions.md.
+    /// - Returns: the exit status: 0, 1, a code of sysexits.h, or 128 plus the number of the signal that ended the program.
     package static func run(
         _ configuration: Configuration, warnings: [ConfigurationFault], addresses: AddressPlaces, commit: String
     ) -> Int32 {

@@ -3,7 +3,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// How the program ends: signals come in, the drain goes by `shutdown:`, the exit status comes out (conventions.md, design §7).
+/// How the program ends: signals come in, the drain goes by `shutdown:`, the exit status comes out (design §7).
 ///
 /// Belongs to the queue of its own loop.
 package final class Stop: Watcher, @unchecked Sendable {

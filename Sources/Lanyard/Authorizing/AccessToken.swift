@@ -5,7 +5,7 @@ package struct AccessToken: Sendable {
     package let generation: UInt64
     /// The b64token, without scheme.
     package let token: Secret
-    /// From here on a request waits for the refresh that is under way, up to `refresh.wait_max` (refresh-policy rule 4);
+    /// From here on a request waits for the refresh that is under way, up to `refresh.wait_max` (refresh.md 4);
     /// `.never` while nothing is worth waiting for.
     package let waitsFrom: Instant
     /// From here on it must not be used.
@@ -31,7 +31,7 @@ package struct AccessToken: Sendable {
         self.renewal = renewal
     }
 
-    /// How a token that an upstream refuses can be replaced (refresh-policy rules 5 and 11).
+    /// How a token that an upstream refuses can be replaced (refresh.md 5, refresh.md 11).
     package enum Renewal: Equatable, Sendable {
         /// A refresh may be forced from then on: cooldown and hourly budget allow none before. `.past`: at once.
         case possible(from: Instant)

@@ -71,7 +71,7 @@ package final class TokenBoard {
         return token
     }
 
-    /// An upstream refused the token of `generation` (refresh-policy rule 11): a newer one serves at once, else one refresh is forced.
+    /// An upstream refused the token of `generation` (refresh.md 11): a newer one serves at once, else one refresh is forced.
     ///
     /// - Parameters:
     ///   - era: the token's. One of a session that has ended is not replaced by one of the next, which may be somebody else's.

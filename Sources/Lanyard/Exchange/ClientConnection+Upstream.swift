@@ -52,7 +52,7 @@ extension ClientConnection {
         }
     }
 
-    /// `refresh.wait_max` is over: the token at hand serves while it is unexpired (refresh-policy rule 4).
+    /// `refresh.wait_max` is over: the token at hand serves while it is unexpired (refresh.md 4).
     func tokenOverdue() {
         guard let user else { return }
         shard.tokens.unpark(self, for: user)

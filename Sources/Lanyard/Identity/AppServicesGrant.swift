@@ -1,4 +1,4 @@
-/// Makes a `Grant` of a successful answer (protocol §2.4, §3.1; refresh-policy rule 1).
+/// Makes a `Grant` of a successful answer (appservices.md 2.3, appservices.md 3.1, refresh.md 1).
 enum AppServicesGrant {
     /// What a token without any statement of its life is taken for.
     private static let lifetimeAssumed: Int64 = 300
@@ -19,7 +19,7 @@ enum AppServicesGrant {
     private static func grant(
         _ said: TokenAnswer, _ call: AppServicesVerdict.Call, _ answer: CurlAnswer
     ) throws(Reason) -> Grant {
-        // Core reports an error that comes with a 200 as an error (protocol §7.2).
+        // Core reports an error that comes with a 200 as an error (appservices.md 2.3).
         guard !said.hasError else { throw Reason("it carries an error (\(said.errorCode ?? "without a code"))") }
         guard let accessToken = said.accessToken else { throw Reason("there is no access_token") }
         guard let claims = JWTClaims(of: accessToken) else { throw Reason("the access_token is not a JWT") }

@@ -1,6 +1,7 @@
 import Logging
 
-/// An App Services application, as far as a session needs it: location, login, refresh, logout (protocol §1 to §3).
+/// An App Services application, as far as a session needs it: location (appservices.md 1), login (appservices.md 2), refresh and
+/// logout (appservices.md 3).
 ///
 /// All state belongs to the queue of `loop`. Nothing happens before the first call: neither libcurl nor the network is touched.
 package final class AppServicesIdentity: IdentityService {
@@ -12,7 +13,7 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     private static let redirectsMax = 3
-    /// On every call but the location request, which has no content (protocol §1.8).
+    /// On every call but the location request, which has no content (appservices.md 6.1).
     private static let fields = ["Content-Type: application/json;charset=utf-8", "Accept: application/json"]
     private static let client = "/api/client/v2.0"
 
@@ -209,7 +210,7 @@ package final class AppServicesIdentity: IdentityService {
         guard let said = answer.body.withBytes({ try? TokenReader.read($0) }), let hostname = said.hostname else {
             return .failure(malformed("it names no hostname"))
         }
-        // An empty one means the base URL (protocol §1.3).
+        // An empty one means the base URL (appservices.md 1.2).
         guard !hostname.isEmpty else { return .success(base) }
         guard let origin = ServiceOrigin(hostname) else {
             return .failure(malformed("its hostname is not an http or https origin"))

@@ -1,4 +1,4 @@
-/// A login request's provider and body (protocol §2.1).
+/// A login request's provider and body (appservices.md 2.1).
 struct AppServicesLogin: Sendable {
     /// The path segment of the provider.
     let provider: String

@@ -1,6 +1,6 @@
-/// What an answer of App Services means for a session: the table of refresh-policy rule 10 with the protocol's error model (§7).
+/// What a response of App Services means for a session: the table of appservices.md 5.3, by the rules of refresh.md 10.
 ///
-/// Decides, and does nothing. An `error_code` is never needed, only heeded: the status alone says whether a session is dead (§3.3).
+/// Decides, and does nothing. An `error_code` is never required: the status alone says whether a session is dead (appservices.md 3.4).
 enum AppServicesVerdict {
     enum Call: String, Sendable {
         case location = "location request"
@@ -81,7 +81,7 @@ enum AppServicesVerdict {
     }
 
     /// What the answers allow is told apart: a disabled user, a credential that is wrong or whose account is gone (one answer for both),
-    /// a session that was ended (protocol §3.2).
+    /// a session that was ended (appservices.md 3.3).
     private static func remedy(
         _ verdict: IdentityFault.Verdict, _ status: Int, _ code: String?, appID: String
     ) -> String {

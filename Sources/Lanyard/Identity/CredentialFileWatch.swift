@@ -1,4 +1,4 @@
-/// Watches the secret file of one configured login (protocol `CredentialWatch`).
+/// Watches the secret file of one configured login.
 package final class CredentialFileWatch: CredentialWatch {
     private let files: FileReader
     private let loop: EventLoop

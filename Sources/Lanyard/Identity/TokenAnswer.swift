@@ -1,4 +1,5 @@
-/// What an App Services answer holds that matters to us, whatever its status (protocol §2.4, §3.1, §7.1).
+/// What an App Services answer holds that matters to us, whatever its status (appservices.md 2.3, appservices.md 3.1,
+/// appservices.md 5.2).
 package struct TokenAnswer: Sendable {
     /// b64token characters only (RFC 6750 §2.1).
     package var accessToken: Secret?

@@ -69,7 +69,7 @@ package enum TokenReader {
         case (.accessToken, .string(let text)): answer.accessToken = try secret(text, bytes, entry.name)
         case (.refreshToken, .string(let text)): answer.refreshToken = try secret(text, bytes, entry.name)
         case (.userID, .string(let text)): answer.userID = try plain(text, bytes, idBytesMax, entry.name)
-        // Some servers send an empty one; it is not used for anything but the next login.
+        // Some servers send an empty one. Nothing uses it (appservices.md 2.2).
         case (.deviceID, .string(let text)): answer.deviceID = try? plain(text, bytes, idBytesMax, entry.name)
         case (.hostname, .string(let text)): answer.hostname = try plain(text, bytes, hostnameBytesMax, entry.name)
         case (.expiresIn, .number(let range)): answer.expiresIn = JSONNumber.integer(bytes[range])
@@ -137,7 +137,7 @@ package enum TokenReader {
         return String(decoding: bytes[text.range], as: UTF8.self)
     }
 
-    /// `cannot find app using Client App ID '…'` (protocol §1.7).
+    /// `cannot find app using Client App ID '…'` (appservices.md 1.5).
     private static func beginsWithNoSuchApp(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes[text.range].prefix(15).elementsEqual("cannot find app".utf8)
     }

@@ -5,7 +5,7 @@ package struct Grant: Sendable {
     package var refreshToken: Secret?
     /// The service's id of the account; nil after a refresh.
     package var userID: String?
-    /// How long the access token lives from the moment before the request was sent (refresh-policy rule 1): at least 2 s.
+    /// How long the access token lives from the moment before the request was sent (refresh.md 1): at least 2 s.
     package var lifetime: Duration
     /// The refresh token's own end, if it says so.
     package var refreshTokenExpiry: WallTime?

@@ -1,4 +1,4 @@
-/// Why an identity service did not grant what was asked (refresh-policy rule 10).
+/// Why an identity service did not grant what was asked (refresh.md 10).
 package struct IdentityFault: Error, Equatable, Sendable {
     /// What follows from it for the session.
     package enum Verdict: Equatable, Sendable {
@@ -11,7 +11,7 @@ package struct IdentityFault: Error, Equatable, Sendable {
         /// The credential itself was refused.
         case credentialRefused
         /// A login was answered 401 without the service's own words: it may be the credential, or a gateway in between. Asked again; the second
-        /// time, at least 30 s after the first, it is a refusal (refresh-policy rule 10).
+        /// time, at least 30 s after the first, it is a refusal (refresh.md 10).
         case credentialDoubted
         /// 410: the service has gone; asked again every 5 minutes.
         case gone

@@ -41,7 +41,7 @@ package struct KnownUser: Equatable, Sendable {
         self.isNewcomer = isNewcomer
     }
 
-    /// Its account goes with its session: nobody could ever log in to it again (protocol §2.3).
+    /// Its account goes with its session: nobody could ever log in to it again (appservices.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
 
     static let anonymous = GivenCredential.anonymous.provider

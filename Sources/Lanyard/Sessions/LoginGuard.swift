@@ -1,4 +1,4 @@
-/// Keeps a credential that was definitely refused from being tried again, which may lock the account (refresh-policy rule 12).
+/// Keeps a credential that was definitely refused from being tried again, which may lock the account (refresh.md 12).
 package struct LoginGuard: Sendable {
     /// The store's key for `CredentialMark`s.
     package var key: Secret

@@ -1,4 +1,4 @@
-/// `refresh:` of the configuration (refresh-policy rules 2 to 5).
+/// `refresh:` of the configuration (refresh.md 2, refresh.md 3, refresh.md 4, refresh.md 5).
 package struct RefreshSettings: Equatable, Sendable {
     /// The scheduled refresh lies uniformly in this part of the lifetime.
     package var at: ClosedRange<Double> = 0.65...0.75

@@ -36,7 +36,7 @@ package enum Session {
         case failed(IdentityFault, SessionCall)
         /// A person's login brought this: it replaces whatever there is, and nothing that is under way matters any more.
         case loggedIn(Grant, SessionCall)
-        /// The refresh token of this call must not be sent again, and nobody knows what became of it (refresh-policy rule 9).
+        /// The refresh token of this call must not be sent again, and nobody knows what became of it (refresh.md 9).
         case abandoned(IdentityFault, SessionCall)
         /// What the store holds: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
@@ -62,7 +62,7 @@ package enum Session {
         package var isTrusted: Bool
         /// Renew it at once: the outcome of its last refresh is unknown.
         package var isUrgent: Bool
-        /// The part of the lifetime over which the renewals of a restarted fleet are spread (refresh-policy rule 15).
+        /// The part of the lifetime over which the renewals of a restarted fleet are spread (refresh.md 15).
         package var spread: Double
         /// Another process renewed it; else the start.
         package var isAdopted: Bool

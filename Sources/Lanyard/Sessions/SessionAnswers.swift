@@ -105,14 +105,14 @@ extension Session {
         return next
     }
 
-    /// The outcome of the last refresh is unknown, and asking again might do harm, or did not help (rule 9).
+    /// The outcome of the last refresh is unknown, and asking again might do harm, or did not help (refresh.md 9).
     consuming func abandon(_ fault: IdentityFault, of call: SessionCall, _ turn: inout SessionTurn) -> Session {
         guard self.call?.number == call.number else { return self }
         turn.note(.outcomeUnknown, .warning, reason: SessionCall.Cause.outcomeUnknown.rawValue, fault: fault)
         return die(fault, .outcomeUnknown, &turn)
     }
 
-    /// The refresh token is dead (rule 12): log in again by the credential, while the access token serves on; without one it is over.
+    /// The refresh token is dead (refresh.md 12): log in again by the credential, while the access token serves on; without one it is over.
     private consuming func die(
         _ fault: IdentityFault, _ cause: SessionCall.Cause, _ turn: inout SessionTurn
     ) -> Session {

@@ -14,7 +14,7 @@ package struct SessionCall: Equatable, Sendable {
         case start
         /// The refresh token is dead: a new login with the credential.
         case sessionDead = "session_dead"
-        /// The same refresh token must not be sent once more: a new login with the credential (refresh-policy rule 9).
+        /// The same refresh token must not be sent once more: a new login with the credential (refresh.md 9).
         case outcomeUnknown = "outcome_unknown"
         /// A person asked for it.
         case asked
@@ -26,7 +26,7 @@ package struct SessionCall: Equatable, Sendable {
     package let number: UInt64
     package let kind: Kind
     package let cause: Cause
-    /// The clocks before the request was sent: a token's life counts from here (refresh-policy rule 1).
+    /// The clocks before the request was sent: a token's life counts from here (refresh.md 1).
     package var startedAt: Instant
     package var startedAtWall: WallTime
 }

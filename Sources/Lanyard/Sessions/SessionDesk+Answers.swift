@@ -1,4 +1,4 @@
-/// What an errand's call has brought, and its way into the store: first stored, then told to the session (refresh-policy rule 8).
+/// What an errand's call has brought, and its way into the store: first stored, then told to the session (refresh.md 8).
 extension SessionDesk {
     mutating func answered(_ result: Result<Grant, IdentityFault>, _ call: SessionCall) {
         guard let errand, errand.number == call.number, case .calling = errand.stage else {
@@ -23,7 +23,7 @@ extension SessionDesk {
         }
     }
 
-    /// A success that cannot be read is transient (rule 10); but where refresh tokens rotate, the new one was in it.
+    /// A success that cannot be read is transient (refresh.md 10); but where refresh tokens rotate, the new one was in it.
     private func judged(_ fault: IdentityFault) -> IdentityFault {
         guard setup.rotation != .none, case .transient = fault.verdict, let status = fault.status, 200..<300 ~= status
         else { return fault }

@@ -1,4 +1,4 @@
-/// An errand up to its call: whose turn it is, the user's lock, what the store holds by now, the intent (refresh-policy rules 6 and 9).
+/// An errand up to its call: whose turn it is, the user's lock, what the store holds by now, the intent (refresh.md 6, refresh.md 9).
 extension SessionDesk {
     /// The errand that waits, if none is under way: a person's before the session's own.
     mutating func startNext() {
@@ -86,7 +86,7 @@ extension SessionDesk {
         }
     }
 
-    /// The call is to be made, unless the same refresh token has been sent too often (rule 9).
+    /// The call is to be made, unless the same refresh token has been sent too often (refresh.md 9).
     mutating func proceed() {
         guard let errand else { return }
         if let gift = errand.gift {

@@ -1,5 +1,6 @@
 /// One call on a user's behalf with everything around it, in this order: the user's lock, what the store holds by now, the intent, the
-/// call, the answer in the store, the lock given back (refresh-policy rules 6, 8, 9). `SessionDesk` takes it from stage to stage.
+/// call, the answer in the store, the lock given back (refresh.md 6, refresh.md 8, refresh.md 9). `SessionDesk` takes it from stage to
+/// stage.
 package struct SessionErrand: Sendable {
     package enum Purpose: Equatable, Sendable {
         /// The session asked for its call.
@@ -17,7 +18,7 @@ package struct SessionErrand: Sendable {
         case queueing(until: Instant)
         /// The store was asked what it holds.
         case reading
-        /// The single retry of rule 9 comes two seconds after the call whose answer was lost.
+        /// The single retry (refresh.md 9) comes two seconds after the call whose answer was lost.
         case pausing(until: Instant)
         /// The intent is being stored.
         case intending

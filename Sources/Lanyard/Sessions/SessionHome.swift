@@ -381,7 +381,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// Every 30 s (refresh-policy rule 14).
+    /// Every 30 s (refresh.md 14).
     private func compareClocks() {
         let reason = clocks?.disagreement(at: .now, .now)
         beginTick()

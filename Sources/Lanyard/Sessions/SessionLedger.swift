@@ -17,7 +17,7 @@ package struct SessionLedger: Sendable {
     package internal(set) var notBefore = Instant.past
     /// By what.
     private(set) var askedBy: IdentityFault?
-    /// The service's clock less ours, smoothed (refresh-policy rule 13).
+    /// The service's clock less ours, smoothed (refresh.md 13).
     package internal(set) var skew: Duration?
     /// The credential's file changed since the latest login began: a refusal of what was read says nothing about what it holds now.
     private(set) var hasUntriedCredential = false
@@ -62,7 +62,7 @@ package struct SessionLedger: Sendable {
         return SessionTrouble(restingUntil: until, because: askedBy)
     }
 
-    /// Whether cooldown and hourly budget allow another forced refresh (refresh-policy rule 5); if not, which of them forbids it.
+    /// Whether cooldown and hourly budget allow another forced refresh (refresh.md 5); if not, which of them forbids it.
     mutating func forbidsForced(at now: Instant) -> SessionNote.Denial? {
         forced.removeAll { now - $0 >= .seconds(3600) }
         if let last = forced.last, now - last < settings.cooldown { return .cooldown }
@@ -87,7 +87,7 @@ package struct SessionLedger: Sendable {
         skew = skew.map { $0 + (measured - $0) / 4 } ?? measured
     }
 
-    /// Above this the clocks are worth a warning (refresh-policy rule 13).
+    /// Above this the clocks are worth a warning (refresh.md 13).
     var isSkewed: Bool { skew.map { max($0, .zero - $0) > .seconds(30) } ?? false }
 
     /// Returns whether another account was known before.

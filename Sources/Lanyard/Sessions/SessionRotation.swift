@@ -1,5 +1,5 @@
-/// What a refresh does to the refresh token, as the identity's profile says: it decides what follows from a lost answer (refresh-policy
-/// rule 9), and whether the user's lock outlasts a failure to store.
+/// What a refresh does to the refresh token, as the identity's profile says: it decides what follows from a lost answer
+/// (refresh.md 9), and whether the user's lock outlasts a failure to store.
 package enum SessionRotation: Sendable, CaseIterable {
     /// The refresh token stays (App Services).
     case none

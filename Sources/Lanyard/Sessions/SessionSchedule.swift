@@ -93,7 +93,7 @@ extension Session {
         }
     }
 
-    /// An upstream refused the token of `generation` (refresh-policy rule 11): a newer one answers at once; else one refresh, within
+    /// An upstream refused the token of `generation` (refresh.md 11): a newer one answers at once; else one refresh, within
     /// cooldown and budget, that requests wait for wherever the token is in its life.
     consuming func renew(after generation: UInt64, _ turn: inout SessionTurn) -> Session {
         let next: Session
@@ -123,7 +123,7 @@ extension Session {
 
     private static func mayForce(_ nextAt: Instant?, _ turn: inout SessionTurn) -> Bool {
         if let denial = turn.ledger.forbidsForced(at: turn.now) {
-            // A used-up budget is the breaker: something goes on refusing fresh tokens (rule 5).
+            // A used-up budget is the breaker: something goes on refusing fresh tokens (refresh.md 5).
             turn.note(
                 .refreshDenied, denial == .budget ? .error : .warning, reason: denial.rawValue, nextAt: nextAt)
             return false

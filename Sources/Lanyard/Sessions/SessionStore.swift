@@ -14,7 +14,7 @@ package protocol SessionStore: AnyObject, Sendable {
     /// Reads, changes and writes under the store's lock. When `stored` is answered, it survives a crash.
     func commit(_ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void)
 
-    /// Tries once to take a user's lock, which is held from before a call until its answer is stored (refresh-policy rule 6).
+    /// Tries once to take a user's lock, which is held from before a call until its answer is stored (refresh.md 6).
     func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void)
 
     /// Gives it back. Harmless without it.

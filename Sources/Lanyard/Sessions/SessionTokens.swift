@@ -1,4 +1,5 @@
-/// What a session holds while it is authenticated, with the instants that follow from the lifetime (refresh-policy rules 1 to 4).
+/// What a session holds while it is authenticated, with the instants that follow from the lifetime (refresh.md 1, refresh.md 2,
+/// refresh.md 3, refresh.md 4).
 package struct SessionTokens: Sendable {
     package let access: Secret
     package let generation: UInt64
@@ -51,7 +52,7 @@ package struct SessionTokens: Sendable {
     /// What the store holds, at `moment`, maybe of an earlier life of this machine.
     ///
     /// Its age is that of the boot clock if this is still the same boot, else that of the wall clock; an age that makes no sense leaves
-    /// an access token that must not be used. The earlier of the two ends wins (rule 1).
+    /// an access token that must not be used. The earlier of the two ends wins (refresh.md 1).
     package init(
         _ stored: StoredSession, generation: UInt64, accountID: String?, boot: String, at moment: SessionMoment,
         skew: Duration, settings: RefreshSettings
@@ -107,7 +108,7 @@ package struct SessionTokens: Sendable {
 
     package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }
 
-    /// Of the two clocks the earlier end wins (rule 1): after a jump of the wall clock forwards the token ends as much earlier.
+    /// Of the two clocks the earlier end wins (refresh.md 1): after a jump of the wall clock forwards the token ends as much earlier.
     @discardableResult
     mutating func bound(by moment: SessionMoment) -> Duration {
         guard let expiry else { return .zero }

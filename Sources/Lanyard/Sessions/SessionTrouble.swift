@@ -66,7 +66,8 @@ package struct SessionTrouble: Sendable {
         return next
     }
 
-    /// The call failed: full jitter over a doubling back-off (refresh-policy rules 3, 4, 9, 12; design §5 for Retry-After and 410).
+    /// The call failed: full jitter over a doubling back-off (refresh.md 3, refresh.md 4, refresh.md 9, refresh.md 12; design §5 for
+    /// Retry-After and 410).
     ///
     /// - Parameter tokens: what is still at hand, nil at a first login.
     func failed(_ fault: IdentityFault, holding tokens: SessionTokens?, at moment: SessionMoment) -> SessionTrouble {

@@ -99,7 +99,7 @@ extension Session {
         notBefore <= now ? .possible(from: ledger.forcedFrom(at: now)) : .failing(until: notBefore)
     }
 
-    /// Requests wait from the mandatory zone on, after an upstream's refusal at once, and not at all between attempts (rule 4).
+    /// Requests wait from the mandatory zone on, after an upstream's refusal at once, and not at all between attempts (refresh.md 4).
     private static func token(
         _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, _ renewal: AccessToken.Renewal,
         at now: Instant, _ ledger: borrowing SessionLedger

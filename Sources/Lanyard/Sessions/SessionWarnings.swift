@@ -1,4 +1,4 @@
-/// What ends by itself and is told ahead: the refresh token, and an anonymous account (refresh-policy rules 12 and 16).
+/// What ends by itself and is told ahead: the refresh token, and an anonymous account (refresh.md 12, refresh.md 16).
 struct SessionWarnings: Sendable {
     /// How long before the refresh token's end it is warned of.
     private static let steps: [(before: Duration, name: String)] = [

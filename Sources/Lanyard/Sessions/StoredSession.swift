@@ -7,7 +7,7 @@ package struct StoredSession: Equatable, Sendable {
     package var refresh: Secret?
     /// The refresh token's own end, if it is known.
     package var refreshExpiry: WallTime?
-    /// The wall clock before the request was sent that brought the access token (refresh-policy rule 1).
+    /// The wall clock before the request was sent that brought the access token (refresh.md 1).
     package var issuedAt: WallTime
     /// The boot clock then, and which boot that was: after a restart on the same boot the wall clock is not needed.
     package var issuedAtBoot: BootInstant

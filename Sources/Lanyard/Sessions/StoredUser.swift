@@ -13,7 +13,7 @@ package struct StoredUser: Equatable, Sendable {
     package var accountID: String?
     /// The kind of the latest login, as `UserSettings.Login.provider` spells it: an anonymous user is removed by its logout.
     package var provider: String?
-    /// The account is the user's first one since then: an anonymous account ends 90 days after it was made (refresh-policy rule 16).
+    /// The account is the user's first one since then: an anonymous account ends 90 days after it was made (refresh.md 16).
     package var accountSince: WallTime?
     /// The admin API made this user: no configuration names it.
     package var isAdded = false

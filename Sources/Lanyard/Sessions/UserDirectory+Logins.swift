@@ -6,7 +6,7 @@ extension UserDirectory {
         guard let isFixed = identities[identity] else { throw .noSuchIdentity }
         guard !isFixed else { throw .notSupported }
         if provider == KnownUser.anonymous {
-            // A second anonymous login makes no second account (protocol §2.3).
+            // A second anonymous login makes no second account (appservices.md 2.5).
             if let user = users.first(where: { $0.identity == identity && $0.isAnonymous && $0.isAuthenticated }) {
                 return makeActive(user.index) + [.answer(ask, .user(user.index))]
             }

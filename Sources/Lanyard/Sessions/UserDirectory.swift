@@ -219,7 +219,7 @@ package struct UserDirectory: Sendable {
 
     private mutating func logOut(_ user: KnownUser, _ ask: Ask) throws(UserFault) -> [Act] {
         guard !user.isFixed else { throw .notSupported }
-        // Twice is once (protocol §8.1).
+        // Twice is once (appservices.md 7.1).
         guard !user.isLoggedOut else { return [.answer(ask, .loggedOutBefore(user.index))] }
         if user.isAnonymous { return user.isConfigured ? hide(user, ask) : forget(user, ask) }
         let acts = leave(user.index)

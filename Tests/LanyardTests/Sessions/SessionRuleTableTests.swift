@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The table of refresh-policy rules in docs/life-of-a-session.md against the tests that it names.
+/// The table in docs/life-of-a-session.md of the rules of docs/refresh.md, against the tests that it names.
 @Suite struct SessionRuleTableTests {
     private static func rows() throws -> [(rule: String, tests: [String])] {
         try String(contentsOfFile: "\(Products.root)/docs/life-of-a-session.md", encoding: .utf8).split(separator: "\n")

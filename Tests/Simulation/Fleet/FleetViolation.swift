@@ -10,7 +10,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case persisted = "what was published was persisted, or shown as store_failing"
         case lostRotation = "no user's rotation is lost to another user's write"
         case sameAfterCrash = "after a crash logged in where it was"
-        case oldToken = "no old refresh token beyond rule 9's single retry"
+        case oldToken = "no old refresh token beyond the single retry of refresh.md 9"
         case needlessLogin = "no login without a cause"
         case refusalHolds = "a refused user is served nowhere"
         case logoutHolds = "a logout holds until the next login"
