@@ -1,6 +1,6 @@
 import Glibc
 
-/// The admin socket, bound: where it was asked for, or in its default place if that can be had (design §4).
+/// The admin socket, bound: where it was asked for, or in its default place if that can be had (architecture.md 4.2).
 enum AdminBinding {
     enum Outcome {
         case off

@@ -2,7 +2,7 @@ import Logging
 
 /// The program as a value: load → open the store → bind → build → announce → serve → drain.
 ///
-/// Start-up keeps the order of design §7: everything is bound before the first queue, timer, thread or libcurl call.
+/// Start-up keeps the order of architecture.md 7.8: everything is bound before the first queue, timer, thread or libcurl call.
 package enum Lanyard {
     /// Holds the rooms to the end of the process. They hold one another, too, and nobody takes them apart at the end: held from
     /// here, a leak checker sees what was really lost.
@@ -14,7 +14,7 @@ package enum Lanyard {
     ///   - warnings: what loading the configuration had to say; they go to the log.
     ///   - addresses: where the addresses were given, for one that cannot be bound.
     ///   - commit: the source of this build, for `lanyard_build_info`.
-    /// - Returns: the exit status: 0, 1, a code of sysexits.h, or 128 plus the number of the signal that ended the program.
+    /// - Returns: the exit status of architecture.md 7.5.
     package static func run(
         _ configuration: Configuration, warnings: [ConfigurationFault], addresses: AddressPlaces, commit: String
     ) -> Int32 {

@@ -2,7 +2,7 @@ import Dispatch
 import Logging
 import Synchronization
 
-/// The request path as one value: listening sockets, shards, upstreams (design §2). Part of `Lanyard`'s composition.
+/// The request path as one value: listening sockets, shards, upstreams (architecture.md 2.1). Part of `Lanyard`'s composition.
 ///
 /// Life: `bind` sockets, make it, `start`, publish tokens, `drain` or `abort`.
 package final class RequestPath: TokenPublisher, DescriptorHolder {
@@ -65,7 +65,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         DescriptorShortage.shared.add(self)
     }
 
-    /// The default allow-list: the bound address and `localhost`, each with the port (design §4).
+    /// The default allow-list: the bound address and `localhost`, each with the port (architecture.md 4.2).
     private static func rules(_ settings: ListenerSettings, _ socket: ListeningSocket) -> ListenerRules {
         let defaults = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
         return ListenerRules(

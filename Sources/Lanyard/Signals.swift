@@ -2,7 +2,7 @@ import CLanyard.Linux
 import Glibc
 
 /// Signals from the first moment on, in two steps, so that none is lost and none ends the process that must not
-/// (SIGHUP and SIGUSR2 never do: service managers send SIGHUP for a reload, and a reload must not stop the process).
+/// (architecture.md 7.6: SIGHUP and SIGUSR2 never do).
 package enum Signals {
     /// Until there is something to drain, SIGTERM and SIGINT end the process at once, with the status of a drain. By a handler: the
     /// kernel drops a signal that process 1 of a container has left at its default.

@@ -1,6 +1,6 @@
 /// The JSON bodies of admin calls, read on bytes: secrets go from the wiped buffer into a `Secret`, and nowhere else.
 enum AdminBody {
-    /// Why a body cannot be used: 400 or 422 of design §7.
+    /// Why a body cannot be used: 400 or 422 of architecture.md 7.4.
     enum Fault: Error, Equatable {
         /// Not one JSON text.
         case malformed(JSONFault)
@@ -19,7 +19,7 @@ enum AdminBody {
     private static let nameBytesMax = 64
     private static let emailBytesMax = 1024
 
-    /// Of users, identities and routes: `[A-Za-z0-9._-]{1,64}` (design §4).
+    /// Of users, identities and routes: `[A-Za-z0-9._-]{1,64}` (architecture.md 4.1).
     static func isName(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= nameBytesMax
             && text.utf8.allSatisfy { ByteClass.isAlphanumeric($0) || $0 == 0x2e || $0 == 0x5f || $0 == 0x2d }
@@ -132,7 +132,7 @@ enum AdminBody {
             return name
         }
 
-        /// An object with one member, the kind of login (design §7).
+        /// An object with one member, the kind of login (architecture.md 7.4).
         mutating func credential(_ key: String) throws(Fault) -> GivenCredential {
             guard case .objectStart = try next() else { throw .invalid("\(key) is no object") }
             var credential: GivenCredential?

@@ -1,4 +1,4 @@
-/// What a request of the admin API asks for, read from its method and path (design §7).
+/// What a request of the admin API asks for, read from its method and path (architecture.md 7.4).
 package enum AdminCall: Equatable, Sendable {
     case status
     case users

@@ -1,4 +1,4 @@
-/// What the admin API says in JSON: status, users, and what became of a call (design §7). Pure: facts go in, answers come out.
+/// What the admin API says in JSON: status, users, and what became of a call (architecture.md 7.4). Pure: facts go in, answers come out.
 enum AdminPages {
     /// `GET /v1/status`.
     static func status(_ facts: AdminFacts, _ report: SessionReport, now: Instant) -> OperatorAnswer {

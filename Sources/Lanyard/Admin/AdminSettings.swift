@@ -1,4 +1,4 @@
-/// `admin:` of the configuration (design §4): the API by which users are logged in, switched and logged out.
+/// `admin:` of the configuration (architecture.md 4.2): the API by which users are logged in, switched and logged out.
 package struct AdminSettings: Equatable, Sendable {
     /// Bytes of the shortest token: 16 random bytes in hexadecimal.
     package static let tokenLengthMin = 32

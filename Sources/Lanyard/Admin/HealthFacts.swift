@@ -5,7 +5,7 @@ package struct HealthFacts: Equatable, Sendable {
         package var name: String
         /// A forwarded request would carry a valid token.
         package var isReady: Bool
-        /// design §7's word, such as `token_valid`.
+        /// The word of architecture.md 7.1, such as `token_valid`.
         package var reason: String
         /// It has had a token since the start.
         package var hasBeenReady: Bool

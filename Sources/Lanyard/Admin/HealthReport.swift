@@ -1,4 +1,4 @@
-/// Decides what each health page says (design §7). Pure: the facts and the path make the answer.
+/// Decides what each health page says (architecture.md 7.1). Pure: the facts and the path make the answer.
 package struct HealthReport: Sendable {
     /// One line of an answer's `checks`.
     struct Check: Equatable, Sendable {

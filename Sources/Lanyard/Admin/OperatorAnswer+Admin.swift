@@ -1,4 +1,4 @@
-/// The admin listener's problems (design §7).
+/// The admin listener's problems (architecture.md 7.4).
 extension OperatorAnswer {
     static let noRoute = problem(
         404, "no-route", "Not found", "The admin API has no such path; see /v1/status and /v1/users.")

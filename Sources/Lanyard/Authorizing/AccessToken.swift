@@ -53,7 +53,7 @@ package struct AccessToken: Sendable {
         case none(Refusal)
     }
 
-    /// Why there is no token; each is a problem type of design §6.
+    /// Why there is no token; each is a problem type of architecture.md 6.1.
     package enum Refusal: Equatable, Sendable {
         /// A person must log in.
         case loginRequired

@@ -58,7 +58,7 @@ package final class TokenBoard {
             ask(user)
             return .park
         case .none(let refusal):
-            // Requests that come while the service is unreachable shorten the back-off (design §5).
+            // Requests that come while the service is unreachable shorten the back-off (architecture.md 5.3).
             if case .identityUnreachable = refusal { ask(user) }
             return .refuse(refusal)
         }

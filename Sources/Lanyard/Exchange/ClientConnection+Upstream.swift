@@ -14,7 +14,7 @@ extension ClientConnection {
     }
 
     private func use(_ token: AccessToken) {
-        // It has had a token, and may have left with it: the user may be another account by now (threat model, T18).
+        // It has had a token, and may have left with it: the user may be another account by now (threats.md T18).
         if let old = self.token, old.era != token.era, let user {
             return refuse(.sessionReplaced(user: shard.context.userName(user)))
         }

@@ -1,4 +1,4 @@
-/// An answer of Lanyard's own: a problem type of design §6 with its status and what follows for the connection.
+/// An answer of Lanyard's own: a problem type of architecture.md 6.1 with its status and what follows for the connection.
 package struct Problem: Equatable, Sendable {
     /// `urn:lanyard:problem:` and this.
     package let name: String

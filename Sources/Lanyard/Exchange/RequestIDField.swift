@@ -1,4 +1,4 @@
-/// The field of `request_id_header` as a client may send it (design §4).
+/// The field of `request_id_header` as a client may send it (architecture.md 4.3).
 ///
 /// A client's own id goes upstream in place of ours, so that one id leads through all services, if it can do no harm in anybody's log: one
 /// line of 1 to 64 letters, digits, `.`, `_` and `-`. Anything else is dropped, and ours is sent.

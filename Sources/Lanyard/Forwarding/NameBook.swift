@@ -1,4 +1,4 @@
-/// What is known of an upstream's name, as decisions: when to ask again, and which answer serves meanwhile (design §2).
+/// What is known of an upstream's name, as decisions: when to ask again, and which answer serves meanwhile (architecture.md 2.6).
 ///
 /// An answer serves for `refresh`. One that is in use is asked anew before that time is over, so that no request waits for a name server; one
 /// that is older is waited for. A question that fails leaves the old answer in use.

@@ -127,7 +127,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         end(connection)
     }
 
-    /// A connection to an address that the name no longer has carries no further request (design §2).
+    /// A connection to an address that the name no longer has carries no further request (architecture.md 2.6).
     func isStillNamed(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
         if connection.epoch == epoch { return true }

@@ -1,4 +1,4 @@
-/// Where a route's requests go and how long each step may take (design §4).
+/// Where a route's requests go and how long each step may take (architecture.md 4.3).
 package struct UpstreamSettings: Equatable, Sendable {
     package enum Endpoint: Equatable, Hashable, Sendable {
         /// A name or address literal (v6 without brackets) and a port; `tls` for `https:`.

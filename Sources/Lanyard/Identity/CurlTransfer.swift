@@ -123,7 +123,7 @@ final class CurlTransfer {
             && lanyard_curl_set_data_callback(easy, CURLOPT_HEADERFUNCTION, Self.onHead) == CURLE_OK
     }
 
-    /// What every exchange keeps to, whoever it is for (design §2).
+    /// What every exchange keeps to, whoever it is for (architecture.md 2.8).
     private func setHabits() -> Bool {
         set(CURLOPT_NOSIGNAL, 1)
             // Else a time-out or a removal during name resolution waits for the resolver's thread.

@@ -1,4 +1,4 @@
-/// One entry of `listeners:`, and of `health` and `admin` as far as they listen (design §4).
+/// One entry of `listeners:`, and of `health` and `admin` as far as they listen (architecture.md 4.2).
 package struct ListenerSettings: Equatable, Sendable {
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
         /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.

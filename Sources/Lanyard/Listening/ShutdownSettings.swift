@@ -1,4 +1,4 @@
-/// `shutdown:` of the configuration (design §4, §7).
+/// `shutdown:` of the configuration (architecture.md 7.7).
 package struct ShutdownSettings: Equatable, Sendable {
     /// Readiness is off and everything is served, before the listeners close.
     package var drainMin = Duration.zero

@@ -1,4 +1,4 @@
-/// One entry of `routes:` as far as a request is concerned (design §4); its upstream is an `UpstreamSettings`.
+/// One entry of `routes:` as far as a request is concerned (architecture.md 4.3); its upstream is an `UpstreamSettings`.
 package struct RouteSettings: Equatable, Sendable {
     /// What to do with the injected field if the client sent it itself.
     package enum ClientAuthorization: String, Sendable, CaseIterable { case replace, reject, pass }

@@ -21,7 +21,7 @@ package struct IdentityFault: Error, Equatable, Sendable {
         case credentialUnavailable
         /// The credential's file has not been read in time, or is being written: asked again.
         case credentialDelayed
-        /// The login ended in an account that another user of this device is logged in to (design §5). Not a service's verdict.
+        /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). Not a service's verdict.
         case accountInUse
     }
 

@@ -1,5 +1,5 @@
 /// Which sessions the identity services must still be told are over, and when each is told again: decisions without I/O, with time and
-/// chance as arguments (design §5: "retried in the background").
+/// chance as arguments (architecture.md 5.8).
 ///
 /// The first call is made at once; after a failure again after 1 s, doubling up to 5 minutes, for a day.
 package struct RevocationBook: Sendable {

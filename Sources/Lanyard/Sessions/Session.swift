@@ -1,4 +1,4 @@
-/// One user's stay: the state machine of design §5. It decides and does no I/O; `SessionCell` acts on the steps.
+/// One user's stay: the state machine of architecture.md 5.1. It decides and does no I/O; `SessionCell` acts on the steps.
 ///
 /// Time and chance are arguments. What outlasts the states is the ledger, which the caller keeps and lends to each event.
 /// There is at most one call in flight, because the states that have one start no other: the single flight needs no lock.

@@ -1,4 +1,4 @@
-/// Whether a login's account may be its user's: two users of one device never share an account (design §5).
+/// Whether a login's account may be its user's: two users of one device never share an account (architecture.md 5.7).
 package enum SessionClaim: Equatable, Sendable {
     /// Nobody else has it.
     case free

@@ -93,7 +93,8 @@ extension SessionDesk {
 
     // MARK: Another process's session
 
-    /// Takes the session over. One of another account than before is asked for as a login's is: two users of one device share none (design §5).
+    /// Takes the session over. One of another account than before is asked for as a login's is: two users of one device share none
+    /// (architecture.md 5.7).
     private mutating func adopt(_ user: StoredUser, finishing: Bool) {
         guard let account = user.accountID, account != ledger.accountID else { return takeOver(user, finishing) }
         adopting = (user, finishing)
@@ -146,7 +147,7 @@ extension SessionDesk {
 
     // MARK: An older file
 
-    /// The same session, less far than it was: a file from a backup was put in the place of a newer one (threat model, T14).
+    /// The same session, less far than it was: a file from a backup was put in the place of a newer one (threats.md T14).
     func isOlder(_ user: StoredUser) -> Bool {
         base.session != 0 && user.mark.session == base.session && user.mark.generation < base.generation
     }

@@ -55,7 +55,8 @@ package struct SessionLedger: Sendable {
         notBefore = trouble.notBefore
     }
 
-    /// How long to wait where no usable token is at hand: then Retry-After is honoured for at most 30 s (design §5), a 410 whole. nil: not at all.
+    /// How long to wait where no usable token is at hand: then Retry-After is honoured for at most 30 s (architecture.md 5.3), a 410
+    /// whole. nil: not at all.
     func patience(at now: Instant) -> SessionTrouble? {
         guard notBefore > now else { return nil }
         let until = askedBy?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))

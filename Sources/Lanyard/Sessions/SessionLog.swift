@@ -1,6 +1,6 @@
 import Logging
 
-/// How a session's decisions stand in the log: one line each, with event, reason, state and the next time.
+/// How a session's decisions stand in the log: one line each, with event, reason, state and the next time (architecture.md 7.3).
 enum SessionLog {
     static func write(
         _ note: SessionNote, state: SessionState, generation: UInt64, at moment: SessionMoment, to logger: Logger

@@ -1,4 +1,4 @@
-/// Why a user's readiness is what it is: the machine-readable `reason` of health's `session:USER` check (design §7).
+/// Why a user's readiness is what it is: the machine-readable `reason` of health's `session:USER` check (architecture.md 7.1).
 package enum SessionReason: String, Sendable, CaseIterable {
     /// A valid token is at hand.
     case tokenValid = "token_valid"

@@ -22,7 +22,7 @@ package struct SessionReport: Sendable {
     var skew: Duration?
     var attempts: [Attempt: Int] = [:]
 
-    /// The sessions' part of `/metrics`: base units, `_total` on counters, users by their configured name.
+    /// The sessions' part of `/metrics` (names: architecture.md 7.2).
     package var samples: [MetricSample] {
         var samples: [MetricSample] = []
         for user in users { add(user, to: &samples) }

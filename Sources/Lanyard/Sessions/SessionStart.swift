@@ -1,5 +1,5 @@
-/// Whether a start has come to nothing: `login.exit_on_refusal` and `login.exit_on_unreachable`. It decides; the
-/// caller ends the process, so that an orchestrator restarts it with a back-off.
+/// Whether a start has come to nothing: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes: architecture.md 7.5). It
+/// decides; whoever asks ends the process.
 struct SessionStart: Sendable {
     let settings: LoginSettings
     /// Somebody has had a token, or the verdict was given.

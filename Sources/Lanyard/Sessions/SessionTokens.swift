@@ -79,7 +79,7 @@ package struct SessionTokens: Sendable {
         return tokens
     }
 
-    /// Subtracted from the expiry: min(max(5 s, |skew|), 120 s, lifetime / 10) (design §5).
+    /// Subtracted from the expiry: min(max(5 s, |skew|), 120 s, lifetime / 10) (architecture.md 5.4).
     static func allowance(lifetime: Duration, skew: Duration) -> Duration {
         min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
     }

@@ -66,8 +66,8 @@ package struct SessionTrouble: Sendable {
         return next
     }
 
-    /// The call failed: full jitter over a doubling back-off (refresh.md 3, refresh.md 4, refresh.md 9, refresh.md 12; design §5 for
-    /// Retry-After and 410).
+    /// The call failed: full jitter over a doubling back-off (refresh-policy rules 3, 4, 9, 12; architecture.md 5.3 for Retry-After and
+    /// 410).
     ///
     /// - Parameter tokens: what is still at hand, nil at a first login.
     func failed(_ fault: IdentityFault, holding tokens: SessionTokens?, at moment: SessionMoment) -> SessionTrouble {
@@ -105,7 +105,7 @@ package struct SessionTrouble: Sendable {
         return next
     }
 
-    /// Retry-After is honoured up to the mandatory zone, then for at most 30 s (design §5).
+    /// Retry-After is honoured up to the mandatory zone, then for at most 30 s (architecture.md 5.3).
     private func allowed(_ instant: Instant, advisoryEnd: Instant, _ now: Instant) -> Instant {
         instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
     }

@@ -1,4 +1,5 @@
-/// How a change meets what is there (design §4): merged by user and generation, so that nobody's rotation is lost to another's write.
+/// How a change meets what is there (architecture.md 4.8): merged by user and generation, so that nobody's rotation is lost to another's
+/// write.
 extension StoreContents {
     /// Applies `change`; on `overtaken` and `inUse` nothing has changed, and nothing is to be written.
     ///
@@ -95,8 +96,8 @@ extension StoreContents {
         return .stored(users[place])
     }
 
-    /// Whoever else is logged in to the account of a login: two users of one device share none, in whatever processes they came (design §5).
-    /// What goes on with the session that stands there is no login.
+    /// Whoever else is logged in to the account of a login: two users of one device share none, in whatever processes they came
+    /// (architecture.md 5.7). What goes on with the session that stands there is no login.
     private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
         guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
         let home = StoredIdentity(login.identity, login.mark)

@@ -1,6 +1,6 @@
 /// Everything that outlives a restart: the users of this device, who is active, and what the service must still be told.
 package struct StoreContents: Equatable, Sendable {
-    /// Grows with each write: a file that is put back from a backup shows (threat model, T14).
+    /// Grows with each write: a file that is put back from a backup shows (threats.md T14).
     package var writes: UInt64 = 0
     /// Under this `CredentialMark`s are made: 32 random bytes, made with the store.
     package var markKey: Secret
@@ -9,7 +9,7 @@ package struct StoreContents: Equatable, Sendable {
     package var active: ActiveChoice?
     package var revocations: [StoredRevocation] = []
 
-    /// Who was made active, and what the configuration said then: it counts again when it says something else (design §5).
+    /// Who was made active, and what the configuration said then: it counts again when it says something else (architecture.md 5.6).
     package struct ActiveChoice: Equatable, Sendable {
         /// nil: none, after a logout.
         package var user: String?

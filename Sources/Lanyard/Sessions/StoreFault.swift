@@ -5,7 +5,7 @@ package struct StoreFault: Error, Equatable, Sendable {
         case busy
         /// A system call failed; the value is `errno`.
         case system(CInt)
-        /// The file is there and cannot be opened: each is told apart for the operator (design §4).
+        /// The file is there and cannot be opened: each is told apart for the operator (architecture.md 4.7).
         case wrongKey, damaged, newerVersion, unsafeMode, foreignOwner, notRegular
         /// The key, the passphrase or the file's own parameters cannot be used.
         case unfit

@@ -1,4 +1,4 @@
-/// Logins that a person asks for, whose accounts they end in, and what sessions do by themselves (design §5).
+/// Logins that a person asks for, whose accounts they end in, and what sessions do by themselves (architecture.md 5.7).
 extension UserDirectory {
     mutating func add(
         _ name: String, _ identity: String, _ provider: String, _ ask: Ask

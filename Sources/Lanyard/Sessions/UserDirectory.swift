@@ -1,5 +1,5 @@
-/// Who is known on this device, and who of them is active: design §5 about several users, as decisions. An event goes in, acts come out, in
-/// their order; `SessionHome` performs them. It does no I/O, and sees no secret.
+/// Who is known on this device, and who of them is active: architecture.md 5.6 and architecture.md 5.7, as decisions. An event goes in,
+/// acts come out, in their order; `SessionHome` performs them. It does no I/O, and sees no secret.
 package struct UserDirectory: Sendable {
     /// One thing that a person asked for, until it is answered.
     package struct Ask: Hashable, Sendable {

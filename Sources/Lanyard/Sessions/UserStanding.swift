@@ -1,4 +1,4 @@
-/// A user as the App Services SDKs see it (design §5): for status and the admin API.
+/// A user as the App Services SDKs see it (architecture.md 5.1): for status and the admin API.
 package enum UserStanding: String, Sendable, CaseIterable {
     /// Authenticated, and the one that routes without a user of their own follow.
     case active

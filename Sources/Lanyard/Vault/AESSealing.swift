@@ -1,6 +1,6 @@
 import CLanyard.OpenSSL
 
-/// The seal of design §4: AES-256-GCM under a key of the file's own, the header authenticated, the key named by its id.
+/// The seal of architecture.md 4.7: AES-256-GCM under a key of the file's own, the header authenticated, the key named by its id.
 package final class AESSealing: Sealing {
     /// Fills the room with random bytes; false if there are none to be had.
     package typealias Entropy = @Sendable (UnsafeMutableRawBufferPointer) -> Bool

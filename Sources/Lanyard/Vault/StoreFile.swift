@@ -1,6 +1,7 @@
 import Glibc
 
-/// The sealed file of design §4: read whole, and replaced whole, so that after a crash at whatever moment it is the old one or the new.
+/// The sealed file of architecture.md 4.7: read whole, and replaced whole, so that after a crash at whatever moment it is the old one or
+/// the new.
 ///
 /// A write is: lock, read, change, seal, temporary file, fsync, rename, fsync of the folder, unlock. Used by one queue at a time.
 package final class StoreFile: @unchecked Sendable {

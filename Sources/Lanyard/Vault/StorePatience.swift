@@ -1,4 +1,4 @@
-/// How long the sealed file's lock is asked for (design §4). Others hold it for a read and a write.
+/// How long the sealed file's lock is asked for (architecture.md 4.9). Others hold it for a read and a write.
 enum StorePatience {
     static let limit = Duration.seconds(10)
 

@@ -1,7 +1,7 @@
 import Lanyard
 import Testing
 
-/// Who is active, who leaves, and what is remembered (design §5).
+/// Who is active, who leaves, and what is remembered (architecture.md 5.6).
 @Suite struct UserDirectoryActiveTests {
     private func choice(_ user: String?, _ configured: String?) -> StoreContents.ActiveChoice {
         StoreContents.ActiveChoice(user: user, configured: configured)

@@ -23,7 +23,7 @@ final class FleetSession {
         let acts = desk.take(event, at: moment)
         let before = glance.state
         glance = Glance(&desk)
-        // Without a token Retry-After is honoured for at most 30 s (design §5).
+        // Without a token Retry-After is honoured for at most 30 s (architecture.md 5.3).
         if before.isAuthenticated, !glance.state.isAuthenticated {
             notBefore = min(notBefore, moment.instant + .seconds(30))
         }
@@ -72,7 +72,7 @@ final class FleetSession {
         self.desk = desk
     }
 
-    /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (design §5).
+    /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (architecture.md 5.3).
     func delay(by after: Duration, at now: Instant) {
         let zone = desk.session.tokens?.mandatoryFrom ?? .past
         notBefore = now < zone ? min(now + after, zone) : now + min(after, .seconds(30))
