@@ -3,8 +3,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// How the program ends: signals come in, the drain goes by `shutdown:`, the exit status comes out (architecture.md 7.5,
-/// architecture.md 7.7).
+/// How the program ends: signals come in, the drain goes by `shutdown:`, the exit status comes out (architecture.md 7.5, 7.7).
 ///
 /// Belongs to the queue of its own loop.
 package final class Stop: Watcher, @unchecked Sendable {

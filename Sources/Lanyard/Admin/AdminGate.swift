@@ -1,5 +1,4 @@
-/// Who may call at all, judged from a request's head before anything of its body is read (threats.md T1, threats.md T2, threats.md T3,
-/// threats.md T15). Pure.
+/// Who may call at all, judged from a request's head before anything of its body is read (threats.md T1 to T3, T15). Pure.
 struct AdminGate {
     /// Of a unix socket any `Host` is right: nobody is led to it by a name.
     let hosts: AllowedHosts

@@ -1,4 +1,4 @@
-/// Field names that an upstream which turns names into variables cannot tell from others (http.md 10.4, threats.md T9).
+/// Field names that an upstream which turns names into variables cannot tell from others (http-rules.md 10.4, threats.md T9).
 enum LookAlikes {
     /// Equal when each byte that is no letter or digit is read as `-`.
     static func resembles(_ name: Bytes, _ other: Bytes) -> Bool {

@@ -41,7 +41,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The target's `epoch` in which the connection's address was known to be one of the name's.
     var epoch = 0
 
-    /// Whose requests it carries: a connection never serves two users (http.md 16.1, threats.md T18).
+    /// Whose requests it carries: a connection never serves two users (http-rules.md 16.1, threats.md T18).
     let user: UserIndex
 
     init(

@@ -1,4 +1,4 @@
-/// `limits:` of the configuration (architecture.md 4.2, http.md 8): per process unless a line says otherwise.
+/// `limits:` of the configuration (architecture.md 4.2, http-rules.md 8): per process unless a line says otherwise.
 package struct LimitSettings: Equatable, Sendable {
     /// Client connections at once. Beyond it the one that waits longest for a request is closed, else 503.
     package var connectionsMax = 4096

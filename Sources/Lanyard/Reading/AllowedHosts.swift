@@ -1,4 +1,4 @@
-/// The hosts that a listener answers to: name and port (http.md 4.2, threats.md T2).
+/// The hosts that a listener answers to: name and port (http-rules.md 4.2, threats.md T2).
 package struct AllowedHosts: Sendable {
     /// Lower-case `host:port` values; nil takes any (a unix socket).
     private let values: [[UInt8]]?

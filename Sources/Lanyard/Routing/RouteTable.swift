@@ -1,5 +1,5 @@
 /// Decides the route of a request: routes that name its host first; among these the longest path, then the method (architecture.md 4.3,
-/// http.md 2.2).
+/// http-rules.md 2.2, 2.3).
 package struct RouteTable: Sendable {
     package enum Verdict: Sendable {
         case route(Route)

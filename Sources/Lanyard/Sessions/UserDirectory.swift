@@ -1,4 +1,4 @@
-/// Who is known on this device, and who of them is active: architecture.md 5.6 and architecture.md 5.7, as decisions. An event goes in,
+/// Who is known on this device, and who of them is active: architecture.md 5.6, 5.7, as decisions. An event goes in,
 /// acts come out, in their order; `SessionHome` performs them. It does no I/O, and sees no secret.
 package struct UserDirectory: Sendable {
     /// One thing that a person asked for, until it is answered.
