@@ -1,7 +1,7 @@
 import Lanyard
 import Testing
 
-/// Design §5 about several users, sentence by sentence.
+/// The rules of architecture.md 5.6 to 5.8 about several users, one by one.
 @Suite struct UserDirectoryTests {
     // MARK: Who is known
 
