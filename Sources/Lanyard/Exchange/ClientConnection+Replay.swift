@@ -1,6 +1,6 @@
 import Logging
 
-/// An upstream refuses the token: the answer is held back, the token renewed, the request sent once more (http-requirements §17,
+/// An upstream refuses the token: the answer is held back, the token renewed, the request sent once more (http-rules.md 17.1, 17.2,
 /// refresh.md 11).
 extension ClientConnection {
     private var breaker: RouteBreaker? { route.map { shard.context.breakers[$0.index] } }

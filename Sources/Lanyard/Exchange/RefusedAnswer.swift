@@ -1,5 +1,5 @@
 /// An upstream's answer that means "token refused", held back: whether its request is sent once more, or the answer goes to the
-/// client after all (http-requirements §17, refresh.md 11).
+/// client after all (http-rules.md 17.1, 17.2, refresh.md 11).
 ///
 /// Decided from what becomes of the request's body and of the token; it does no I/O. Nothing waits longer than it must: what makes a
 /// replay impossible decides at once.

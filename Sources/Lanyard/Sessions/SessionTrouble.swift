@@ -66,8 +66,7 @@ package struct SessionTrouble: Sendable {
         return next
     }
 
-    /// The call failed: full jitter over a doubling back-off (refresh-policy rules 3, 4, 9, 12; architecture.md 5.3 for Retry-After and
-    /// 410).
+    /// The call failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for Retry-After and 410).
     ///
     /// - Parameter tokens: what is still at hand, nil at a first login.
     func failed(_ fault: IdentityFault, holding tokens: SessionTokens?, at moment: SessionMoment) -> SessionTrouble {
