@@ -16,7 +16,7 @@ package enum Lanyard {
     ///   - commit: the source of this build, for `lanyard_build_info`.
     /// - Returns: the exit status of architecture.md 7.5.
     package static func run(
-        _ configuration: Configuration, warnings: [ConfigurationFault], addresses: AddressPlaces, commit: String
+        _ configuration: Configuration, warnings: [ConfigurationError], addresses: AddressPlaces, commit: String
     ) -> Int32 {
         let verbosity = LogVerbosity(configuration.log.level)
         let pipe = LogPipe()
@@ -25,33 +25,33 @@ package enum Lanyard {
         if !Machine.forbidDumps() {
             log.warning("core dumps could not be forbidden", metadata: ["event": "start.dumpable"])
         }
-        clearEnvironment(configuration, log)
+        removeProxyVariables(configuration, log)
         for warning in warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
-        let configuration = fitted(configuration, log)
+        let configuration = fittedToDescriptorLimit(configuration, log)
         let store: OpenedStore
-        do throws(StoreFault) {
+        do throws(StoreError) {
             store = try OpenedStore.open(configuration.store)
         } catch {
-            log.critical("\(error.words)", metadata: ["event": "start.failed", "reason": "\(error.reason)"])
+            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "\(error.reason)"])
             return error.exitCode
         }
         store.announce(on: log)
         let bindings: Bindings
-        do throws(ConfigurationFault) {
+        do throws(ConfigurationError) {
             bindings = try Bindings(configuration, addresses)
         } catch {
             log.critical("\(error)", metadata: ["event": "start.failed", "place": "\(error.place)"])
             return 69
         }
-        if let trouble = bindings.adminTrouble {
+        if let trouble = bindings.adminError {
             log.warning("there is no admin API: \(trouble)", metadata: ["event": "admin.unavailable"])
         }
-        checkThreads(log)
-        do throws(Fault) {
+        warnOfThreads(log)
+        do throws(SystemError) {
             let program = try Program(
-                configuration, store: store, bindings: bindings, signals: Signals.hold(), pipe: pipe,
+                configuration, store: store, bindings: bindings, signals: Signals.openDescriptor(), pipe: pipe,
                 verbosity: verbosity,
                 commit: commit, log: log)
             running.withLock { $0 = program }
@@ -60,14 +60,14 @@ package enum Lanyard {
             _ = pipe.flush(within: .seconds(1))
             return status
         } catch {
-            log.critical("\(error)", metadata: ["event": "start.failed", "reason": "\(error.kindInWords)"])
+            log.critical("\(error)", metadata: ["event": "start.failed", "reason": "\(error.kindText)"])
             _ = pipe.flush(within: .seconds(1))
             return 1
         }
     }
 
     /// Proxy variables stay only where an identity asks for them. Says what was removed, with names only: values may hold passwords.
-    private static func clearEnvironment(_ configuration: Configuration, _ log: Logger) {
+    private static func removeProxyVariables(_ configuration: Configuration, _ log: Logger) {
         if !configuration.identities.contains(where: { $0.proxy == .environment }) {
             ProcessEnvironment.clear(.proxies)
         }
@@ -79,7 +79,7 @@ package enum Lanyard {
     }
 
     /// A sandbox binds the thread that asks for it and what that thread starts; another one that runs already would stay outside.
-    private static func checkThreads(_ log: Logger) {
+    private static func warnOfThreads(_ log: Logger) {
         guard let count = Machine.threadCount else { return }
         log.debug("everything is bound", metadata: ["event": "start.bound", "threads": .stringConvertible(count)])
         if count != 1 {
@@ -94,7 +94,7 @@ package enum Lanyard {
 
     /// Two descriptors for each client, its own and its upstream's. What clients leave is for upstream connections: no more of them are ever in
     /// use than there are clients, and idle ones have the rest.
-    private static func fitted(_ configuration: Configuration, _ log: Logger) -> Configuration {
+    private static func fittedToDescriptorLimit(_ configuration: Configuration, _ log: Logger) -> Configuration {
         var configuration = configuration
         let descriptors = Machine.raiseDescriptorLimit()
         let most = max((descriptors - descriptorsKept) / 2, 16)

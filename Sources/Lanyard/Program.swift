@@ -4,19 +4,19 @@ import Synchronization
 /// All rooms put together from one configuration.
 final class Program: Sendable {
     private let path: RequestPath
-    private let home: SessionHome
+    private let sessions: SessionService
     private let store: any SessionStore
     private let identities: EventLoop
-    private let memory: MemoryReturn
+    private let memory: MemoryTrimmer
     private let files = FileReader()
-    private let stop: Stop
+    private let stop: ShutdownCoordinator
     /// Health and admin.
-    private let operators: EventLoop
+    private let operatorLoop: EventLoop
     private let health: HealthListener?
     private let admin: AdminListener?
     private let log: Logger
     /// What was bound, under its name in the log.
-    private let listeners: [AdminFacts.Listener]
+    private let listeners: [ProgramInfo.Listener]
 
     /// Queues, but no thread before `serve`.
     ///
@@ -28,10 +28,10 @@ final class Program: Sendable {
         _ configuration: Configuration, store opened: OpenedStore, bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
         verbosity: LogVerbosity, commit: String, log: Logger
-    ) throws(Fault) {
+    ) throws(SystemError) {
         self.log = log
         listeners = bindings.listeners
-        let door = TokenSourceDoor()
+        let tokenSource = SessionTokenSource()
         // First the configured users: a user's place is then its place in the configuration.
         let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
@@ -39,51 +39,54 @@ final class Program: Sendable {
             routes: configuration.routes.map { ($0.route, $0.upstream) }, names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
-            shardCount: configuration.shards ?? Machine.shardCount, source: door, log: log)
+            shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource, log: log)
         identities = try EventLoop(label: "lanyard.identities")
-        memory = MemoryReturn(of: path.buffers, on: identities)
-        let warning = SecretFileWarning(told: configuration.openSecretFiles)
+        memory = MemoryTrimmer(of: path.buffers, on: identities)
+        let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let services = Self.identities(configuration, by: files, on: identities, warning)
         store = try opened.store(log: log)
-        home = try SessionHome(
-            Self.members(configuration, services, by: files, on: identities, warning), identities: services,
+        sessions = try SessionService(
+            Self.sessionMembers(configuration, services, by: files, on: identities, warning), identities: services,
             names: names,
-            settings: SessionHome.Settings(
-                refresh: configuration.refresh, login: configuration.login, activeUser: configuration.namedActiveUser,
+            settings: SessionService.Settings(
+                refresh: configuration.refresh, login: configuration.login,
+                activeUser: configuration.configuredActiveUser,
                 activatesNextOnLogout: configuration.activatesNextOnLogout),
             store: store, contents: opened.contents, publisher: path, logger: log)
-        door.lead(to: home)
-        let stop = try Stop(configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
+        tokenSource.connect(to: sessions)
+        let stop = try ShutdownCoordinator(
+            configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
-        home.onHopelessStart = { stop.end(hopeless: $0) }
-        stop.onForce = { [home] in home.hurry() }
+        sessions.onFailedStart = { stop.end(hopeless: $0) }
+        stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
         let sources = Self.healthSources(
-            configuration, home: home, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
-        let operators = try EventLoop(label: "lanyard.operators")
-        self.operators = operators
+            configuration, sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
+        let operatorLoop = try EventLoop(label: "lanyard.operators")
+        self.operatorLoop = operatorLoop
         health = bindings.health.map { socket in
             let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
-            return HealthListener(socket, loop: operators, pages: pages, log: log)
+            return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
-        let facts = AdminFacts(version: BuildVersion.number, startedAt: .now, listeners: listeners)
-        admin = bindings.admin.map { [home] socket in
+        let facts = ProgramInfo(version: BuildVersion.number, startedAt: .now, listeners: listeners)
+        admin = bindings.admin.map { [sessions] socket in
             AdminListener(
-                socket, loop: operators, tokenFile: configuration.admin?.tokenFile, users: home,
+                socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
                 facts: facts, refused: refused, stop: { stop.end() }, log: log)
         }
     }
 
     /// What health and `/metrics` are told from: snapshots and relaxed counters, so that they wait for nobody.
     private static func healthSources(
-        _ configuration: Configuration, home: SessionHome, store: any SessionStore, path: RequestPath, stop: Stop,
+        _ configuration: Configuration, sessions: SessionService, store: any SessionStore, path: RequestPath,
+        stop: ShutdownCoordinator,
         pipe: LogPipe, refused: AdminRefusalCounters
     ) -> HealthPages.Sources {
         let pinned = configuration.routes.compactMap(\.route.user)
         let follows = configuration.routes.contains { $0.route.user == nil }
         return HealthPages.Sources(
             facts: {
-                var facts = HealthFacts(home.report, followsActiveUser: follows, pinnedUsers: pinned)
+                var facts = HealthSnapshot(sessions.report, followsActiveUser: follows, pinnedUsers: pinned)
                 if store.isFailing { facts.store = .failing }
                 facts.isDraining = stop.isDraining.load(ordering: .relaxed)
                 return facts
@@ -91,46 +94,46 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples + home.report.samples + refused.samples + [dropped]
+                return path.samples + sessions.report.samples + refused.samples + [dropped]
             },
-            controlPlane: { home.loop.post($0) })
+            controlPlane: { sessions.loop.post($0) })
     }
 
     /// All configured identities; users of one share its service.
     private static func identities(
         _ configuration: Configuration, by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning
-    ) -> [SessionIdentity] {
+    ) -> [ConfiguredIdentity] {
         configuration.identities.map { identity in
             switch identity.kind {
-            case .fixed: return SessionIdentity(identity.name, .fixed)
+            case .fixed: return ConfiguredIdentity(identity.name, .fixed)
             case .appServices(let app):
                 let service = AppServicesIdentity(
                     identity, app: app, version: BuildVersion.number, by: files, on: loop, warning: warning)
-                return SessionIdentity(identity.name, .service(service, rotation(app.rotation)))
+                return ConfiguredIdentity(identity.name, .service(service, rotation(app.rotation)))
             }
         }
     }
 
     /// Each configured user with what keeps it logged in.
-    private static func members(
-        _ configuration: Configuration, _ identities: [SessionIdentity], by files: FileReader, on loop: EventLoop,
+    private static func sessionMembers(
+        _ configuration: Configuration, _ identities: [ConfiguredIdentity], by files: FileReader, on loop: EventLoop,
         _ warning: SecretFileWarning
-    ) -> [SessionMember] {
+    ) -> [ManagedUser] {
         let services = Dictionary(identities.map { ($0.name, $0.kind) }) { first, _ in first }
         let settings = Dictionary(configuration.identities.map { ($0.name, $0.kind) }) { first, _ in first }
         return configuration.users.compactMap { user in
             if case .service(let service, let rotation)? = services[user.identity] {
-                return SessionMember(
+                return ManagedUser(
                     user, source: .service(service), credential: CredentialFileWatch(by: files, on: loop),
                     rotation: rotation)
             }
             guard case .fixed(let file)? = settings[user.identity] else { return nil }
             let feed = StaticIdentity(name: user.identity, tokenFile: file, by: files, on: loop, warning: warning)
-            return SessionMember(user, source: .feed(feed))
+            return ManagedUser(user, source: .feed(feed))
         }
     }
 
-    private static func rotation(_ rotation: IdentitySettings.Rotation) -> SessionRotation {
+    private static func rotation(_ rotation: IdentitySettings.Rotation) -> RefreshTokenRotation {
         switch rotation {
         case .none: .none
         case .grace: .grace
@@ -141,11 +144,11 @@ final class Program: Sendable {
     /// Serves until a signal ends it; returns the exit status.
     func serve() -> Int32 {
         stop.start()
-        operators.start()
+        operatorLoop.start()
         health?.start()
         identities.start()
-        path.start(active: home.report.activeUser)
-        home.start()
+        path.start(active: sessions.report.activeUser)
+        sessions.start()
         admin?.start()
         announce()
         let status = stop.wait()
@@ -153,14 +156,14 @@ final class Program: Sendable {
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // Whoever supervises the process often gives it no longer than `drain_max`.
-            home.settle(within: .seconds(5), people: min(stop.drainEnd - .now, .seconds(10)))
+            sessions.settle(within: .seconds(5), people: min(stop.drainEnd - .now, .seconds(10)))
         }
-        home.stop()
-        home.waitForEnd(within: .seconds(1))
+        sessions.stop()
+        sessions.waitForEnd(within: .seconds(1))
         if !stop.isForced.load(ordering: .relaxed) { store.close(within: .seconds(2)) }
         admin?.stop()
         health?.stop()
-        operators.stop()
+        operatorLoop.stop()
         return status
     }
 

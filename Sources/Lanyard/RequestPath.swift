@@ -12,9 +12,9 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     private let context: ExchangeContext
     private let draining = Atomic<Bool>(false)
     private let log: Logger
-    private let shortageLines = LogInterval(.seconds(10))
+    private let shortageLogThrottle = LogThrottle(.seconds(10))
     /// Users that routes name and nothing configures; the admin API may bring them.
-    private let strangers: [UserIndex]
+    private let unconfiguredUsers: [UserIndex]
 
     /// - Parameters:
     ///   - sockets: bound, one for each of `listeners`.
@@ -25,13 +25,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         routes: [(route: RouteSettings, upstream: UpstreamSettings)],
         names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
         source: any TokenSource, log: Logger
-    ) throws(Fault) {
+    ) throws(SystemError) {
         let resolver = Resolver()
         let known = names.count
         let compiled = routes.enumerated().map { index, pair in
             Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
         }
-        strangers = (known..<names.count).map(UserIndex.init)
+        unconfiguredUsers = (known..<names.count).map(UserIndex.init)
         let context = ExchangeContext(
             routes: compiled, targets: routes.map { UpstreamTarget($0.upstream, resolver: resolver) }, limits: limits,
             tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, names: names,
@@ -44,7 +44,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         for shard in shards {
             context.buffers.whenTight { [weak shard] in
                 guard let shard else { return }
-                shard.loop.post { [weak shard] in shard?.relieve() }
+                shard.loop.post { [weak shard] in shard?.releaseSpareMemory() }
             }
             context.buffers.whenCrowded { [weak shard] in
                 guard let shard else { return }
@@ -60,7 +60,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         self.sockets = Guarded(sockets)
         self.log = log
         for shard in shards {
-            shard.idleConnections.onLimit = { [weak self] in self?.noteShortage(closed: nil) }
+            shard.idleConnections.onLimit = { [weak self] in self?.logShortage(closed: nil) }
         }
         DescriptorShortage.shared.add(self)
     }
@@ -77,14 +77,14 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     ///
     /// - Parameter active: the user that routes without one of their own follow from the first request on.
     package func start(active: UserIndex? = nil) {
-        for (shard, ears) in zip(shards, acceptors) {
+        for (shard, shardAcceptors) in zip(shards, acceptors) {
             shard.loop.start()
             shard.loop.post {
                 shard.tokens.activate(active)
-                for ear in ears { ear.start() }
+                for acceptor in shardAcceptors { acceptor.start() }
             }
         }
-        for stranger in strangers { publish(.none(.userUnknown(wasRemoved: false)), for: stranger) }
+        for user in unconfiguredUsers { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
         sockets.withLock { $0 = [] }
     }
 
@@ -107,13 +107,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         draining.store(true, ordering: .relaxed)
         // First all listeners, then all clients: what one shard accepts last it may hand to another, which may hand it on.
         let arrivals = context.arrivals
-        arrivals.onceNone { [shards] in
+        arrivals.notifyWhenNone { [shards] in
             let serving = self.countdown(then: finished)
             for shard in shards { shard.loop.post { shard.drain(then: serving) } }
         }
-        for (shard, ears) in zip(shards, acceptors) {
+        for (shard, shardAcceptors) in zip(shards, acceptors) {
             shard.loop.post {
-                for ear in ears { ear.stop() }
+                for acceptor in shardAcceptors { acceptor.stop() }
                 arrivals.end()
             }
         }
@@ -147,7 +147,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         let closed = Guarded(0)
         let ended = countdown { [self] in
             let count = closed.withLock { $0 }
-            noteShortage(closed: count)
+            logShortage(closed: count)
             done(count)
         }
         for shard in shards {
@@ -160,8 +160,8 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     }
 
     /// - Parameter closed: idle connections that were closed since no descriptor was left; nil: the bound has closed some.
-    private func noteShortage(closed: Int?) {
-        guard let leftOut = shortageLines.take(at: .now) else { return }
+    private func logShortage(closed: Int?) {
+        guard let leftOut = shortageLogThrottle.take(at: .now) else { return }
         var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
         if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
         guard let closed else {

@@ -14,10 +14,10 @@ package enum Signals {
     }
 
     /// From here on they wait to be read from the descriptor: before the first thread, since threads inherit what is blocked.
-    static func hold() throws(Fault) -> OwnedDescriptor {
+    static func openDescriptor() throws(SystemError) -> OwnedDescriptor {
         let numbers = [SIGTERM, SIGINT, SIGHUP, SIGUSR1]
         let raw = lanyard_hold_signals(numbers, CInt(numbers.count))
-        guard raw >= 0 else { throw Fault(.local, .system(errno), "creating a signalfd") }
+        guard raw >= 0 else { throw SystemError(.local, .system(errno), "creating a signalfd") }
         return OwnedDescriptor(taking: raw)
     }
 

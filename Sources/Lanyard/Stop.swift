@@ -6,7 +6,7 @@ import Synchronization
 /// How the program ends: signals come in, the drain goes by `shutdown:`, the exit status comes out (architecture.md 7.5, 7.7).
 ///
 /// Belongs to the queue of its own loop.
-package final class Stop: Watcher, @unchecked Sendable {
+package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private enum Stage { case serving, waiting, draining, ended }
 
     private let loop: EventLoop
@@ -32,7 +32,7 @@ package final class Stop: Watcher, @unchecked Sendable {
     init(
         _ settings: ShutdownSettings, signals: consuming OwnedDescriptor, path: RequestPath, verbosity: LogVerbosity,
         log: Logger
-    ) throws(Fault) {
+    ) throws(SystemError) {
         self.signals = signals
         loop = try EventLoop(label: "lanyard.stop")
         self.settings = settings
@@ -48,7 +48,7 @@ package final class Stop: Watcher, @unchecked Sendable {
     }
 
     private func listen() {
-        do throws(Fault) {
+        do throws(SystemError) {
             _ = try loop.watch(signals.raw, for: .read, by: self)
         } catch {
             log.critical("signals cannot be watched", metadata: ["event": "start.failed", "reason": "\(error)"])
@@ -57,8 +57,8 @@ package final class Stop: Watcher, @unchecked Sendable {
         }
     }
 
-    override package func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
-        while let number = Signals.next(from: signals) { take(number) }
+    override package func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        while let number = Signals.next(from: signals) { handle(number) }
     }
 
     /// Blocks the calling thread until the end, and says how to exit.
@@ -67,7 +67,7 @@ package final class Stop: Watcher, @unchecked Sendable {
         return status
     }
 
-    private func take(_ number: CInt) {
+    private func handle(_ number: CInt) {
         switch number {
         case SIGHUP:
             log.notice(

@@ -2,7 +2,7 @@ import FlyingFox
 import Foundation
 
 /// An answer of the emulator before it becomes FlyingFox's.
-struct Answer: Sendable {
+struct EmulatorResponse: Sendable {
     var status: Int
     var fields: [(name: String, value: String)]
     var body: String
@@ -14,14 +14,16 @@ struct Answer: Sendable {
     }
 
     /// JSON under exactly `application/json`: clients of the real service read nothing else.
-    static func json(_ status: Int, _ value: JSONValue, fields: [(name: String, value: String)] = []) -> Answer {
-        Answer(status, fields: fields + [("Content-Type", "application/json")], body: value.text)
+    static func json(_ status: Int, _ value: JSONValue, fields: [(name: String, value: String)] = [])
+        -> EmulatorResponse
+    {
+        EmulatorResponse(status, fields: fields + [("Content-Type", "application/json")], body: value.text)
     }
 
     /// The answer as it goes out; one to HEAD keeps its length and loses its body.
     ///
     /// - Parameter date: the service's clock.
-    func response(to method: HTTPMethod, date: Date) -> HTTPResponse {
+    func httpResponse(to method: HTTPMethod, date: Date) -> HTTPResponse {
         var headers = HTTPHeaders()
         for (name, value) in fields { headers.setValues([value], for: HTTPHeader(name)) }
         let data = Data(body.utf8)

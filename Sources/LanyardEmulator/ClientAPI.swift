@@ -7,12 +7,12 @@ struct ClientAPI {
     private static let apps = "/api/client/v2.0/app/"
 
     /// - Returns: the answer, and the user whom a login concerned.
-    func answer(_ request: HTTPRequest, _ route: Route, _ call: Int?) async -> (Answer, userID: String?) {
+    func response(_ request: HTTPRequest, _ route: Route, _ call: Int?) async -> (EmulatorResponse, userID: String?) {
         do throws(ServiceError) {
             let body = try await RequestBody.json(request)
             // Browsers ask before they call.
             if request.method == .OPTIONS { return (Self.success(204, nil, request), nil) }
-            try await demandApp(request.path)
+            try await requireApp(request.path)
             return try await perform(request, route, body, call)
         } catch {
             return (Self.failure(error, request), nil)
@@ -21,7 +21,7 @@ struct ClientAPI {
 
     private func perform(
         _ request: HTTPRequest, _ route: Route, _ body: JSONValue, _ call: Int?
-    ) async throws(ServiceError) -> (Answer, userID: String?) {
+    ) async throws(ServiceError) -> (EmulatorResponse, userID: String?) {
         let authorization = request.headers[.authorization]
         switch route {
         case .location: return (Self.success(200, Self.location(request), request), nil)
@@ -30,7 +30,7 @@ struct ClientAPI {
             return (Self.success(201, .object([:]), request), nil)
         case .login:
             let login = try await state.login(Self.provider(request.path), body, call)
-            return (Self.success(200, login.answer, request), login.userID)
+            return (Self.success(200, login.response, request), login.userID)
         case .refresh: return (Self.success(201, try await state.refresh(authorization, call), request), nil)
         case .logout:
             try await state.logout(authorization, call)
@@ -43,7 +43,7 @@ struct ClientAPI {
     }
 
     /// Paths under an app name one that exists; session and profile are not under an app.
-    private func demandApp(_ path: String) async throws(ServiceError) {
+    private func requireApp(_ path: String) async throws(ServiceError) {
         guard path.hasPrefix(Self.apps) else { return }
         let id = String(path.dropFirst(Self.apps.count).prefix { $0 != "/" })
         guard await id == state.options.appID else { throw .unknownApp(id) }
@@ -68,13 +68,13 @@ struct ClientAPI {
         return scheme + "://" + host
     }
 
-    private static func success(_ status: Int, _ body: JSONValue?, _ request: HTTPRequest) -> Answer {
+    private static func success(_ status: Int, _ body: JSONValue?, _ request: HTTPRequest) -> EmulatorResponse {
         let fields = common(Identifiers.new())
-        return body.map { .json(status, $0, fields: fields) } ?? Answer(status, fields: fields)
+        return body.map { .json(status, $0, fields: fields) } ?? EmulatorResponse(status, fields: fields)
     }
 
     /// An error in the service's shape; the request's id is in a field and in the link.
-    static func failure(_ error: ServiceError, _ request: HTTPRequest) -> Answer {
+    static func failure(_ error: ServiceError, _ request: HTTPRequest) -> EmulatorResponse {
         let id = Identifiers.new()
         let group = Identifiers.derived(from: "group"), app = Identifiers.derived(from: "app")
         var body: [String: JSONValue] = [

@@ -4,7 +4,7 @@ import FlyingFox
 struct ControlAPI {
     let state: ServiceState
 
-    func answer(_ request: HTTPRequest) async -> Answer {
+    func response(_ request: HTTPRequest) async -> EmulatorResponse {
         let body: JSONValue
         do throws(ServiceError) { body = try await RequestBody.json(request) } catch {
             return Self.wrong("the body is no JSON object")
@@ -14,8 +14,8 @@ struct ControlAPI {
         case "GET /counts": return .json(200, await state.countsJSON())
         case "DELETE /counts":
             await state.resetCounts()
-            return Answer(204)
-        case "GET /ledger": return .json(200, await state.ledger.json)
+            return EmulatorResponse(204)
+        case "GET /ledger": return .json(200, await state.statistics.json)
         case "GET /sessions":
             let now = await state.now
             return .json(200, .array(await state.sessionList().map { $0.json(at: now) }))
@@ -33,13 +33,13 @@ struct ControlAPI {
         case "GET /settings": return .json(200, await state.settings())
         case "PUT /settings": return await settings(body)
         default:
-            if let answer = await users(call, body) { return answer }
-            if let answer = await faults(call, body) { return answer }
+            if let response = await users(call, body) { return response }
+            if let response = await faults(call, body) { return response }
             return Self.wrong("no such control call: \(call)", 404)
         }
     }
 
-    private func users(_ call: String, _ body: JSONValue) async -> Answer? {
+    private func users(_ call: String, _ body: JSONValue) async -> EmulatorResponse? {
         switch call {
         case "GET /users": return .json(200, await state.usersJSON())
         case "POST /users":
@@ -51,31 +51,31 @@ struct ControlAPI {
         case "POST /users/disable", "POST /users/enable":
             return await withUser(body, required: true) { user in
                 if let user { await state.setDisabled(call.hasSuffix("disable"), user) }
-                return Answer(204)
+                return EmulatorResponse(204)
             }
         case "POST /users/delete":
             return await withUser(body, required: true) { user in
                 if let user { await state.deleteUser(user) }
-                return Answer(204)
+                return EmulatorResponse(204)
             }
         case "POST /users/password":
             guard let email = body["user"]?.string, let password = body["password"]?.string else {
                 return Self.wrong("user and password are required")
             }
             await state.setPassword(password, email: email)
-            return Answer(204)
+            return EmulatorResponse(204)
         case "POST /api-keys":
             guard let name = body["name"]?.string else { return Self.wrong("name is required") }
             let key = await state.addKey(name: name, key: body["key"]?.string, email: body["user"]?.string)
             return .json(201, .object(["name": .string(name), "key": .string(key)]))
         case "POST /api-keys/disable", "POST /api-keys/enable":
             let known = await state.setKeyDisabled(call.hasSuffix("disable"), name: body["name"]?.string ?? "")
-            return known ? Answer(204) : Self.wrong("no such key", 404)
+            return known ? EmulatorResponse(204) : Self.wrong("no such key", 404)
         default: return nil
         }
     }
 
-    private func faults(_ call: String, _ body: JSONValue) async -> Answer? {
+    private func faults(_ call: String, _ body: JSONValue) async -> EmulatorResponse? {
         switch call {
         case "GET /faults": return .json(200, await state.plannedFaults())
         case "POST /faults":
@@ -86,10 +86,10 @@ struct ControlAPI {
                         + "; times is a whole number from 1")
             }
             await state.plan(fault)
-            return Answer(204)
+            return EmulatorResponse(204)
         case "DELETE /faults":
             await state.clearFaults(body["route"]?.string.flatMap(Route.init(rawValue:)))
-            return Answer(204)
+            return EmulatorResponse(204)
         case "GET /delays": return .json(200, await state.plannedDelays())
         case "POST /delays":
             guard let route = body["route"]?.string.flatMap(Route.init(rawValue:)),
@@ -99,15 +99,15 @@ struct ControlAPI {
                     "route is one of \(Self.routeNames); milliseconds is a number; before is true or false")
             }
             await state.setDelay(time / 1000, route, beforeEffect: body["before"]?.bool ?? false)
-            return Answer(204)
+            return EmulatorResponse(204)
         case "DELETE /delays":
             await state.clearDelays()
-            return Answer(204)
+            return EmulatorResponse(204)
         default: return nil
         }
     }
 
-    private func settings(_ body: JSONValue) async -> Answer {
+    private func settings(_ body: JSONValue) async -> EmulatorResponse {
         guard case .object(let settings) = body else { return Self.wrong("an object is expected") }
         if let wrong = await state.change(settings) {
             return Self.wrong("no such setting, or of the wrong kind: \(wrong)")
@@ -116,7 +116,9 @@ struct ControlAPI {
     }
 
     /// Calls `act` with the user id that `user` in the body names; nil when the body names none and none is required.
-    private func withUser(_ body: JSONValue, required: Bool = false, _ act: (String?) async -> Answer) async -> Answer {
+    private func withUser(_ body: JSONValue, required: Bool = false, _ act: (String?) async -> EmulatorResponse) async
+        -> EmulatorResponse
+    {
         guard let name = body["user"]?.string else {
             return required ? Self.wrong("user is required") : await act(nil)
         }
@@ -126,7 +128,7 @@ struct ControlAPI {
 
     private static let routeNames = Route.allCases.map(\.rawValue).joined(separator: ", ")
 
-    private static func wrong(_ text: String, _ status: Int = 400) -> Answer {
+    private static func wrong(_ text: String, _ status: Int = 400) -> EmulatorResponse {
         .json(status, .object(["error": .string(text)]))
     }
 }

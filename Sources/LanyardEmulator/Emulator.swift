@@ -8,7 +8,7 @@ import Foundation
 /// the pool's threads.
 public final class Emulator: Sendable {
     /// What cannot be started: an address that is none, or one that is in use.
-    public struct Failure: Error, CustomStringConvertible {
+    public struct StartError: Error, CustomStringConvertible {
         /// One sentence for a person.
         public let description: String
     }
@@ -58,7 +58,7 @@ public final class Emulator: Sendable {
     public func restart() async throws -> Emulator { try await Self.start(state, at: address) }
 
     /// What the sessions have been through since the start or the last reset of the counts.
-    public func ledger() async -> EmulatorLedger { await state.ledger }
+    public func statistics() async -> EmulatorStatistics { await state.statistics }
 
     /// The sessions that were made, in order, ended ones too.
     public func sessions() async -> [EmulatorSession] { await state.sessionList() }
@@ -68,7 +68,7 @@ public final class Emulator: Sendable {
 
     private static func start(_ state: ServiceState, at listen: String) async throws -> Emulator {
         let server = HTTPServer(config: try configuration(listen), handler: ServiceHandler(state: state))
-        let failed = StartFailure()
+        let failed = StartErrorText()
         let running = Task {
             do {
                 try await server.run()
@@ -79,7 +79,7 @@ public final class Emulator: Sendable {
         // The run fails at once when the address is taken; else it listens.
         while await !server.isListening {
             if let failure = await failed.text {
-                throw Failure(description: "cannot listen at \(listen): \(failure)")
+                throw StartError(description: "cannot listen at \(listen): \(failure)")
             }
             try await Task.sleep(for: .milliseconds(1))
         }
@@ -94,14 +94,14 @@ public final class Emulator: Sendable {
             return make(sockaddr_un.unix(path: path))
         }
         guard let colon = listen.lastIndex(of: ":"), let port = UInt16(listen[listen.index(after: colon)...]) else {
-            throw Failure(description: "no address: \(listen)")
+            throw StartError(description: "no address: \(listen)")
         }
         let host = listen[..<colon].trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
         do {
             if host.contains(":") { return make(try sockaddr_in6.inet6(ip6: host, port: port)) }
             return make(try sockaddr_in.inet(ip4: host == "localhost" ? "127.0.0.1" : host, port: port))
         } catch {
-            throw Failure(description: "no address: \(listen)")
+            throw StartError(description: "no address: \(listen)")
         }
     }
 
@@ -113,7 +113,7 @@ public final class Emulator: Sendable {
 }
 
 /// Why the server's run ended before it listened.
-private actor StartFailure {
+private actor StartErrorText {
     private(set) var text: String?
     func set(_ text: String) { self.text = text }
 }

@@ -14,7 +14,7 @@ public struct EmulatorCall: Sendable {
     }
 
     /// What became of its answer.
-    public enum Answered: String, Sendable {
+    public enum Delivery: String, Sendable {
         /// It was given to the connection.
         case sent
         /// A planned fault kept it, or part of it, from the client.
@@ -40,5 +40,5 @@ public struct EmulatorCall: Sendable {
     /// nil until it is answered.
     public internal(set) var status: Int?
     /// nil until then.
-    public internal(set) var answered: Answered?
+    public internal(set) var delivery: Delivery?
 }

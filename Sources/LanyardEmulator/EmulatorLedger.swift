@@ -1,6 +1,6 @@
 /// What the service's sessions have been through since the start or the last reset of the counts, by account. An account is named by
 /// its email, by its key's name, or by its user id.
-public struct EmulatorLedger: Equatable, Sendable {
+public struct EmulatorStatistics: Equatable, Sendable {
     /// One account's part, or the sum of all.
     public struct Account: Equatable, Sendable {
         /// Logins that made a session, by the provider's name on the wire (`anon-user`, `local-userpass`, `api-key`). Whether the

@@ -1,13 +1,13 @@
 import FlyingFox
 
 /// The public records as `/emulator/…` shows them.
-extension EmulatorLedger {
+extension EmulatorStatistics {
     var json: JSONValue {
         .object(["total": total.json, "accounts": .object(accounts.mapValues(\.json))])
     }
 }
 
-extension EmulatorLedger.Account {
+extension EmulatorStatistics.Account {
     var json: JSONValue {
         .object([
             "logins": .object(logins.mapValues { .int($0) }), "refreshes": .int(refreshes),
@@ -38,7 +38,7 @@ extension EmulatorCall {
             "account": account.map { .string($0) } ?? .null, "session_id": sessionID.map { .string($0) } ?? .null,
             "refresh_token_serial": refreshTokenSerial.map { .int($0) } ?? .null, "effect": .string(effect.rawValue),
             "answered_at": answeredAt.map { .number($0) } ?? .null, "status": status.map { .int($0) } ?? .null,
-            "answer": answered.map { .string($0.rawValue) } ?? .null,
+            "answer": delivery.map { .string($0.rawValue) } ?? .null,
         ])
     }
 }

@@ -10,15 +10,15 @@ struct PlannedFault: Sendable {
         case emptyUnauthorized = "empty_unauthorized"
         case unknownApp = "unknown_app"
         case tooManyRequests = "too_many_requests"
-        case answerClosed = "answer_closed"
-        case answerCut = "answer_cut"
-        case answerSilent = "answer_silent"
-        case answerLate = "answer_late"
+        case responseClosed = "answer_closed"
+        case responseCut = "answer_cut"
+        case responseSilent = "answer_silent"
+        case responseLate = "answer_late"
     }
 
     enum Effect: Sendable {
-        case instead(Answer)
-        case lost(LostAnswer)
+        case instead(EmulatorResponse)
+        case lost(LostResponse)
         case late(seconds: Double)
     }
 
@@ -29,7 +29,7 @@ struct PlannedFault: Sendable {
     /// Calls that are still to be failed; nil: until it is cleared.
     var remaining: Int?
 
-    func meets(_ route: Route) -> Bool { self.route.map { $0 == route } ?? (route != .protected) }
+    func matches(_ route: Route) -> Bool { self.route.map { $0 == route } ?? (route != .protected) }
 
     /// Reads `{"route", "fault", "times"?, "status"?, "body"?, "content_type"?, "retry_after"?,
     /// "milliseconds"?}`.
@@ -56,7 +56,7 @@ struct PlannedFault: Sendable {
     }
 
     /// The status of an answer that takes the place of the real one.
-    var status: Int? { if case .instead(let answer) = effect { answer.status } else { nil } }
+    var status: Int? { if case .instead(let response) = effect { response.status } else { nil } }
 
     private static func effect(_ kind: Kind, _ value: JSONValue, _ appID: String) -> Effect {
         let seconds = value["milliseconds"]?.double.map { $0 / 1000 }
@@ -66,7 +66,7 @@ struct PlannedFault: Sendable {
             let type = value["content_type"]?.string ?? "application/json"
             let after = value["retry_after"] == nil ? [] : retryAfter
             return .instead(
-                Answer(
+                EmulatorResponse(
                     value["status"]?.int ?? 500, fields: after + [("Content-Type", type)],
                     body: value["body"]?.string ?? ""))
         case .serverError:
@@ -75,20 +75,20 @@ struct PlannedFault: Sendable {
         case .tooManyRequests: return instead(429, ["error": "too many requests"], retryAfter)
         case .html:
             return .instead(
-                Answer(
+                EmulatorResponse(
                     200, fields: [("Content-Type", "text/html")],
                     body: "<!DOCTYPE html><title>Sign in</title><p>Welcome to the hotel."))
         case .malformed:
             return .instead(
-                Answer(200, fields: [("Content-Type", "application/json")], body: #"{"access_token": "#))
-        case .emptyUnauthorized: return .instead(Answer(401))
+                EmulatorResponse(200, fields: [("Content-Type", "application/json")], body: #"{"access_token": "#))
+        case .emptyUnauthorized: return .instead(EmulatorResponse(401))
         case .gone: return instead(410, ["error": "Atlas App Services and Device Sync have reached EOL"])
         case .unknownApp: return instead(404, ["error": .string(ServiceError.unknownApp(appID).text)])
-        case .answerClosed: return .lost(.closed)
-        case .answerCut: return .lost(.cut)
+        case .responseClosed: return .lost(.closed)
+        case .responseCut: return .lost(.cut)
         // A day outlasts every client.
-        case .answerSilent: return .lost(.silent(seconds: seconds ?? 86_400))
-        case .answerLate: return .late(seconds: seconds ?? 1)
+        case .responseSilent: return .lost(.silent(seconds: seconds ?? 86_400))
+        case .responseLate: return .late(seconds: seconds ?? 1)
         }
     }
 

@@ -7,7 +7,7 @@ struct ProtectedResource {
     /// Fields that are never shown: they may carry a credential.
     private static let hidden: Set<String> = ["authorization", "proxy-authorization", "cookie", "lanyard-capability"]
 
-    func answer(_ request: HTTPRequest) async throws -> (Answer, userID: String?) {
+    func response(_ request: HTTPRequest) async throws -> (EmulatorResponse, userID: String?) {
         // Judged at its arrival, as a server does that reads the head first.
         let verdict = await verdict(request.headers[.authorization])
         let body = try await RequestBody.digest(request)
@@ -29,7 +29,7 @@ struct ProtectedResource {
     }
 
     private func echo(_ request: HTTPRequest, _ token: ServiceState.IssuedToken, _ body: (count: Int, sha256: String))
-        -> Answer
+        -> EmulatorResponse
     {
         let fields = request.headers.keys.filter { !Self.hidden.contains($0.rawValue.lowercased()) }
         let headers = fields.map { ($0.rawValue.lowercased(), JSONValue.string(request.headers[$0] ?? "")) }
@@ -45,7 +45,7 @@ struct ProtectedResource {
 
     /// RFC 6750 §3: the challenge says why. `error` is `invalid_token` in every case, as the real resource servers of this
     /// service answer, also where no token came at all.
-    private static func refuse(_ error: ServiceError) -> Answer {
+    private static func refuse(_ error: ServiceError) -> EmulatorResponse {
         .json(
             401, .object(["error": .string(error.text)]),
             fields: [

@@ -1,14 +1,14 @@
 /// The refresh tokens that one session has had: which is in force, and what a repeat of an older one means. It decides only.
 struct RefreshFamily: Sendable {
-    enum Verdict: Equatable {
+    enum Outcome: Equatable {
         /// The token in force; it stays (no rotation) or makes way for the next.
-        case stays, rotates
+        case unchanged, rotates
         /// The one before, early enough: the successor is given out once more.
         case repeats
         /// An old one, and too late.
         case tooLate
         /// An old one where that ends the session.
-        case kills
+        case endsFamily
     }
 
     /// The serial number of the token in force; 1 is the login's.
@@ -18,13 +18,13 @@ struct RefreshFamily: Sendable {
     /// When the token in force took the place of the one before it. Seconds since 1970.
     private var rotatedAt = 0.0
 
-    func judge(_ presented: Int, _ rotation: RefreshRotation, at now: Double, graceSeconds: Double) -> Verdict {
+    func outcome(_ presented: Int, _ rotation: RefreshRotation, at now: Double, graceSeconds: Double) -> Outcome {
         switch rotation {
-        case .none: .stays
+        case .none: .unchanged
         case _ where presented == serial: .rotates
         // A serial before that one means that the successor has been used: it had arrived.
         case .grace: presented == serial - 1 && now - rotatedAt < graceSeconds ? .repeats : .tooLate
-        case .oneUse: .kills
+        case .oneUse: .endsFamily
         }
     }
 

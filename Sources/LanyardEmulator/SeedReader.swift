@@ -12,7 +12,7 @@ import Foundation
 /// JSON is YAML, so a JSON file does as well. Paths are taken from the seed file's folder.
 public enum SeedReader {
     /// A seed that cannot be used: what is wrong, and in which line.
-    public struct Failure: Error, CustomStringConvertible {
+    public struct ReadError: Error, CustomStringConvertible {
         /// One sentence for a person.
         public let description: String
     }
@@ -32,20 +32,20 @@ public enum SeedReader {
     /// - Throws: `Failure`, always the seed file's fault.
     public static func read(_ path: String) throws -> Seed {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw Failure(description: "\(path): cannot be read")
+            throw ReadError(description: "\(path): cannot be read")
         }
         let folder = (path as NSString).deletingLastPathComponent
         do {
             return try seed(try tree([UInt8](data)), folder: folder.isEmpty ? "." : folder)
-        } catch let failure as Failure {
-            throw Failure(description: "\(path): \(failure.description)")
+        } catch let failure as ReadError {
+            throw ReadError(description: "\(path): \(failure.description)")
         }
     }
 
     /// A secret of a file: everything but one final newline.
     public static func secret(_ path: String) throws -> String {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw Failure(description: "\(path): cannot be read")
+            throw ReadError(description: "\(path): cannot be read")
         }
         let text = String(decoding: data, as: UTF8.self)
         return text.hasSuffix("\n") ? String(text.dropLast()) : text
@@ -58,11 +58,13 @@ public enum SeedReader {
                 let fields = try texts(item, key == "users" ? ["email", "password"] : ["name", "key", "user"], folder)
                 if key == "users" {
                     seed.users.append(
-                        .init(email: try need(fields, "email", item), password: try need(fields, "password", item)))
+                        .init(
+                            email: try required(fields, "email", item), password: try required(fields, "password", item)
+                        ))
                 } else {
                     seed.keys.append(
                         .init(
-                            name: try need(fields, "name", item), key: try need(fields, "key", item),
+                            name: try required(fields, "name", item), key: try required(fields, "key", item),
                             email: fields["user"]))
                 }
             }
@@ -75,7 +77,7 @@ public enum SeedReader {
         var fields: [String: String] = [:]
         for (key, value) in try members(node, allowed: names + ["password_file", "key_file"]) {
             guard case .text(let text, _) = value else {
-                throw Failure(description: "line \(value.line): \(key) is no text")
+                throw ReadError(description: "line \(value.line): \(key) is no text")
             }
             if key.hasSuffix("_file") {
                 fields[String(key.dropLast(5))] = try secret(text.hasPrefix("/") ? text : folder + "/" + text)
@@ -86,25 +88,25 @@ public enum SeedReader {
         return fields
     }
 
-    private static func need(_ fields: [String: String], _ name: String, _ node: Node) throws -> String {
-        guard let value = fields[name] else { throw Failure(description: "line \(node.line): \(name) is missing") }
+    private static func required(_ fields: [String: String], _ name: String, _ node: Node) throws -> String {
+        guard let value = fields[name] else { throw ReadError(description: "line \(node.line): \(name) is missing") }
         return value
     }
 
     private static func members(_ node: Node, allowed: [String]) throws -> [(key: String, value: Node)] {
         guard case .map(let members, let line) = node else {
-            throw Failure(description: "line \(node.line): expected a map")
+            throw ReadError(description: "line \(node.line): expected a map")
         }
-        if let stranger = members.first(where: { !allowed.contains($0.key) }) {
-            throw Failure(
-                description: "line \(line): unknown key \(stranger.key); known are \(allowed.joined(separator: ", "))")
+        if let unknown = members.first(where: { !allowed.contains($0.key) }) {
+            throw ReadError(
+                description: "line \(line): unknown key \(unknown.key); known are \(allowed.joined(separator: ", "))")
         }
         return members
     }
 
     private static func elements(_ node: Node) throws -> [Node] {
         guard case .list(let elements, _) = node else {
-            throw Failure(description: "line \(node.line): expected a list")
+            throw ReadError(description: "line \(node.line): expected a list")
         }
         return elements
     }
@@ -118,7 +120,7 @@ public enum SeedReader {
             var document = yaml_document_t()
             guard yaml_parser_load(&parser, &document) == 1 else {
                 let problem = parser.problem.map { String(cString: $0) } ?? "no YAML"
-                throw Failure(description: "line \(parser.problem_mark.line + 1): \(problem)")
+                throw ReadError(description: "line \(parser.problem_mark.line + 1): \(problem)")
             }
             defer { yaml_document_delete(&document) }
             guard let root = yaml_document_get_root_node(&document) else { return .map([], line: 1) }
@@ -129,7 +131,7 @@ public enum SeedReader {
     private static func node(_ node: yaml_node_t, _ document: inout yaml_document_t, depth: Int) throws -> Node {
         let line = Int(node.start_mark.line) + 1
         // An alias may point at its own ancestor.
-        guard depth < 8 else { throw Failure(description: "line \(line): too deep") }
+        guard depth < 8 else { throw ReadError(description: "line \(line): too deep") }
         switch node.type {
         case YAML_SCALAR_NODE:
             let bytes = UnsafeBufferPointer(start: node.data.scalar.value, count: node.data.scalar.length)
@@ -148,7 +150,7 @@ public enum SeedReader {
                 let key = try self.node(
                     yaml_document_get_node(&document, pair.key).pointee, &document, depth: depth + 1)
                 guard case .text(let name, _) = key else {
-                    throw Failure(description: "line \(key.line): a key is no text")
+                    throw ReadError(description: "line \(key.line): a key is no text")
                 }
                 let value = yaml_document_get_node(&document, pair.value).pointee
                 return (key: name, value: try self.node(value, &document, depth: depth + 1))

@@ -4,7 +4,7 @@ extension ServiceState {
     /// `POST …/auth/providers/<provider>/login`.
     func login(
         _ provider: String, _ body: JSONValue, _ call: Int?
-    ) throws(ServiceError) -> (answer: JSONValue, userID: String) {
+    ) throws(ServiceError) -> (response: JSONValue, userID: String) {
         let userID: String
         switch provider {
         case "anon-user": userID = anonymousUser()
@@ -20,19 +20,19 @@ extension ServiceState {
             deviceID: deviceID(body), startedAt: now, refreshExpiresAt: now + options.refreshTokenSeconds,
             identity: user.identities.first ?? .null)
         sessions[session.id] = session
-        tally(session) { $0.logins[provider, default: 0] += 1 }
-        note(call) {
+        updateStatistics(session) { $0.logins[provider, default: 0] += 1 }
+        updateJournal(call) {
             $0.account = session.account
             $0.sessionID = session.id
             $0.refreshTokenSerial = 1
             $0.effect = .login
         }
-        let answer: [String: JSONValue] = [
+        let response: [String: JSONValue] = [
             "access_token": .string(accessToken(of: session, cause: "login")),
             "refresh_token": .string(refreshToken(of: session)),
             "user_id": .string(userID), "device_id": .string(session.deviceID),
         ]
-        return (.object(answer), userID)
+        return (.object(response), userID)
     }
 
     /// `POST …/local-userpass/register`, confirmed at once.

@@ -4,64 +4,64 @@ extension ServiceState {
     /// `POST …/auth/session`: a new access token; under rotation a new refresh token as well.
     func refresh(_ authorization: String?, _ call: Int?) throws(ServiceError) -> JSONValue {
         var (session, serial) = try session(authorization, call)
-        var answer: [String: JSONValue] = [:]
+        var response: [String: JSONValue] = [:]
         var effect = EmulatorCall.Effect.refreshed
-        switch verdict(session, serial) {
-        case .stays: break
+        switch refreshOutcome(session, serial) {
+        case .unchanged: break
         case .rotates:
             let token = refreshToken(of: session, serial: serial + 1)
             session.family.rotate(to: token, at: now)
-            answer["refresh_token"] = .string(token)
+            response["refresh_token"] = .string(token)
             effect = .rotated
         case .repeats:
-            tally(session) { $0.repeatsWithinGrace += 1 }
-            answer["refresh_token"] = session.family.token.map { .string($0) }
+            updateStatistics(session) { $0.repeatsWithinGrace += 1 }
+            response["refresh_token"] = session.family.token.map { .string($0) }
             effect = .repeatedWithinGrace
         case .tooLate:
-            tally(session) { $0.repeatsAfterGrace += 1 }
-            note(call) { $0.effect = .repeatedAfterGrace }
+            updateStatistics(session) { $0.repeatsAfterGrace += 1 }
+            updateJournal(call) { $0.effect = .repeatedAfterGrace }
             throw .refreshUnknown
-        case .kills:
-            kill(session, call)
+        case .endsFamily:
+            endFamily(session, call)
             throw .refreshUnknown
         }
         session.refreshes += 1
         sessions[session.id] = session
-        tally(session) { $0.refreshes += 1 }
-        note(call) { $0.effect = effect }
-        answer["access_token"] = .string(accessToken(of: session, cause: "refresh"))
-        return .object(answer)
+        updateStatistics(session) { $0.refreshes += 1 }
+        updateJournal(call) { $0.effect = effect }
+        response["access_token"] = .string(accessToken(of: session, cause: "refresh"))
+        return .object(response)
     }
 
     /// `DELETE …/auth/session`.
     func logout(_ authorization: String?, _ call: Int?) throws(ServiceError) {
         let (session, serial) = try session(authorization, call)
-        switch verdict(session, serial) {
-        case .stays, .rotates: break
-        case .repeats: tally(session) { $0.repeatsAtLogout += 1 }
+        switch refreshOutcome(session, serial) {
+        case .unchanged, .rotates: break
+        case .repeats: updateStatistics(session) { $0.repeatsAtLogout += 1 }
         case .tooLate:
-            tally(session) { $0.repeatsAtLogout += 1 }
-            note(call) { $0.effect = .repeatedAfterGrace }
+            updateStatistics(session) { $0.repeatsAtLogout += 1 }
+            updateJournal(call) { $0.effect = .repeatedAfterGrace }
             throw .refreshUnknown
-        case .kills:
-            tally(session) { $0.repeatsAtLogout += 1 }
-            kill(session, call)
+        case .endsFamily:
+            updateStatistics(session) { $0.repeatsAtLogout += 1 }
+            endFamily(session, call)
             throw .refreshUnknown
         }
         end(session.id, .logout)
-        tally(session) { $0.revocations += 1 }
-        note(call) { $0.effect = .loggedOut }
+        updateStatistics(session) { $0.revocations += 1 }
+        updateJournal(call) { $0.effect = .loggedOut }
         if options.logoutEndsAccessTokens { endTokens { $0.sessionID == session.id } }
     }
 
-    private func verdict(_ session: EmulatorSession, _ serial: Int) -> RefreshFamily.Verdict {
-        session.family.judge(serial, options.rotation, at: now, graceSeconds: options.rotationGraceSeconds)
+    private func refreshOutcome(_ session: EmulatorSession, _ serial: Int) -> RefreshFamily.Outcome {
+        session.family.outcome(serial, options.rotation, at: now, graceSeconds: options.rotationGraceSeconds)
     }
 
-    private func kill(_ session: EmulatorSession, _ call: Int?) {
+    private func endFamily(_ session: EmulatorSession, _ call: Int?) {
         end(session.id, .familyKilled)
-        tally(session) { $0.familyKills += 1 }
-        note(call) { $0.effect = .familyKilled }
+        updateStatistics(session) { $0.familyKills += 1 }
+        updateJournal(call) { $0.effect = .familyKilled }
     }
 
     /// Ends a session before its time.
@@ -75,8 +75,8 @@ extension ServiceState {
         if endedSessions.count > 2 * most { endedSessions.removeFirst(endedSessions.count - most) }
     }
 
-    func tally(_ session: EmulatorSession, _ change: (inout EmulatorLedger.Account) -> Void) {
-        change(&ledger.accounts[session.account, default: EmulatorLedger.Account()])
+    func updateStatistics(_ session: EmulatorSession, _ change: (inout EmulatorStatistics.Account) -> Void) {
+        change(&statistics.accounts[session.account, default: EmulatorStatistics.Account()])
     }
 
     /// Demands a usable access token.
@@ -106,15 +106,15 @@ extension ServiceState {
         let claims = try claims(authorization, badSignature: .refreshBadSignature)
         guard claims["typ"]?.string == "refresh" else { throw .accessWhereRefresh }
         let id = claims["baas_id"]?.string ?? "", serial = claims["serial"]?.int ?? 1
-        note(call) {
+        updateJournal(call) {
             $0.sessionID = id
             $0.refreshTokenSerial = serial
         }
         guard let session = sessions[id] ?? endedSessions.last(where: { $0.id == id }) else { throw .refreshUnknown }
-        note(call) { $0.account = session.account }
+        updateJournal(call) { $0.account = session.account }
         if session.isLive(at: now) { return (session, serial) }
-        tally(session) { $0.callsOfDeadSessions += 1 }
-        note(call) { $0.effect = .sessionDead }
+        updateStatistics(session) { $0.callsOfDeadSessions += 1 }
+        updateJournal(call) { $0.effect = .sessionDead }
         throw session.end == nil ? .refreshExpired : .refreshUnknown
     }
 
@@ -122,8 +122,8 @@ extension ServiceState {
         guard let authorization else { throw .unauthenticated }
         let parts = authorization.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count == 2, parts[0].lowercased() == "bearer" else { throw .emptyBearer }
-        do throws(TokenMint.Flaw) {
-            return try mint.claims(of: String(parts[1]))
+        do throws(TokenIssuer.ReadError) {
+            return try tokenIssuer.claims(of: String(parts[1]))
         } catch {
             throw error == .unparsable ? .unparsableToken : badSignature
         }
@@ -147,7 +147,7 @@ extension ServiceState {
         issued[token.id] = token
         issueOrder.append(token.id)
         if issueOrder.count > Self.issuedTokensMax { issued[issueOrder.removeFirst()] = nil }
-        return mint.sign(
+        return tokenIssuer.sign(
             .object(
                 common(session, "access", from: start, to: token.expiresAt)
                     .merging(["iss": .string(session.id), "jti": .string(token.id)]) { $1 }))
@@ -165,7 +165,7 @@ extension ServiceState {
                 "stitch_ident": identity, "baas_data": .null, "stitch_data": .null,
             ]) { $1 }
         if serial > 1 { claims["serial"] = .int(serial) }
-        return mint.sign(.object(claims))
+        return tokenIssuer.sign(.object(claims))
     }
 
     private func common(_ session: EmulatorSession, _ kind: String, from start: Double, to end: Double) -> [String:

@@ -63,7 +63,7 @@ actor ServiceState {
     static let endedSessionsMax = 20_000
 
     var options: EmulatorOptions
-    let mint = TokenMint()
+    let tokenIssuer = TokenIssuer()
     let domainID: String
     var users: [String: User] = [:]
     var emails: [String: EmailAccount] = [:]
@@ -74,7 +74,7 @@ actor ServiceState {
     var endedSessions: [EmulatorSession] = []
     /// Sessions ever made.
     var sessionCount = 0
-    var ledger = EmulatorLedger()
+    var statistics = EmulatorStatistics()
     var journal = CallJournal()
     var issued: [String: IssuedToken] = [:]
     var issueOrder: [String] = []
@@ -101,7 +101,7 @@ actor ServiceState {
         // Its calls may come by the ten thousand; none of them changes a session.
         let call = route == .protected ? nil : journal.begin(route, at: machineNow)
         let delay = delays[route] ?? Delay()
-        guard let index = faults.firstIndex(where: { $0.meets(route) }) else {
+        guard let index = faults.firstIndex(where: { $0.matches(route) }) else {
             return Plan(call: call, effect: nil, delay: delay)
         }
         let effect = faults[index].effect
@@ -112,18 +112,18 @@ actor ServiceState {
         return Plan(call: call, effect: effect, delay: delay)
     }
 
-    func end(_ route: Route, _ call: Int?, status: Int, user: String?, _ answered: EmulatorCall.Answered) {
+    func end(_ route: Route, _ call: Int?, status: Int, user: String?, _ delivery: EmulatorCall.Delivery) {
         counts.end(route, status: status, user: user)
-        note(call) {
+        updateJournal(call) {
             $0.answeredAt = machineNow
             $0.status = status
-            $0.answered = answered
+            $0.delivery = delivery
             if $0.account == nil { $0.account = user.map { name(of: $0) ?? $0 } }
         }
     }
 
     /// Writes into the journal.
-    func note(_ call: Int?, _ change: (inout EmulatorCall) -> Void) {
+    func updateJournal(_ call: Int?, _ change: (inout EmulatorCall) -> Void) {
         if let call { journal.edit(call, change) }
     }
 
@@ -133,7 +133,7 @@ actor ServiceState {
 
     func resetCounts() {
         counts.reset()
-        ledger = EmulatorLedger()
+        statistics = EmulatorStatistics()
     }
 
     /// An email, or another readable name.

@@ -3,9 +3,9 @@ import FlyingFox
 import Foundation
 
 /// Makes and reads the service's JSON Web Tokens: HS256, base64url without padding, a key that only the service knows.
-struct TokenMint: Sendable {
+struct TokenIssuer: Sendable {
     /// Why a token is none of ours.
-    enum Flaw: Error, Equatable { case unparsable, badSignature }
+    enum ReadError: Error, Equatable { case unparsable, badSignature }
 
     private let key: [UInt8]
     private static let header = encode(Array(#"{"alg":"HS256","typ":"JWT"}"#.utf8))
@@ -18,7 +18,7 @@ struct TokenMint: Sendable {
     }
 
     /// The claims of a token whose signature is ours. Expiry is for the caller to judge.
-    func claims(of token: String) throws(Flaw) -> JSONValue {
+    func claims(of token: String) throws(ReadError) -> JSONValue {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let payload = Self.decode(parts[1]), let given = Self.decode(parts[2]),
             let claims = try? JSONValue(data: Data(payload))

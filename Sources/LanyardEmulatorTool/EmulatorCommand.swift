@@ -29,16 +29,16 @@ struct EmulatorCommand: AsyncParsableCommand {
     var apiKey: [String] = []
 
     @Option(help: "Life of access tokens, such as 20s.")
-    var accessTokenLifetime = SpokenDuration(seconds: 1800)
+    var accessTokenLifetime = DurationArgument(seconds: 1800)
 
     @Option(help: "Life of refresh tokens, such as 60d.")
-    var refreshTokenLifetime = SpokenDuration(seconds: 5_184_000)
+    var refreshTokenLifetime = DurationArgument(seconds: 5_184_000)
 
     @Option(help: "Whether session calls bring a new refresh token: none, grace or one_use.")
     var rotation = RefreshRotation.none
 
     @Option(help: "Under grace: how long the refresh token before may be repeated.")
-    var rotationGrace = SpokenDuration(seconds: 30)
+    var rotationGrace = DurationArgument(seconds: 30)
 
     @Flag(help: "Revoking a user's sessions also ends the access tokens already issued.")
     var revokeEndsAccessTokens = false
@@ -61,11 +61,11 @@ struct EmulatorCommand: AsyncParsableCommand {
         do {
             emulator = try await Emulator.start(options)
         } catch {
-            Self.say(["event": "listen.failed", "message": "\(error)"])
+            Self.log(["event": "listen.failed", "message": "\(error)"])
             // As `lanyard`: the address is unavailable.
             throw ExitCode(69)
         }
-        Self.say(["event": "listening", "address": emulator.address, "app": app])
+        Self.log(["event": "listening", "address": emulator.address, "app": app])
         // The emulator serves until a signal ends the process.
         while true { try await Task.sleep(for: .seconds(86_400)) }
     }
@@ -82,7 +82,7 @@ struct EmulatorCommand: AsyncParsableCommand {
                 seed.keys.append(.init(name: name, key: try SeedReader.secret(file)))
             }
             return seed
-        } catch let failure as SeedReader.Failure {
+        } catch let failure as SeedReader.ReadError {
             throw ValidationError(failure.description)
         }
     }
@@ -93,7 +93,7 @@ struct EmulatorCommand: AsyncParsableCommand {
     }
 
     /// One JSON line on stderr.
-    private static func say(_ members: [String: String]) {
+    private static func log(_ members: [String: String]) {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? JSONSerialization.data(withJSONObject: members, options: options) else { return }
         FileHandle.standardError.write(data + Data([10]))

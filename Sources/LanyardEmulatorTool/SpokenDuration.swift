@@ -1,7 +1,7 @@
 import ArgumentParser
 
 /// A duration with its unit, as Lanyard's configuration writes them: `500ms`, `20s`, `30m`, `12h`, `60d`.
-struct SpokenDuration: ExpressibleByArgument, CustomStringConvertible {
+struct DurationArgument: ExpressibleByArgument, CustomStringConvertible {
     let seconds: Double
 
     init(seconds: Double) { self.seconds = seconds }

@@ -17,9 +17,9 @@ struct CheckCommand: ParsableCommand {
 
     func run() throws {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
-        Report.faults(of: loaded)
+        Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
-        try lookAtStore(loaded.configuration)
+        try checkStore(loaded.configuration)
         if printsConfiguration {
             Report.output(loaded.printed, terminator: "")
         } else {
@@ -28,12 +28,12 @@ struct CheckCommand: ParsableCommand {
     }
 
     /// What `run` would say of the store. Who checks may be another user than who runs: what only he may not do is a warning.
-    private func lookAtStore(_ configuration: Configuration?) throws {
-        guard let configuration, let obstacle = OpenedStore.look(at: configuration.store) else { return }
+    private func checkStore(_ configuration: Configuration?) throws {
+        guard let configuration, let obstacle = OpenedStore.inspect(at: configuration.store) else { return }
         switch obstacle {
-        case .own(let fault): Report.error("warning: \(fault.words)")
-        case .certain(let fault):
-            Report.error("error: \(fault.words)")
+        case .forThisUser(let fault): Report.error("warning: \(fault.message)")
+        case .forEveryUser(let fault):
+            Report.error("error: \(fault.message)")
             throw ExitCode(fault.exitCode)
         }
     }

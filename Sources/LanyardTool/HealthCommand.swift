@@ -26,33 +26,33 @@ struct HealthCommand: ParsableCommand {
     }
 
     func run() throws {
-        switch try place() {
-        case .address(let address): try ask(address)
+        switch try endpoint() {
+        case .address(let address): try probe(address)
         case .none:
             Report.error("error: the configuration names no health listener that can be asked")
             throw ExitCode.failure
-        case .unknown(let faults):
+        case .unknown(let diagnostics):
             // Not 78: whoever probes knows 0 and 1.
-            Report.faults(faults)
+            Report.diagnostics(diagnostics)
             throw ExitCode.failure
         }
     }
 
-    private func ask(_ address: ListenerSettings.Address) throws {
+    private func probe(_ address: ListenerSettings.Address) throws {
         let path = ready ? "/readyz" : "/livez"
-        switch HealthProbe.ask(address, path: path, within: .seconds(2)) {
-        case .answered(status: 200, _): return
-        case .answered(let status, let body):
+        switch HealthProbe.probe(address, path: path, within: .seconds(2)) {
+        case .responded(status: 200, _): return
+        case .responded(let status, let body):
             Report.error("\(path) of \(address): \(status)")
             if !body.isEmpty { Report.error(body) }
-        case .failed(let words): Report.error("\(path) of \(address): \(words)")
+        case .failed(let message): Report.error("\(path) of \(address): \(message)")
         }
         throw ExitCode.failure
     }
 
-    private func place() throws -> HealthPlace {
+    private func endpoint() throws -> HealthEndpoint {
         if let health { return .address(try AddressText.listenAddress(health)) }
         let arguments = config.map { ["--config", $0] } ?? []
-        return Configuration.healthPlace(arguments: arguments, environment: ProcessEnvironment.all())
+        return Configuration.healthEndpoint(arguments: arguments, environment: ProcessEnvironment.all())
     }
 }

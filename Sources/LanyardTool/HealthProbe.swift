@@ -5,7 +5,7 @@ import Lanyard
 /// One GET over a socket of its own, with one time limit for all of it.
 enum HealthProbe {
     enum Outcome: Equatable {
-        case answered(status: Int, body: String)
+        case responded(status: Int, body: String)
         /// In words.
         case failed(String)
     }
@@ -15,9 +15,9 @@ enum HealthProbe {
     /// More than any health answer.
     private static let bytesMax = 64 << 10
 
-    static func ask(_ address: ListenerSettings.Address, path: String, within limit: Duration) -> Outcome {
+    static func probe(_ address: ListenerSettings.Address, path: String, within limit: Duration) -> Outcome {
         let end = ContinuousClock.now + limit
-        do throws(Failure) {
+        do throws(ProbeError) {
             let socket = try connected(to: address, until: end)
             let host = if case .unix = address { "localhost" } else { address.description }
             try send("GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n", on: socket, until: end)
@@ -27,15 +27,15 @@ enum HealthProbe {
         }
     }
 
-    private struct Failure: Error { var words: String }
+    private struct ProbeError: Error { var words: String }
 
     private static func connected(
         to address: ListenerSettings.Address, until end: ContinuousClock.Instant
-    ) throws(Failure) -> OwnedDescriptor {
+    ) throws(ProbeError) -> OwnedDescriptor {
         var storage = sockaddr_storage()
         let (family, length) = fill(&storage, with: address)
         let raw = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard raw >= 0 else { throw Failure(words: SystemError.text(of: errno)) }
+        guard raw >= 0 else { throw ProbeError(words: Errno.text(of: errno)) }
         let socket = OwnedDescriptor(taking: raw)
         var result: CInt
         while true {
@@ -44,15 +44,15 @@ enum HealthProbe {
             }
             guard result != 0, errno == EAGAIN, case .unix = address else { break }
             // The listener's queue is full. No event tells when a unix socket has room again (connect(2)).
-            guard ContinuousClock.now < end else { throw Failure(words: "no answer in time") }
+            guard ContinuousClock.now < end else { throw ProbeError(words: "no answer in time") }
             usleep(retryMicroseconds)
         }
         if result != 0 {
-            guard errno == EINPROGRESS else { throw Failure(words: SystemError.text(of: errno)) }
+            guard errno == EINPROGRESS else { throw ProbeError(words: Errno.text(of: errno)) }
             try wait(for: Int16(POLLOUT), on: raw, until: end)
             var (code, size) = (CInt(0), socklen_t(MemoryLayout<CInt>.size))
             getsockopt(raw, SOL_SOCKET, SO_ERROR, &code, &size)
-            if code != 0 { throw Failure(words: SystemError.text(of: code)) }
+            if code != 0 { throw ProbeError(words: Errno.text(of: code)) }
         }
         return socket
     }
@@ -90,7 +90,7 @@ enum HealthProbe {
 
     private static func send(
         _ text: String, on socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
-    ) throws(Failure) {
+    ) throws(ProbeError) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.send(socket.raw, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
@@ -99,7 +99,7 @@ enum HealthProbe {
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLOUT), on: socket.raw, until: end)
             } else if errno != EINTR {
-                throw Failure(words: SystemError.text(of: errno))
+                throw ProbeError(words: Errno.text(of: errno))
             }
         }
     }
@@ -107,27 +107,27 @@ enum HealthProbe {
     /// The answer to its end: the announced body is whole, or the other side closes.
     private static func receive(
         from socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
-    ) throws(Failure) -> [UInt8] {
-        var answer: [UInt8] = []
+    ) throws(ProbeError) -> [UInt8] {
+        var response: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
-        while answer.count < bytesMax, !isWhole(answer) {
+        while response.count < bytesMax, !isWhole(response) {
             let count = recv(socket.raw, &buffer, buffer.count, 0)
             if count > 0 {
-                answer += buffer[..<count]
+                response += buffer[..<count]
             } else if count == 0 {
                 break
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLIN), on: socket.raw, until: end)
             } else if errno != EINTR {
-                throw Failure(words: SystemError.text(of: errno))
+                throw ProbeError(words: Errno.text(of: errno))
             }
         }
-        return answer
+        return response
     }
 
-    private static func isWhole(_ answer: [UInt8]) -> Bool {
-        guard let body = body(of: answer) else { return false }
-        let head = String(decoding: answer[..<body.startIndex], as: UTF8.self).lowercased()
+    private static func isWhole(_ response: [UInt8]) -> Bool {
+        guard let body = body(of: response) else { return false }
+        let head = String(decoding: response[..<body.startIndex], as: UTF8.self).lowercased()
         let lines = head.split(separator: "\r\n")
         guard let line = lines.first(where: { $0.hasPrefix("content-length:") }) else { return false }
         guard let length = Int(line.drop { $0 != ":" }.dropFirst().drop { $0 == " " }) else { return false }
@@ -135,26 +135,26 @@ enum HealthProbe {
     }
 
     /// What follows the empty line; nil while that has not come.
-    private static func body(of answer: [UInt8]) -> ArraySlice<UInt8>? {
-        answer.indices.first { answer[$0...].starts(with: [13, 10, 13, 10]) }.map { answer[($0 + 4)...] }
+    private static func body(of response: [UInt8]) -> ArraySlice<UInt8>? {
+        response.indices.first { response[$0...].starts(with: [13, 10, 13, 10]) }.map { response[($0 + 4)...] }
     }
 
-    private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(Failure) {
+    private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(ProbeError) {
         let left = end - ContinuousClock.now
-        guard left > .zero else { throw Failure(words: "no answer in time") }
+        guard left > .zero else { throw ProbeError(words: "no answer in time") }
         var item = pollfd(fd: raw, events: events, revents: 0)
         let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1
-        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw Failure(words: "no answer in time") }
+        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw ProbeError(words: "no answer in time") }
     }
 
-    private static func outcome(of answer: [UInt8]) throws(Failure) -> Outcome {
-        let text = String(decoding: answer, as: UTF8.self)
+    private static func outcome(of response: [UInt8]) throws(ProbeError) -> Outcome {
+        let text = String(decoding: response, as: UTF8.self)
         let words = text.prefix { $0 != "\r\n" }.split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), words[1].utf8.count == 3, let status = Int(words[1])
         else {
-            throw Failure(words: answer.isEmpty ? "closed without an answer" : "not an HTTP answer")
+            throw ProbeError(words: response.isEmpty ? "closed without an answer" : "not an HTTP answer")
         }
-        guard let body = body(of: answer) else { throw Failure(words: "a torn answer") }
-        return .answered(status: status, body: String(decoding: body, as: UTF8.self))
+        guard let body = body(of: response) else { throw ProbeError(words: "a torn answer") }
+        return .responded(status: status, body: String(decoding: body, as: UTF8.self))
     }
 }

@@ -35,7 +35,7 @@ struct RekeyCommand: ParsableCommand {
         Signals.prepare()
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         guard let configuration = loaded.configuration else {
-            Report.faults(of: loaded)
+            Report.diagnostics(of: loaded)
             throw ExitCode(loaded.exitCode ?? 78)
         }
         guard case .file(let path, let present) = configuration.store else {
@@ -43,15 +43,15 @@ struct RekeyCommand: ParsableCommand {
                 "error: the configuration names no store.path: sessions are in memory only, and nothing is sealed")
             throw ExitCode(78)
         }
-        do throws(StoreFault) {
-            try OpenedStore.rekey(path: path, from: present, to: new)
+        do throws(StoreError) {
+            try OpenedStore.rekey(path: path, from: present, to: newSecret)
         } catch {
-            Report.error("error: \(error.words)")
+            Report.error("error: \(error.message)")
             throw ExitCode(error.exitCode)
         }
         let lines = [
-            "\(path) is sealed with \(new.path).",
-            "Now let the configuration say it: store.\(new.word)_file: \(new.path), in place of \(present.path).",
+            "\(path) is sealed with \(newSecret.path).",
+            "Now let the configuration say it: store.\(newSecret.kindName)_file: \(newSecret.path), in place of \(present.path).",
         ]
         lines.forEach { Report.output($0) }
         // The exit code will be a failure's, and the key has changed all the same.
@@ -59,7 +59,7 @@ struct RekeyCommand: ParsableCommand {
     }
 
     /// From the root: a configuration takes a relative path from its own folder, not from the one that this command was called in.
-    private var new: StoreSettings.KeyFile {
+    private var newSecret: StoreSettings.KeyFile {
         newKeyFile.map { .key(WorkingFolder.absolute($0)) }
             ?? .passphrase(WorkingFolder.absolute(newPassphraseFile ?? ""))
     }

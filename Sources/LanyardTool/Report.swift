@@ -13,11 +13,11 @@ enum Report {
     private static let errorFailure = Atomic<CInt>(0)
 
     /// All faults and warnings on standard error, a line each.
-    static func faults(of loaded: LoadedConfiguration) { faults(loaded.faults) }
+    static func diagnostics(of loaded: LoadedConfiguration) { diagnostics(loaded.diagnostics) }
 
     /// These, a line each.
-    static func faults(_ faults: [ConfigurationFault]) {
-        for fault in faults {
+    static func diagnostics(_ diagnostics: [ConfigurationError]) {
+        for fault in diagnostics {
             error("\(fault.severity == .warning ? "warning" : "error"): \(fault)")
         }
     }
@@ -38,7 +38,7 @@ enum Report {
     /// Not by exit(3): that runs the cleanup of OpenSSL and other libraries while threads of `run` may still be inside them.
     static func exit(_ status: Int32) -> Never {
         let failure = outputFailure.load(ordering: .relaxed)
-        if failure != 0 { error("error: standard output cannot be written (\(SystemError.text(of: failure)))") }
+        if failure != 0 { error("error: standard output cannot be written (\(Errno.text(of: failure)))") }
         let isWhole = failure == 0 && errorFailure.load(ordering: .relaxed) == 0
         _exit(status == 0 && !isWhole ? outputFailed : status)
     }

@@ -19,7 +19,7 @@ struct RunCommand: ParsableCommand {
     func run() throws {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         guard let configuration = loaded.configuration else {
-            Report.faults(of: loaded)
+            Report.diagnostics(of: loaded)
             throw ExitCode(loaded.exitCode ?? 78)
         }
         throw ExitCode(

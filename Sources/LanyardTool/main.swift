@@ -6,7 +6,7 @@ import Lanyard
 
 // First of all: the next file or socket would become a standard descriptor that is closed, and log lines would go into it.
 if lanyard_open_standard_descriptors() != 0 {
-    let reason = SystemError.text(of: errno)
+    let reason = Errno.text(of: errno)
     Report.error("error: /dev/null cannot be opened in the place of a closed descriptor (\(reason))")
     Report.exit(1)
 }

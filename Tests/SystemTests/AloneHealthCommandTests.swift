@@ -5,7 +5,7 @@ import Testing
 @Suite struct AloneHealthCommandTests {
     @Test("a health listener that says nothing is given up within 4.5 s, the start of the process included")
     func inTime() async throws {
-        let server = try RawServer { _ in RawAnswer([.pause(.seconds(10))]) }
+        let server = try RawServer { _ in RawResponse([.pause(.seconds(10))]) }
         let started = ContinuousClock.now
         let process = try ServerProcess("lanyard", ["health", "--health", "\(server.endpoint)"])
         let exit = try await process.waitForExit(within: .seconds(10))

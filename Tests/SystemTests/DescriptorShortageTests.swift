@@ -32,7 +32,7 @@ struct DescriptorShortageTests {
         "many routes with idle connections leave descriptors for every request and for refreshes, and the log says so")
     func manyRoutes() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "6s")
-        let upstream = try RawServer { _ in RawAnswer.answer().after(.milliseconds(20)) }
+        let upstream = try RawServer { _ in RawResponse.answer().after(.milliseconds(20)) }
         let lanyard = try await LanyardProcess.start(
             Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n",
             launcher: ["/usr/bin/prlimit", "--nofile=300:300"])

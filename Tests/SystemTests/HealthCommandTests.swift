@@ -27,13 +27,13 @@ import Testing
     @Test(
         "anything else is exit 1 with the reason",
         arguments: [
-            (RawAnswer.answer(503, "Service Unavailable", body: "{\"status\": \"not_ready\"}"), "503"),
+            (RawResponse.answer(503, "Service Unavailable", body: "{\"status\": \"not_ready\"}"), "503"),
             (.close, "closed without an answer"), (.reset, "Connection reset by peer"),
-            (RawAnswer.text("HTTP/1.1 200 OK\r\nContent-").closing, "a torn answer"),
-            (RawAnswer.text("SSH-2.0-x\r\n\r\n").closing, "not an HTTP answer"),
-            (RawAnswer([.pause(.seconds(5))]), "no answer in time"),
-        ] as [(RawAnswer, String)])
-    func unhealthy(_ answer: RawAnswer, _ words: String) async throws {
+            (RawResponse.text("HTTP/1.1 200 OK\r\nContent-").closing, "a torn answer"),
+            (RawResponse.text("SSH-2.0-x\r\n\r\n").closing, "not an HTTP answer"),
+            (RawResponse([.pause(.seconds(5))]), "no answer in time"),
+        ] as [(RawResponse, String)])
+    func unhealthy(_ answer: RawResponse, _ words: String) async throws {
         let server = try RawServer { _ in answer }
         let outcome = try await health(["--health", "\(server.endpoint)"])
         #expect(outcome.exit == .code(1))

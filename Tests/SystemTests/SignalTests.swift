@@ -18,7 +18,7 @@ import Testing
     private static func slow() throws -> RawServer {
         try RawServer { _ in
             let length = halves.0.utf8.count + halves.1.utf8.count
-            return RawAnswer([
+            return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\n\(halves.0)".utf8)),
                 .pause(.milliseconds(1500)), .send(Array(halves.1.utf8)),
             ])
@@ -28,7 +28,7 @@ import Testing
     /// Bytes without end, announced as nothing but the end of the connection.
     private static func endless() throws -> RawServer {
         try RawServer { _ in
-            RawAnswer([.send(Array("HTTP/1.1 200 OK\r\n\r\nendless".utf8)), .pause(.seconds(20))])
+            RawResponse([.send(Array("HTTP/1.1 200 OK\r\n\r\nendless".utf8)), .pause(.seconds(20))])
         }
     }
 

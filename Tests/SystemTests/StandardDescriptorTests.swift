@@ -92,7 +92,7 @@ import Testing
 
     @Test("health, seen while it waits for an answer", arguments: combinations)
     func health(_ closed: [Int]) async throws {
-        let server = try RawServer { _ in RawAnswer.answer(503, "Service Unavailable").after(.milliseconds(500)) }
+        let server = try RawServer { _ in RawResponse.answer(503, "Service Unavailable").after(.milliseconds(500)) }
         let process = try lanyard(Launcher.closing(closed), ["health", "--health", "\(server.endpoint)"])
         try await eventually("it has asked") { !server.requests.isEmpty }
         expectNothing(closed, process.pid)

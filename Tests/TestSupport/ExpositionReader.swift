@@ -27,7 +27,7 @@ package struct ExpositionReader {
         guard text.hasSuffix("\n") else { throw TestFailure("the last line does not end") }
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
         if openMetrics, lines.popLast() != "# EOF" { throw TestFailure("no # EOF") }
-        for line in lines { try take(line) }
+        for line in lines { try read(line) }
         try checkHistograms()
     }
 
@@ -36,8 +36,8 @@ package struct ExpositionReader {
         samples.first { $0.name == name && $0.labels == labels }?.value
     }
 
-    private mutating func take(_ line: Substring) throws {
-        guard line.hasPrefix("#") else { return try takeSample(line) }
+    private mutating func read(_ line: Substring) throws {
+        guard line.hasPrefix("#") else { return try readSample(line) }
         let words = line.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count == 4, words[0] == "#" else { throw TestFailure("odd comment: \(line)") }
         let name = String(words[2])
@@ -56,7 +56,7 @@ package struct ExpositionReader {
         }
     }
 
-    private mutating func takeSample(_ line: Substring) throws {
+    private mutating func readSample(_ line: Substring) throws {
         var rest = line
         let name = String(rest.prefix { $0.isLetter || $0.isNumber || $0 == "_" })
         rest = rest.dropFirst(name.count)

@@ -21,7 +21,7 @@ package final class FaultGate: Sendable {
         /// The first `count` bytes of each answer pass, then the connection ends. 0: the server has acted, the answer is lost.
         case tear(afterBytes: Int, Ending)
         /// Each answer begins this much later.
-        case delayAnswer(Duration)
+        case delayResponse(Duration)
         /// Each byte of an answer goes alone, this much after the one before.
         case drip(Duration)
         /// The client's bytes are dropped and answered with these; then the connection ends.
@@ -71,7 +71,7 @@ package final class FaultGate: Sendable {
     private final class Pair: Sendable {
         let client: RawSocket
         let server = Guarded<RawSocket?>(nil)
-        let answered = Guarded(0)
+        let responseBytes = Guarded(0)
 
         init(client: RawSocket) { self.client = client }
 
@@ -161,9 +161,9 @@ package final class FaultGate: Sendable {
                 case .garbage(let garbage):
                     try? pair.client.send(garbage)
                     return
-                case .pass, .refuse, .tear, .delayAnswer, .drip:
+                case .pass, .refuse, .tear, .delayResponse, .drip:
                     guard let server = try? connected(pair) else { return pair.end(.reset) }
-                    pair.answered.withLock { $0 = 0 }
+                    pair.responseBytes.withLock { $0 = 0 }
                     guard (try? server.send(bytes, within: .seconds(600))) != nil else { return }
                     state.withLock { $0.forwarded += bytes.count }
                 }
@@ -174,15 +174,15 @@ package final class FaultGate: Sendable {
             if let server = pair.server.withLock({ $0 }) { return server }
             let server = try RawSocket.connect(to: upstream)
             pair.server.withLock { $0 = server }
-            Thread.detachNewThread { self.relayAnswers(pair, server) }
+            Thread.detachNewThread { self.relayResponses(pair, server) }
             return server
         }
 
-        func relayAnswers(_ pair: Pair, _ server: RawSocket) {
+        func relayResponses(_ pair: Pair, _ server: RawSocket) {
             while let bytes = try? server.receive(within: nil), !bytes.isEmpty {
-                let before = pair.answered.withLock { answered in
-                    defer { answered += bytes.count }
-                    return answered
+                let before = pair.responseBytes.withLock { responseBytes in
+                    defer { responseBytes += bytes.count }
+                    return responseBytes
                 }
                 guard (try? pass(bytes, before: before, pair)) != nil else { break }
             }
@@ -194,7 +194,7 @@ package final class FaultGate: Sendable {
             case .tear(let count, let ending) where before + bytes.count >= count:
                 try pair.client.send(bytes.prefix(max(0, count - before)))
                 pair.end(ending)
-            case .delayAnswer(let time):
+            case .delayResponse(let time):
                 if before == 0 { Thread.sleep(forTimeInterval: time / .seconds(1)) }
                 try pair.client.send(bytes, within: .seconds(600))
             case .drip(let time):

@@ -1,6 +1,6 @@
 /// What a `RawServer` does after a request: steps, performed in order. After the last step the connection stays open unless a step
 /// closed it.
-package struct RawAnswer: Sendable {
+package struct RawResponse: Sendable {
     /// One deed.
     package enum Step: Sendable {
         case send([UInt8])
@@ -18,23 +18,23 @@ package struct RawAnswer: Sendable {
     package init(_ steps: [Step]) { self.steps = steps }
 
     /// Bytes as they are.
-    package static func bytes(_ bytes: [UInt8]) -> RawAnswer { RawAnswer([.send(bytes)]) }
+    package static func bytes(_ bytes: [UInt8]) -> RawResponse { RawResponse([.send(bytes)]) }
     /// Text as it is, nothing added.
-    package static func text(_ text: String) -> RawAnswer { .bytes(Array(text.utf8)) }
+    package static func text(_ text: String) -> RawResponse { .bytes(Array(text.utf8)) }
 
     /// An answer with a Content-Length.
     package static func answer(
         _ status: Int = 200, _ reason: String = "OK", fields: [(String, String)] = [], body: String = "ok"
-    ) -> RawAnswer {
+    ) -> RawResponse {
         var head = "HTTP/1.1 \(status) \(reason)\r\nContent-Length: \(body.utf8.count)\r\n"
         for (name, value) in fields { head += "\(name): \(value)\r\n" }
         return .text(head + "\r\n" + body)
     }
 
     /// An answer whose body is `count` bytes, sent in runs of 64 KiB.
-    package static func large(_ count: Int, byte: UInt8 = 0x61) -> RawAnswer {
+    package static func large(_ count: Int, byte: UInt8 = 0x61) -> RawResponse {
         let run = 65536
-        return RawAnswer([
+        return RawResponse([
             .send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n".utf8)),
             .repeated([UInt8](repeating: byte, count: run), times: count / run),
             .send([UInt8](repeating: byte, count: count % run)),
@@ -42,17 +42,17 @@ package struct RawAnswer: Sendable {
     }
 
     /// The connection ends without an answer.
-    package static let close = RawAnswer([.close])
+    package static let close = RawResponse([.close])
     /// The connection is reset without an answer.
-    package static let reset = RawAnswer([.reset])
+    package static let reset = RawResponse([.reset])
 
     /// The same after a pause.
-    package func after(_ pause: Duration) -> RawAnswer { RawAnswer([.pause(pause)] + steps) }
+    package func after(_ pause: Duration) -> RawResponse { RawResponse([.pause(pause)] + steps) }
     /// The same, then the end of the connection.
-    package var closing: RawAnswer { RawAnswer(steps + [.close]) }
+    package var closing: RawResponse { RawResponse(steps + [.close]) }
 
     /// Only the first `count` bytes of all that is sent, then the connection is closed or reset.
-    package func torn(after count: Int, by end: Step = .close) -> RawAnswer {
+    package func torn(after count: Int, by end: Step = .close) -> RawResponse {
         var rest = count
         var kept: [Step] = []
         for step in steps {
@@ -72,6 +72,6 @@ package struct RawAnswer: Sendable {
             case .close, .reset: break
             }
         }
-        return RawAnswer(kept + [end])
+        return RawResponse(kept + [end])
     }
 }

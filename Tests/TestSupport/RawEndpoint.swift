@@ -6,7 +6,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     /// 127.0.0.1; port 0 takes any free one.
     case tcp(UInt16)
     /// 127.0.0.N, N from 2 on: other servers at the same port.
-    case neighbour(UInt8, UInt16)
+    case loopback(UInt8, UInt16)
     /// A unix socket's path, at most 107 bytes.
     case unix(String)
 
@@ -14,7 +14,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .tcp(let port): "127.0.0.1:\(port)"
-        case .neighbour(let number, let port): "127.0.0.\(number):\(port)"
+        case .loopback(let number, let port): "127.0.0.\(number):\(port)"
         case .unix(let path): "unix:\(path)"
         }
     }
@@ -22,7 +22,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     /// The TCP port; 0 for a unix path.
     package var port: UInt16 {
         switch self {
-        case .tcp(let port), .neighbour(_, let port): port
+        case .tcp(let port), .loopback(_, let port): port
         case .unix: 0
         }
     }
@@ -42,7 +42,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     func withAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Result) rethrows -> Result {
         switch self {
         case .tcp(let port): return try Self.passLoopback(1, port, body)
-        case .neighbour(let number, let port): return try Self.passLoopback(number, port, body)
+        case .loopback(let number, let port): return try Self.passLoopback(number, port, body)
         case .unix(let path):
             var address = sockaddr_un()
             address.sun_family = sa_family_t(AF_UNIX)

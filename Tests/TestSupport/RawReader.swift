@@ -22,7 +22,7 @@ package final class RawReader {
     package func read(_ count: Int, within limit: Duration = .seconds(10)) throws -> [UInt8] {
         let end = ContinuousClock.now + limit
         while buffer.count < count {
-            guard try fill(until: end) else { throw early("\(count) bytes") }
+            guard try fill(until: end) else { throw endedEarly("\(count) bytes") }
         }
         return take(count)
     }
@@ -52,7 +52,7 @@ package final class RawReader {
             if let length = headLength() { return take(length) }
             guard try fill(until: end) else {
                 if buffer.isEmpty { return nil }
-                throw early("the end of a head")
+                throw endedEarly("the end of a head")
             }
         }
     }
@@ -77,7 +77,7 @@ package final class RawReader {
     ) throws -> RawMessage {
         guard
             let message = try readResponseIfAny(to: method, within: limit, bodyBytesMax: bodyBytesMax)
-        else { throw early("an answer") }
+        else { throw endedEarly("an answer") }
         return message
     }
 
@@ -118,7 +118,7 @@ package final class RawReader {
     private func pass(_ length: Int, to sink: BodySink, within limit: Duration) throws {
         var rest = length
         while rest > 0 {
-            if buffer.isEmpty, try !fill(until: .now + limit) { throw early("\(rest) more bytes of a body") }
+            if buffer.isEmpty, try !fill(until: .now + limit) { throw endedEarly("\(rest) more bytes of a body") }
             let part = take(min(rest, buffer.count))
             rest -= part.count
             sink.body(part)
@@ -148,7 +148,7 @@ package final class RawReader {
         let end = ContinuousClock.now + limit
         while true {
             if let newline = buffer.firstIndex(of: 10) { return take(newline + 1) }
-            guard try fill(until: end) else { throw early("the end of a line") }
+            guard try fill(until: end) else { throw endedEarly("the end of a line") }
         }
     }
 
@@ -183,7 +183,7 @@ package final class RawReader {
         return !ended
     }
 
-    private func early(_ what: String) -> TestFailure {
+    private func endedEarly(_ what: String) -> TestFailure {
         TestFailure("the stream ended before \(what); had: \(String(decoding: buffer.prefix(500), as: UTF8.self))")
     }
 }

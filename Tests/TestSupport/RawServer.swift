@@ -30,7 +30,7 @@ package final class RawServer: Sendable {
     }
 
     /// Decides the answer to a request; an error ends the connection.
-    package typealias Script = @Sendable (Request) throws -> RawAnswer
+    package typealias Script = @Sendable (Request) throws -> RawResponse
     /// Bytes kept of each connection.
     package static let recordedBytesMax = 4 << 20
 
@@ -50,7 +50,7 @@ package final class RawServer: Sendable {
         self.endpoint =
             switch endpoint {
             case .tcp: .tcp(listener.localPort)
-            case .neighbour(let number, _): .neighbour(number, listener.localPort)
+            case .loopback(let number, _): .loopback(number, listener.localPort)
             case .unix: endpoint
             }
         let core = Core(listener: listener, requestsKeptMax: requestsKeptMax, script: script)
@@ -138,7 +138,7 @@ package final class RawServer: Sendable {
             }
         }
 
-        func perform(_ answer: RawAnswer, on socket: RawSocket) throws {
+        func perform(_ answer: RawResponse, on socket: RawSocket) throws {
             for step in answer.steps {
                 switch step {
                 case .send(let bytes): try socket.send(bytes, within: .seconds(60))

@@ -35,7 +35,7 @@ package final class RawSocket: Sendable {
         guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
         let connection = RawSocket(taking: new)
         if let source {
-            let bound = RawEndpoint.neighbour(source, 0).withAddress { bind(new, $0, $1) }
+            let bound = RawEndpoint.loopback(source, 0).withAddress { bind(new, $0, $1) }
             guard bound == 0 else { throw TestFailure("binding 127.0.0.\(source): errno \(errno)") }
         }
         if var receiveBuffer {

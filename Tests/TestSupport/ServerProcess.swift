@@ -8,7 +8,7 @@ import Lanyard
 /// process is killed by its own pid and reaped; when the tests themselves die, the kernel kills it.
 package final class ServerProcess: Sendable {
     /// Who the process runs as.
-    package enum Account: Sendable {
+    package enum UnixUser: Sendable {
         case same
         /// uid and gid 65534 without further groups, when the tests run as root; else as `same`.
         case nobody
@@ -39,7 +39,8 @@ package final class ServerProcess: Sendable {
     ///   - environment: all of it, but for a sanitizer's options. PATH is set to the system's folders when absent.
     ///   - cpus: a list as taskset takes it (`0`, `0-1`); nil leaves the affinity alone.
     package init(
-        _ program: String, _ arguments: [String] = [], environment: [String: String] = [:], as account: Account = .same,
+        _ program: String, _ arguments: [String] = [], environment: [String: String] = [:],
+        as account: UnixUser = .same,
         cpus: String? = nil
     ) throws {
         name = program

@@ -7,7 +7,7 @@ import Lanyard
 package final class SimulatedDisk: Sendable {
     /// A file call.
     package enum Step: String, CaseIterable, Sendable {
-        case lookAtFolder, read, create, write, sync, rename, syncFolder, remove, lock, unlock
+        case inspectFolder, read, create, write, sync, rename, syncFolder, remove, lock, unlock
     }
 
     /// What becomes of one.
@@ -171,7 +171,7 @@ package final class SimulatedDisk: Sendable {
 
     func isDead(_ process: Int) -> Bool { machine.withLock { $0.deadThrough >= process || $0.dead.contains(process) } }
 
-    func create(_ name: String) throws(DiskFault) -> Int {
+    func create(_ name: String) throws(DiskError) -> Int {
         let inode: Int? = machine.withLock { machine in
             guard machine.names[name] == nil else { return nil }
             let inode = machine.number()
@@ -179,17 +179,17 @@ package final class SimulatedDisk: Sendable {
             machine.make(.link(name, inode))
             return inode
         }
-        guard let inode else { throw DiskFault(EEXIST, "creating a temporary file") }
+        guard let inode else { throw DiskError(EEXIST, "creating a temporary file") }
         return inode
     }
 
-    func write(_ bytes: UnsafeRawBufferPointer, max: Int, to inode: Int) throws(DiskFault) -> Int {
+    func write(_ bytes: UnsafeRawBufferPointer, max: Int, to inode: Int) throws(DiskError) -> Int {
         let count = machine.withLock { machine in
             let count = min(bytes.count, max, machine.room - machine.used)
             if count > 0 { machine.inodes[inode]?.bytes += bytes.prefix(count) }
             return count
         }
-        guard count > 0 else { throw DiskFault(ENOSPC, "writing") }
+        guard count > 0 else { throw DiskError(ENOSPC, "writing") }
         return count
     }
 
@@ -199,14 +199,14 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
-    func rename(_ name: String, to other: String) throws(DiskFault) {
+    func rename(_ name: String, to other: String) throws(DiskError) {
         let isThere = machine.withLock { machine in
             guard machine.names[name] != nil else { return false }
             machine.make(.rename(name, other))
             machine.tidy()
             return true
         }
-        guard isThere else { throw DiskFault(ENOENT, "renaming") }
+        guard isThere else { throw DiskError(ENOENT, "renaming") }
     }
 
     func remove(_ name: String) {

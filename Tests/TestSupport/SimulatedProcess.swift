@@ -24,12 +24,12 @@ package final class SimulatedProcess: StoreDisk {
     /// As by SIGKILL: what it wrote stays where it is.
     package func die() { disk.kill(number) }
 
-    package func lookAtFolder() throws(DiskFault) -> DiskEntry {
-        try call(.lookAtFolder, "") { () throws(DiskFault) in DiskEntry(.folder, owner: owner, mode: 0o700) }
+    package func inspectFolder() throws(DiskError) -> DiskEntry {
+        try call(.inspectFolder, "") { () throws(DiskError) in DiskEntry(.folder, owner: owner, mode: 0o700) }
     }
 
-    package func read(_ name: String, bytesMax: Int) throws(DiskFault) -> DiskContent? {
-        try call(.read, name) { () throws(DiskFault) in
+    package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
+        try call(.read, name) { () throws(DiskError) in
             disk.bytes(of: name).map { bytes in
                 let entry = DiskEntry(.file, owner: owner, mode: 0o600, size: bytes.count)
                 return DiskContent(entry, bytes: bytes.count <= bytesMax ? bytes : nil)
@@ -37,25 +37,25 @@ package final class SimulatedProcess: StoreDisk {
         }
     }
 
-    package func create(_ name: String) throws(DiskFault) -> any DiskDraft {
-        let inode = try call(.create, name) { () throws(DiskFault) in try disk.create(name) }
+    package func create(_ name: String) throws(DiskError) -> any DiskWriter {
+        let inode = try call(.create, name) { () throws(DiskError) in try disk.create(name) }
         return Draft(of: self, name: name, inode: inode)
     }
 
-    package func rename(_ name: String, to other: String) throws(DiskFault) {
-        try call(.rename, name) { () throws(DiskFault) in try disk.rename(name, to: other) }
+    package func rename(_ name: String, to other: String) throws(DiskError) {
+        try call(.rename, name) { () throws(DiskError) in try disk.rename(name, to: other) }
     }
 
-    package func syncFolder() throws(DiskFault) {
-        try call(.syncFolder, "") { () throws(DiskFault) in disk.syncFolder() }
+    package func syncFolder() throws(DiskError) {
+        try call(.syncFolder, "") { () throws(DiskError) in disk.syncFolder() }
     }
 
-    package func remove(_ name: String) throws(DiskFault) {
-        try call(.remove, name) { () throws(DiskFault) in disk.remove(name) }
+    package func remove(_ name: String) throws(DiskError) {
+        try call(.remove, name) { () throws(DiskError) in disk.remove(name) }
     }
 
-    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)? {
-        let handle = try call(.lock, name) { () throws(DiskFault) in
+    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)? {
+        let handle = try call(.lock, name) { () throws(DiskError) in
             disk.lock(name, isExclusive: kind == .exclusive, by: number)
         }
         return handle.map { Lock(of: self, name: name, handle: $0) }
@@ -64,11 +64,11 @@ package final class SimulatedProcess: StoreDisk {
     // MARK: Calls
 
     private func call<Value>(
-        _ step: SimulatedDisk.Step, _ name: String, _ work: () throws(DiskFault) -> Value
-    ) throws(DiskFault) -> Value {
+        _ step: SimulatedDisk.Step, _ name: String, _ work: () throws(DiskError) -> Value
+    ) throws(DiskError) -> Value {
         switch next(step, name) {
         case .done, .short: return try work()
-        case .fails(let code): throw DiskFault(code, step.rawValue)
+        case .fails(let code): throw DiskError(code, step.rawValue)
         case .diesBefore:
             die()
             throw Self.dead
@@ -79,7 +79,7 @@ package final class SimulatedProcess: StoreDisk {
         }
     }
 
-    private static let dead = DiskFault(EIO, "living on: the process has died")
+    private static let dead = DiskError(EIO, "living on: the process has died")
 
     private func next(_ step: SimulatedDisk.Step, _ name: String) -> SimulatedDisk.Fate {
         guard !isDead else { return .diesBefore }
@@ -90,7 +90,7 @@ package final class SimulatedProcess: StoreDisk {
         return fate(step, name, number)
     }
 
-    private final class Draft: DiskDraft {
+    private final class Draft: DiskWriter {
         private let process: SimulatedProcess
         private let name: String
         private let inode: Int
@@ -101,12 +101,12 @@ package final class SimulatedProcess: StoreDisk {
             self.inode = inode
         }
 
-        func write(_ bytes: UnsafeRawBufferPointer) throws(DiskFault) -> Int {
+        func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int {
             let fate = process.next(.write, name)
             switch fate {
             case .done: return try process.disk.write(bytes, max: .max, to: inode)
             case .short(let count): return try process.disk.write(bytes, max: max(1, count), to: inode)
-            case .fails(let code): throw DiskFault(code, "writing")
+            case .fails(let code): throw DiskError(code, "writing")
             case .diesBefore: break
             // A write is the one call that may be done in part.
             case .diesAfter: _ = try process.disk.write(bytes, max: max(1, bytes.count / 2), to: inode)
@@ -115,8 +115,8 @@ package final class SimulatedProcess: StoreDisk {
             throw SimulatedProcess.dead
         }
 
-        func sync() throws(DiskFault) {
-            try process.call(.sync, name) { () throws(DiskFault) in process.disk.sync(inode) }
+        func sync() throws(DiskError) {
+            try process.call(.sync, name) { () throws(DiskError) in process.disk.sync(inode) }
         }
     }
 
@@ -133,7 +133,7 @@ package final class SimulatedProcess: StoreDisk {
 
         func release() {
             // That it is given back cannot fail; that the process dies before or after it can.
-            try? process.call(.unlock, name) { () throws(DiskFault) in process.disk.unlock(name, handle) }
+            try? process.call(.unlock, name) { () throws(DiskError) in process.disk.unlock(name, handle) }
         }
 
         deinit { process.disk.unlock(name, handle) }

@@ -7,7 +7,7 @@ package final class StandInSealing: Sealing {
 
     package init(key: UInt64) { self.key = key }
 
-    package func seal(_ text: UnsafeRawBufferPointer) throws(SealFault) -> [UInt8] {
+    package func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8] {
         var sealed: [UInt8] = []
         sealed.reserveCapacity(text.count + 24)
         Self.append(key, to: &sealed)
@@ -17,7 +17,7 @@ package final class StandInSealing: Sealing {
         return sealed
     }
 
-    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealFault) -> Secret {
+    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret {
         guard sealed.count >= 24 else { throw .damaged("it is truncated") }
         guard Self.number(sealed, at: 0) == key else { throw .wrongKey }
         let text = UnsafeRawBufferPointer(rebasing: sealed.dropFirst(24))

@@ -37,13 +37,13 @@ package enum VaryingText: CaseIterable, Sendable {
     private static func isHex(_ byte: UInt8) -> Bool { (48...57).contains(byte) || (97...102).contains(byte) }
 
     /// A text with `x` in the place of whatever of these kinds varies.
-    package static func settled(_ text: String, _ kinds: [VaryingText] = allCases) -> String {
+    package static func normalized(_ text: String, _ kinds: [VaryingText] = allCases) -> String {
         var bytes = Array(text.utf8)
-        for kind in kinds { bytes = kind.settled(bytes) }
+        for kind in kinds { bytes = kind.normalized(bytes) }
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    private func settled(_ bytes: [UInt8]) -> [UInt8] {
+    private func normalized(_ bytes: [UInt8]) -> [UInt8] {
         let mark = Array(mark.utf8)
         var result: [UInt8] = []
         var start = 0

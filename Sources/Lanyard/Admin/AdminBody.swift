@@ -1,15 +1,15 @@
 /// The JSON bodies of admin calls, read on bytes: secrets go from the wiped buffer into a `Secret`, and nowhere else.
 enum AdminBody {
     /// Why a body cannot be used: 400 or 422 of architecture.md 7.4.
-    enum Fault: Error, Equatable {
+    enum ReadError: Error, Equatable {
         /// Not one JSON text.
-        case malformed(JSONFault)
+        case malformed(JSONError)
         /// JSON, but not what the call takes; the words name the member, never its value.
         case invalid(String)
     }
 
     /// `POST /v1/users`.
-    struct Addition: Sendable {
+    struct NewUser: Sendable {
         var name: String
         var identity: String
         var credential: GivenCredential
@@ -25,9 +25,9 @@ enum AdminBody {
             && text.utf8.allSatisfy { ByteClass.isAlphanumeric($0) || $0 == 0x2e || $0 == 0x5f || $0 == 0x2d }
     }
 
-    static func addition(_ bytes: UnsafeRawBufferPointer) throws(Fault) -> Addition {
+    static func newUser(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> NewUser {
         var (name, identity, credential): (String?, String?, GivenCredential?)
-        try members(of: bytes) { key, body throws(Fault) in
+        try members(of: bytes) { key, body throws(ReadError) in
             switch key {
             case "name": name = try body.name(key)
             case "identity": identity = try body.name(key)
@@ -35,15 +35,15 @@ enum AdminBody {
             default: throw .unknown(key)
             }
         }
-        return Addition(
+        return NewUser(
             name: try needed(name, "name"), identity: try needed(identity, "identity"),
             credential: try needed(credential, "credential"))
     }
 
     /// `POST …/login`: nil if the configured credential is meant.
-    static func credential(_ bytes: UnsafeRawBufferPointer) throws(Fault) -> GivenCredential? {
+    static func credential(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> GivenCredential? {
         var credential: GivenCredential?
-        try members(of: bytes) { key, body throws(Fault) in
+        try members(of: bytes) { key, body throws(ReadError) in
             guard key == "credential" else { throw .unknown(key) }
             credential = try body.credential(key)
         }
@@ -51,19 +51,19 @@ enum AdminBody {
     }
 
     /// A call that takes nothing: no body, or an object without members.
-    static func nothing(_ bytes: UnsafeRawBufferPointer) throws(Fault) {
-        try members(of: bytes) { key, _ throws(Fault) in throw .unknown(key) }
+    static func nothing(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
+        try members(of: bytes) { key, _ throws(ReadError) in throw .unknown(key) }
     }
 
-    private static func needed<Value>(_ value: Value?, _ key: String) throws(Fault) -> Value {
+    private static func needed<Value>(_ value: Value?, _ key: String) throws(ReadError) -> Value {
         guard let value else { throw .invalid("\(key) is missing") }
         return value
     }
 
     /// Reads the top object member by member. An empty body is one without members.
     private static func members(
-        of bytes: UnsafeRawBufferPointer, _ take: (String, inout Cursor) throws(Fault) -> Void
-    ) throws(Fault) {
+        of bytes: UnsafeRawBufferPointer, _ take: (String, inout Cursor) throws(ReadError) -> Void
+    ) throws(ReadError) {
         guard bytes.count > 0 else { return }
         try check(bytes)
         var cursor = Cursor(bytes, depthMax: depthMax)
@@ -72,9 +72,9 @@ enum AdminBody {
     }
 
     /// The whole text first: what is not JSON is that before it is anything else.
-    private static func check(_ bytes: UnsafeRawBufferPointer) throws(Fault) {
+    private static func check(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
         var reader = JSONReader(bytes, depthMax: depthMax)
-        do throws(JSONFault) {
+        do throws(JSONError) {
             while try reader.next() != .end {}
         } catch {
             throw .malformed(error)
@@ -91,12 +91,12 @@ enum AdminBody {
             reader = JSONReader(bytes, depthMax: depthMax)
         }
 
-        mutating func next() throws(Fault) -> JSONReader.Token {
-            do throws(JSONFault) { return try reader.next() } catch { throw .malformed(error) }
+        mutating func next() throws(ReadError) -> JSONReader.Token {
+            do throws(JSONError) { return try reader.next() } catch { throw .malformed(error) }
         }
 
         /// Behind an object's start: each member's key, with the cursor before its value.
-        mutating func members(_ take: (String, inout Cursor) throws(Fault) -> Void) throws(Fault) {
+        mutating func members(_ take: (String, inout Cursor) throws(ReadError) -> Void) throws(ReadError) {
             while case .name(let text) = try next() { try take(word(text), &self) }
         }
 
@@ -107,7 +107,7 @@ enum AdminBody {
             return String(decoding: word, as: UTF8.self)
         }
 
-        mutating func secret(_ key: String) throws(Fault) -> Secret {
+        mutating func secret(_ key: String) throws(ReadError) -> Secret {
             guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
             // A body is no longer than that.
             guard let secret = JSONText.secret(text, of: bytes, countMax: SecretFile.bytesMax), secret.count > 0 else {
@@ -117,7 +117,7 @@ enum AdminBody {
         }
 
         /// Text that is no secret.
-        mutating func text(_ key: String, bytesMax: Int) throws(Fault) -> String {
+        mutating func text(_ key: String, bytesMax: Int) throws(ReadError) -> String {
             guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
             var bytes: [UInt8] = []
             JSONText.decode(text, of: self.bytes) { if bytes.count <= bytesMax { bytes.append($0) } }
@@ -126,17 +126,17 @@ enum AdminBody {
             return String(decoding: bytes, as: UTF8.self)
         }
 
-        mutating func name(_ key: String) throws(Fault) -> String {
+        mutating func name(_ key: String) throws(ReadError) -> String {
             let name = try text(key, bytesMax: nameBytesMax)
             guard isName(name) else { throw .invalid("\(key) is not one of [A-Za-z0-9._-]{1,64}") }
             return name
         }
 
         /// An object with one member, the kind of login (architecture.md 7.4).
-        mutating func credential(_ key: String) throws(Fault) -> GivenCredential {
+        mutating func credential(_ key: String) throws(ReadError) -> GivenCredential {
             guard case .objectStart = try next() else { throw .invalid("\(key) is no object") }
             var credential: GivenCredential?
-            try members { kind, body throws(Fault) in
+            try members { kind, body throws(ReadError) in
                 guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
                 guard kinds.contains(kind) else {
                     throw .invalid("credential.\(kind) is no kind of login; known: \(kinds.joined(separator: ", "))")
@@ -150,10 +150,10 @@ enum AdminBody {
             return credential
         }
 
-        private mutating func credential(of kind: String) throws(Fault) -> GivenCredential {
+        private mutating func credential(of kind: String) throws(ReadError) -> GivenCredential {
             var (email, secret): (String?, Secret?)
             let shown = "credential.\(kind)"
-            try members { key, body throws(Fault) in
+            try members { key, body throws(ReadError) in
                 switch (kind, key) {
                 case ("email_password", "email"): email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
                 case ("email_password", "password"), ("api_key", "key"): secret = try body.secret("\(shown).\(key)")
@@ -173,6 +173,6 @@ enum AdminBody {
     private static let kinds = ["anonymous", "email_password", "api_key"]
 }
 
-extension AdminBody.Fault {
-    fileprivate static func unknown(_ key: String) -> AdminBody.Fault { .invalid("unknown key \(key)") }
+extension AdminBody.ReadError {
+    fileprivate static func unknown(_ key: String) -> AdminBody.ReadError { .invalid("unknown key \(key)") }
 }

@@ -12,7 +12,7 @@ package enum AdminCall: Equatable, Sendable {
     case shutdown
 
     /// Something is different afterwards: worth a line of the audit.
-    var changes: Bool {
+    var changesState: Bool {
         switch self {
         case .status, .users, .user: false
         default: true
@@ -20,7 +20,7 @@ package enum AdminCall: Equatable, Sendable {
     }
 
     /// It may wait as long as the identity service likes; a logout waits 5 s at most.
-    var waitsForService: Bool {
+    var waitsForIdentityService: Bool {
         switch self {
         case .addUser, .logIn, .refresh: true
         default: false
@@ -28,7 +28,7 @@ package enum AdminCall: Equatable, Sendable {
     }
 
     /// Its word in the audit.
-    var word: String {
+    var auditName: String {
         switch self {
         case .status: "status"
         case .users: "users"
@@ -44,7 +44,7 @@ package enum AdminCall: Equatable, Sendable {
     }
 
     /// The user that the path names.
-    var subject: String? {
+    var userName: String? {
         switch self {
         case .user(let name), .logIn(let name), .activate(let name), .refresh(let name), .logOut(let name),
             .remove(let name):
@@ -53,7 +53,7 @@ package enum AdminCall: Equatable, Sendable {
         }
     }
 
-    enum Reading: Equatable {
+    enum Parsed: Equatable {
         case call(AdminCall)
         /// The path has other methods.
         case methodNotAllowed(allow: String)
@@ -63,16 +63,16 @@ package enum AdminCall: Equatable, Sendable {
     }
 
     /// - Parameter path: without query, percent escapes as they came: no name of ours needs one.
-    static func read(_ method: RequestHead.Method, _ path: Bytes) -> Reading {
+    static func read(_ method: RequestHead.Method, _ path: Bytes) -> Parsed {
         let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
         guard segments.count > 2, segments[0].isEmpty, segments[1] == "v1" else { return .noRoute }
         let rest = Array(segments[2...])
         switch (rest.count, rest[0]) {
-        case (1, "status"): return pick(method, get: .status)
-        case (1, "users"): return pick(method, get: .users, post: .addUser)
-        case (1, "shutdown"): return pick(method, post: .shutdown)
+        case (1, "status"): return select(method, get: .status)
+        case (1, "users"): return select(method, get: .users, post: .addUser)
+        case (1, "shutdown"): return select(method, post: .shutdown)
         case (2...3, "users"):
             let verbs: [String: (String) -> AdminCall] = [
                 "login": logIn, "activate": activate, "refresh": refresh, "logout": logOut,
@@ -80,15 +80,15 @@ package enum AdminCall: Equatable, Sendable {
             let verb = rest.count == 3 ? verbs[rest[2]] : nil
             guard rest.count == 2 || verb != nil else { return .noRoute }
             guard AdminBody.isName(rest[1]) else { return .noSuchUser }
-            if let verb { return pick(method, post: verb(rest[1])) }
-            return pick(method, get: .user(rest[1]), delete: .remove(rest[1]))
+            if let verb { return select(method, post: verb(rest[1])) }
+            return select(method, get: .user(rest[1]), delete: .remove(rest[1]))
         default: return .noRoute
         }
     }
 
-    private static func pick(
+    private static func select(
         _ method: RequestHead.Method, get: AdminCall? = nil, post: AdminCall? = nil, delete: AdminCall? = nil
-    ) -> Reading {
+    ) -> Parsed {
         let call: AdminCall? =
             switch method {
             case .get, .head: get

@@ -3,11 +3,11 @@ import Logging
 /// Carries out admin calls: from a call and its body to an answer, with a line of the audit for each that changes something.
 ///
 /// From any thread; no call blocks.
-final class AdminDesk: Sendable {
+final class AdminHandler: Sendable {
     /// What the desk has others do.
     struct Sources: Sendable {
         var users: any UserOperations
-        var facts: AdminFacts
+        var facts: ProgramInfo
         /// Begins the orderly end, as SIGTERM does.
         var stop: @Sendable () -> Void
     }
@@ -22,96 +22,96 @@ final class AdminDesk: Sendable {
 
     /// - Parameter reply: called exactly once, within this call or on whatever queue later.
     func perform(
-        _ call: AdminCall, body: UnsafeRawBufferPointer, peer: OperatorPeer,
-        reply: @escaping @Sendable (OperatorAnswer) -> Void
+        _ call: AdminCall, body: UnsafeRawBufferPointer, peer: PeerCredentials,
+        reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
-        do throws(AdminBody.Fault) {
+        do throws(AdminBody.ReadError) {
             switch call {
-            case .addUser: return add(try AdminBody.addition(body), call, peer, reply)
+            case .addUser: return add(try AdminBody.newUser(body), call, peer, reply)
             case .logIn(let name):
-                return ask(.login(name, try AdminBody.credential(body)), name, call, peer, reply)
+                return performUserRequest(.login(name, try AdminBody.credential(body)), name, call, peer, reply)
             default: try AdminBody.nothing(body)
             }
         } catch {
-            return finish(.refusing(error), call, call.subject, peer, reply)
+            return finish(.problem(error), call, call.userName, peer, reply)
         }
         switch call {
         case .status:
-            let answer = AdminPages.status(sources.facts, sources.users.report, now: .now)
-            finish(answer, call, nil, peer, reply)
-        case .users: finish(AdminPages.users(sources.users.report), call, nil, peer, reply)
+            let response = AdminResponses.status(sources.facts, sources.users.report, now: .now)
+            finish(response, call, nil, peer, reply)
+        case .users: finish(AdminResponses.users(sources.users.report), call, nil, peer, reply)
         case .user(let name):
             let view = sources.users.report.view(of: name)
-            finish(view.map { AdminPages.user($0) } ?? .noSuchUser, call, name, peer, reply)
-        case .activate(let name): ask(.activate(name), name, call, peer, reply)
-        case .refresh(let name): ask(.refresh(name), name, call, peer, reply)
-        case .logOut(let name): ask(.logOut(name), name, call, peer, reply)
-        case .remove(let name): ask(.remove(name), name, call, peer, reply)
+            finish(view.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)
+        case .activate(let name): performUserRequest(.activate(name), name, call, peer, reply)
+        case .refresh(let name): performUserRequest(.refresh(name), name, call, peer, reply)
+        case .logOut(let name): performUserRequest(.logOut(name), name, call, peer, reply)
+        case .remove(let name): performUserRequest(.remove(name), name, call, peer, reply)
         case .shutdown:
-            finish(AdminPages.stopping(), call, nil, peer, reply)
+            finish(AdminResponses.stopping(), call, nil, peer, reply)
             sources.stop()
         case .addUser, .logIn: break
         }
     }
 
     /// Answers a call that is not carried out, with the line that every call leaves.
-    func refuse(
-        _ call: AdminCall, _ answer: OperatorAnswer, peer: OperatorPeer, reply: (OperatorAnswer) -> Void
+    func reject(
+        _ call: AdminCall, _ response: OperatorResponse, peer: PeerCredentials, reply: (OperatorResponse) -> Void
     ) {
-        finish(answer, call, call.subject, peer, reply)
+        finish(response, call, call.userName, peer, reply)
     }
 
     private func add(
-        _ addition: AdminBody.Addition, _ call: AdminCall, _ peer: OperatorPeer,
-        _ reply: @escaping @Sendable (OperatorAnswer) -> Void
+        _ newUser: AdminBody.NewUser, _ call: AdminCall, _ peer: PeerCredentials,
+        _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
         let request = UserRequest.add(
-            name: addition.name, identity: addition.identity, addition.credential)
-        ask(request, addition.name, call, peer, reply)
+            name: newUser.name, identity: newUser.identity, newUser.credential)
+        performUserRequest(request, newUser.name, call, peer, reply)
     }
 
-    private func ask(
-        _ request: UserRequest, _ name: String, _ call: AdminCall, _ peer: OperatorPeer,
-        _ reply: @escaping @Sendable (OperatorAnswer) -> Void
+    private func performUserRequest(
+        _ request: UserRequest, _ name: String, _ call: AdminCall, _ peer: PeerCredentials,
+        _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
         sources.users.perform(request) { [self] result in
-            finish(Self.answer(result, name), call, Self.subject(of: result) ?? name, peer, reply)
+            finish(Self.response(result, name), call, Self.userName(of: result) ?? name, peer, reply)
         }
     }
 
     /// Whom the answer tells of: a login may end in the account of another user than it named, and that name is then nobody's.
-    private static func subject(of result: Result<UserOutcome, UserFault>) -> String? {
+    private static func userName(of result: Result<UserOutcome, UserError>) -> String? {
         switch result {
         case .success(.added(let view, _)), .success(.user(let view, _)): view.status.user
         default: nil
         }
     }
 
-    private static func answer(_ result: Result<UserOutcome, UserFault>, _ name: String) -> OperatorAnswer {
+    private static func response(_ result: Result<UserOutcome, UserError>, _ name: String) -> OperatorResponse {
         switch result {
-        case .success(.added(let view, let isStored)): AdminPages.added(view, isStored: isStored)
-        case .success(.user(let view, let isStored)): AdminPages.user(view, isStored: isStored)
-        case .success(.refreshed(let expiry)): AdminPages.refreshed(expiry)
+        case .success(.added(let view, let isStored)): AdminResponses.added(view, isStored: isStored)
+        case .success(.user(let view, let isStored)): AdminResponses.user(view, isStored: isStored)
+        case .success(.refreshed(let expiry)): AdminResponses.refreshed(expiry)
         case .success(.loggedOut(let view, let isRevoked, let isStored)):
-            AdminPages.loggedOut(view, name: name, isRevoked: isRevoked, isStored: isStored)
-        case .success(.removed(isStored: true)): OperatorAnswer(status: 204, body: [])
-        case .success(.removed(isStored: false)): AdminPages.removed(name)
-        case .failure(let fault): .refusing(fault, user: name)
+            AdminResponses.loggedOut(view, name: name, isRevoked: isRevoked, isStored: isStored)
+        case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
+        case .success(.removed(isStored: false)): AdminResponses.removed(name)
+        case .failure(let fault): .problem(fault, user: name)
         }
     }
 
     /// The audit first: whoever has the answer finds the line.
     private func finish(
-        _ answer: OperatorAnswer, _ call: AdminCall, _ user: String?, _ peer: OperatorPeer,
-        _ reply: (OperatorAnswer) -> Void
+        _ response: OperatorResponse, _ call: AdminCall, _ user: String?, _ peer: PeerCredentials,
+        _ reply: (OperatorResponse) -> Void
     ) {
-        if call.changes { audit(call, user, answer.problemName ?? "ok", peer) }
-        reply(answer)
+        if call.changesState { audit(call, user, response.problemName ?? "ok", peer) }
+        reply(response)
     }
 
-    private func audit(_ call: AdminCall, _ user: String?, _ result: String, _ peer: OperatorPeer) {
+    private func audit(_ call: AdminCall, _ user: String?, _ result: String, _ peer: PeerCredentials) {
         var metadata: Logger.Metadata = [
-            "event": "admin.call", "call": .string(call.word), "result": .string(result),
+            "event": "admin.call", "call": .string(call.auditName), "result": .string(result),
         ]
         if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }

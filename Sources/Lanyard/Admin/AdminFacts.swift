@@ -1,5 +1,5 @@
 /// What `/v1/status` says of the process itself.
-package struct AdminFacts: Sendable {
+package struct ProgramInfo: Sendable {
     /// What was bound, under its name in the log.
     package struct Listener: Equatable, Sendable {
         package var name: String

@@ -1,5 +1,5 @@
 /// Who may call at all, judged from a request's head before anything of its body is read (threats.md T1 to T3, T15). Pure.
-struct AdminGate {
+struct AdminAccessPolicy {
     /// Of a unix socket any `Host` is right: nobody is led to it by a name.
     let hosts: AllowedHosts
     /// The bearer token of calls over TCP; nil: the socket's peer decides.
@@ -8,20 +8,20 @@ struct AdminGate {
     let ownUID: UInt32
 
     /// nil: the call may go on.
-    func judge(
-        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: OperatorPeer
-    ) -> OperatorAnswer? {
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorResponse? {
         guard isTCP || peer.isTrusted(by: ownUID) else { return .callerNotAllowed }
         if let refusal = target.refusal(by: hosts, head, in: bytes, table, unknown: .adminHostNotAllowed) {
             return refusal
         }
-        if isOfWebPage(head, in: bytes, table) { return .originNotAllowed }
+        if isFromWebPage(head, in: bytes, table) { return .originNotAllowed }
         guard !isTCP || carriesToken(in: bytes, table) else { return .tokenRequired }
         return nil
     }
 
     /// A page may neither ask nor have its forms sent here, whatever origin it has.
-    private func isOfWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
+    private func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
         if head.traits.contains(.origin) { return true }
         guard head.traits.contains(.secFetchSite) else { return false }
         for index in 0..<table.count where table[index].name == .secFetchSite {
@@ -32,7 +32,7 @@ struct AdminGate {
     }
 
     /// A call that is refused for want of the token carries another one.
-    func isGuess(in bytes: Bytes, _ table: FieldTable) -> Bool {
+    func carriesAuthorization(in bytes: Bytes, _ table: FieldTable) -> Bool {
         (0..<table.count).contains { table.name($0, in: bytes).equals(lowered: "authorization") }
     }
 

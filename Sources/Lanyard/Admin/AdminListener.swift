@@ -6,14 +6,14 @@ import Logging
 ///
 /// Its mutable state belongs to the queue of the loop, which it shares with health: nothing here waits.
 package final class AdminListener: OperatorHandler, @unchecked Sendable {
-    private let desk: AdminDesk
+    private let handler: AdminHandler
     private let hosts: AllowedHosts
     private let ownUID = geteuid()
     private let limits: AdminLimits
     private let listener: OperatorListener
     private let log: Logger
     private let refusals: AdminRefusalLog
-    private var guesses = TokenGuesses()
+    private var guessDelay = TokenGuessDelay()
     private var token: Secret?
     /// Calls under way that wait for an identity service, whether or not their clients still do.
     private var waitingCalls = 0
@@ -30,19 +30,19 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///   - stop: begins the orderly end, as SIGTERM does.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
-        users: any UserOperations, facts: AdminFacts, refused: AdminRefusalCounters = AdminRefusalCounters(),
+        users: any UserOperations, facts: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
         stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
         refusals = AdminRefusalLog(refused, on: loop, log: log)
-        desk = AdminDesk(AdminDesk.Sources(users: users, facts: facts, stop: stop), log: log)
+        handler = AdminHandler(AdminHandler.Sources(users: users, facts: facts, stop: stop), log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
-        let manner = OperatorListener.Manner(
+        let profile = OperatorListener.Profile(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
-        listener = OperatorListener(socket, loop: loop, limits: limits, manner: manner, log: log)
+        listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
         if listener.isTCP, let tokenFile {
-            tokenWatch = FileWatch(tokenFile, by: files, on: loop) { [weak self] in self?.learnToken($0, tokenFile) }
+            tokenWatch = FileWatch(tokenFile, by: files, on: loop) { [weak self] in self?.updateToken($0, tokenFile) }
         }
     }
 
@@ -67,55 +67,59 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
 
     /// A token that is too short shuts the API as one that cannot be read does. The previous one does not go on: who replaces a token may
     /// have lost the old one to somebody.
-    private func learnToken(_ outcome: FileWatch.Outcome, _ path: String) {
+    private func updateToken(_ outcome: FileWatch.Outcome, _ path: String) {
         switch outcome {
         case .success(let content) where content.secret.count >= AdminSettings.tokenLengthMin: token = content.secret
-        case .success: loseToken(AdminSettings.shortToken, path)
-        case .failure(let problem): loseToken(problem, path)
+        case .success: clearToken(AdminSettings.shortTokenError, path)
+        case .failure(let problem): clearToken(problem, path)
         }
     }
 
-    private func loseToken(_ problem: SecretFile.Problem, _ path: String) {
+    private func clearToken(_ problem: SecretFile.ReadError, _ path: String) {
         token = nil
         log.error(
             "the admin token cannot be used: no call over TCP is answered",
-            metadata: ["event": "admin.token.failed", "reason": .string(problem.words(path: path))])
+            metadata: ["event": "admin.token.failed", "reason": .string(problem.message(path: path))])
     }
 
     // MARK: Judging
 
     /// Who calls, then what is called.
-    func judge(
-        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: OperatorPeer
-    ) -> OperatorVerdict {
-        let gate = AdminGate(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
-        if let refusal = gate.judge(head, target, in: bytes, table, peer: peer) {
-            refusals.note(refusal, peer)
-            guard refusal.problemName == OperatorAnswer.tokenRequired.problemName, gate.isGuess(in: bytes, table) else {
-                return .answer(refusal)
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorDecision {
+        let gate = AdminAccessPolicy(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
+        if let refusal = gate.decide(head, target, in: bytes, table, peer: peer) {
+            refusals.record(refusal, peer)
+            guard refusal.problemName == OperatorResponse.tokenRequired.problemName,
+                gate.carriesAuthorization(in: bytes, table)
+            else {
+                return .response(refusal)
             }
-            return .delayed(refusal, guesses.delay(at: listener.loop.now))
+            return .delayed(refusal, guessDelay.delay(at: listener.loop.now))
         }
         switch AdminCall.read(head.kind, target.path) {
-        case .call where target.hasQuery: return .answer(.queryNotTaken)
-        case .call(let call): return .call(work(of: call, peer))
-        case .methodNotAllowed(let allow): return .answer(.methodNotAllowed(allow: allow))
-        case .noSuchUser: return .answer(.noSuchUser)
-        case .noRoute: return .answer(.noRoute)
+        case .call where target.hasQuery: return .response(.queryNotTaken)
+        case .call(let call): return .call(operatorCall(of: call, peer))
+        case .methodNotAllowed(let allow): return .response(.methodNotAllowed(allow: allow))
+        case .noSuchUser: return .response(.noSuchUser)
+        case .noRoute: return .response(.noRoute)
         }
     }
 
-    private func work(of call: AdminCall, _ peer: OperatorPeer) -> OperatorCall {
+    private func operatorCall(of call: AdminCall, _ peer: PeerCredentials) -> OperatorCall {
         OperatorCall(bodyBytesMax: limits.bodyBytesMax, bodyTimeout: limits.bodyTimeout) { [self] body, reply in
-            guard call.waitsForService else { return desk.perform(call, body: body, peer: peer, reply: reply) }
+            guard call.waitsForIdentityService else {
+                return handler.perform(call, body: body, peer: peer, reply: reply)
+            }
             guard waitingCalls < limits.waitingCallsMax else {
-                return desk.refuse(call, .overloaded, peer: peer, reply: reply)
+                return handler.reject(call, .overloaded, peer: peer, reply: reply)
             }
             waitingCalls += 1
-            desk.perform(call, body: body, peer: peer) { [self] answer in
+            handler.perform(call, body: body, peer: peer) { [self] response in
                 // Before the answer: whoever has it finds the place free.
                 listener.loop.post { [self] in waitingCalls -= 1 }
-                reply(answer)
+                reply(response)
             }
         }
     }

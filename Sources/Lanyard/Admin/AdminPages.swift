@@ -1,7 +1,7 @@
 /// What the admin API says in JSON: status, users, and what became of a call (architecture.md 7.4). Pure: facts go in, answers come out.
-enum AdminPages {
+enum AdminResponses {
     /// `GET /v1/status`.
-    static func status(_ facts: AdminFacts, _ report: SessionReport, now: Instant) -> OperatorAnswer {
+    static func status(_ facts: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
         body.key("version")
@@ -24,22 +24,22 @@ enum AdminPages {
         body.endArray()
         writeUsers(report, into: &body)
         body.endObject()
-        return OperatorAnswer(status: 200, body: body.bytes)
+        return OperatorResponse(status: 200, body: body.bytes)
     }
 
     /// `GET /v1/users`.
-    static func users(_ report: SessionReport) -> OperatorAnswer {
+    static func users(_ report: SessionReport) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
         writeUsers(report, into: &body)
         body.endObject()
-        return OperatorAnswer(status: 200, body: body.bytes)
+        return OperatorResponse(status: 200, body: body.bytes)
     }
 
     /// `GET /v1/users/{user}`, and what most calls about one user answer.
     ///
     /// - Parameter isStored: a restart will find it so; nil: nothing was changed.
-    static func user(_ view: UserView, status: Int = 200, isStored: Bool? = nil) -> OperatorAnswer {
+    static func user(_ view: UserView, status: Int = 200, isStored: Bool? = nil) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
         writeMembers(of: view, into: &body)
@@ -48,30 +48,30 @@ enum AdminPages {
             body.bool(isStored)
         }
         body.endObject()
-        return OperatorAnswer(status: status, body: body.bytes)
+        return OperatorResponse(status: status, body: body.bytes)
     }
 
     /// A new user; the field tells where it is found (RFC 9110 §10.2.2).
-    static func added(_ view: UserView, isStored: Bool) -> OperatorAnswer {
-        var answer = user(view, status: 201, isStored: isStored)
-        answer.fields.append("Location: /v1/users/\(view.status.user)")
-        return answer
+    static func added(_ view: UserView, isStored: Bool) -> OperatorResponse {
+        var response = user(view, status: 201, isStored: isStored)
+        response.fields.append("Location: /v1/users/\(view.status.user)")
+        return response
     }
 
-    static func refreshed(_ expiry: WallTime?) -> OperatorAnswer {
+    static func refreshed(_ expiry: WallTime?) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
         body.key("access_token_expires_at")
         write(expiry, into: &body)
         body.endObject()
-        return OperatorAnswer(status: 200, body: body.bytes)
+        return OperatorResponse(status: 200, body: body.bytes)
     }
 
     /// - Parameters:
     ///   - view: nil if the user is forgotten with its session.
     ///   - name: as the call named it.
     ///   - isStored: a restart will find it so.
-    static func loggedOut(_ view: UserView?, name: String, isRevoked: Bool, isStored: Bool) -> OperatorAnswer {
+    static func loggedOut(_ view: UserView?, name: String, isRevoked: Bool, isStored: Bool) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
         if let view {
@@ -87,11 +87,11 @@ enum AdminPages {
         body.key("stored")
         body.bool(isStored)
         body.endObject()
-        return OperatorAnswer(status: 200, body: body.bytes)
+        return OperatorResponse(status: 200, body: body.bytes)
     }
 
     /// A user that is forgotten here, and not yet in the store.
-    static func removed(_ name: String) -> OperatorAnswer {
+    static func removed(_ name: String) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
         body.key("name")
@@ -101,16 +101,16 @@ enum AdminPages {
         body.key("stored")
         body.bool(false)
         body.endObject()
-        return OperatorAnswer(status: 200, body: body.bytes)
+        return OperatorResponse(status: 200, body: body.bytes)
     }
 
-    static func stopping() -> OperatorAnswer {
+    static func stopping() -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
         body.key("status")
         body.string("stopping")
         body.endObject()
-        return OperatorAnswer(status: 202, body: body.bytes)
+        return OperatorResponse(status: 202, body: body.bytes)
     }
 
     // MARK: Members
@@ -135,7 +135,7 @@ enum AdminPages {
         body.key("user_id")
         write(user.accountID, into: &body)
         body.key("state")
-        body.string(view.standing.rawValue)
+        body.string(view.userState.rawValue)
         body.key("session")
         body.string(user.state.rawValue)
         body.key("generation")

@@ -36,7 +36,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private let counters: AdminRefusalCounters
     private let log: Logger
-    private var sample = RefusalSample(linesMax: linesMax, interval: interval)
+    private var sample = RefusalLogThrottle(linesMax: linesMax, interval: interval)
     private let summary = Deadline()
 
     init(_ counters: AdminRefusalCounters, on loop: EventLoop, log: Logger) {
@@ -48,10 +48,10 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     }
 
     /// Somebody tried who may not.
-    func note(_ refusal: OperatorAnswer, _ peer: OperatorPeer) {
+    func record(_ refusal: OperatorResponse, _ peer: PeerCredentials) {
         let reason = refusal.problemName ?? "malformed-request"
         counters.count(reason)
-        guard let leftOut = sample.take(at: loop.now) else { return loop.set(summary, at: sample.end) }
+        guard let leftOut = sample.admitLine(at: loop.now) else { return loop.set(summary, at: sample.end) }
         var metadata: Logger.Metadata = ["event": "admin.refused", "reason": .string(reason)]
         if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
@@ -68,7 +68,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     }
 
     private func summarize() {
-        let leftOut = sample.takeLeftOut()
+        let leftOut = sample.takeSuppressedCount()
         guard leftOut > 0 else { return }
         log.warning(
             "further admin calls were refused",

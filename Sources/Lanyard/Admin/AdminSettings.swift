@@ -3,7 +3,7 @@ package struct AdminSettings: Equatable, Sendable {
     /// Bytes of the shortest token: 16 random bytes in hexadecimal.
     package static let tokenLengthMin = 32
     /// Of a token file with fewer.
-    package static let shortToken = SecretFile.Problem.unfit(
+    package static let shortTokenError = SecretFile.ReadError.unfit(
         "holds fewer than \(tokenLengthMin) characters, which could be guessed; openssl rand -hex 32 makes a good one")
 
     /// nil: the default socket, `admin.sock` in `folder`.
@@ -20,7 +20,7 @@ package struct AdminSettings: Equatable, Sendable {
     }
 
     /// Where the default socket belongs: systemd's runtime folder, root's, or that of the user's session.
-    package static func standardFolder(environment: [String: String], uid: UInt32) -> String? {
+    package static func defaultFolder(environment: [String: String], uid: UInt32) -> String? {
         // systemd names several folders with colons between them.
         if let first = environment["RUNTIME_DIRECTORY"]?.split(separator: ":").first, first.hasPrefix("/") {
             return String(first)

@@ -19,7 +19,7 @@ struct DescriptorReserve: ~Copyable {
     mutating func accept(on socket: CInt) -> CInt {
         var raw = lanyard_accept(socket, nil, nil)
         while raw < 0, errno == EMFILE || errno == ENFILE, let spare = spares.popLast() {
-            DescriptorShortage.shared.found()
+            DescriptorShortage.shared.recordShortage()
             DescriptorShortage.shared.exchange {
                 close(spare)
                 raw = lanyard_accept(socket, nil, nil)

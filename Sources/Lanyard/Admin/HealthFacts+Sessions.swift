@@ -1,4 +1,4 @@
-extension HealthFacts {
+extension HealthSnapshot {
     /// What the sessions' latest report says, as of `now`: a token that has ended since then is not valid.
     ///
     /// - Parameters:
@@ -6,8 +6,8 @@ extension HealthFacts {
     ///   - pinnedUsers: users that routes name, configured or not.
     package init(_ report: SessionReport, followsActiveUser: Bool, pinnedUsers: [String], at now: Instant = .now) {
         self.init(
-            subjects: report.users.map { status in
-                Subject(
+            users: report.users.map { status in
+                User(
                     name: status.user, isReady: status.isReady(at: now), reason: status.reason(at: now).rawValue,
                     hasBeenReady: status.hasEverBeenReady)
             },

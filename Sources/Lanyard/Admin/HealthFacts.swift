@@ -1,7 +1,7 @@
 /// Everything that health depends on, at one moment: gathered from snapshots, so that nobody is waited for.
-package struct HealthFacts: Equatable, Sendable {
+package struct HealthSnapshot: Equatable, Sendable {
     /// One user, as its session stands.
-    package struct Subject: Equatable, Sendable {
+    package struct User: Equatable, Sendable {
         package var name: String
         /// A forwarded request would carry a valid token.
         package var isReady: Bool
@@ -26,7 +26,7 @@ package struct HealthFacts: Equatable, Sendable {
     }
 
     /// All users of this Lanyard.
-    package var subjects: [Subject]
+    package var users: [User]
     /// Whom routes without a user of their own follow.
     package var activeUser: String?
     /// Some route follows the active user.
@@ -40,8 +40,8 @@ package struct HealthFacts: Equatable, Sendable {
     /// Since the control plane last got round to its work.
     package var heartbeatAge = Duration.zero
 
-    package init(subjects: [Subject], activeUser: String?, followsActiveUser: Bool, pinnedUsers: [String]) {
-        self.subjects = subjects
+    package init(users: [User], activeUser: String?, followsActiveUser: Bool, pinnedUsers: [String]) {
+        self.users = users
         self.activeUser = activeUser
         self.followsActiveUser = followsActiveUser
         self.pinnedUsers = pinnedUsers

@@ -19,8 +19,8 @@ package final class HealthListener: OperatorHandler {
         self.pages = pages
         let names = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
         hosts = AllowedHosts(names, allowsLiterals: true)
-        let manner = OperatorListener.Manner(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
-        listener = OperatorListener(socket, loop: loop, limits: limits, manner: manner, log: log)
+        let profile = OperatorListener.Profile(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
+        listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
     }
 
     /// What was bound.
@@ -44,17 +44,17 @@ package final class HealthListener: OperatorHandler {
     }
 
     /// Host and method, in this order; then the page.
-    func judge(
-        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: OperatorPeer
-    ) -> OperatorVerdict {
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorDecision {
         if let refusal = target.refusal(by: hosts, head, in: bytes, table, unknown: .hostNotAllowed) {
-            return .answer(refusal)
+            return .response(refusal)
         }
-        guard head.kind == .get || head.kind == .head else { return .answer(.methodNotAllowed()) }
-        var question = HealthQuestion(path: String(decoding: target.path, as: UTF8.self))
+        guard head.kind == .get || head.kind == .head else { return .response(.methodNotAllowed()) }
+        var request = HealthRequest(path: String(decoding: target.path, as: UTF8.self))
         for index in 0..<table.count where table.name(index, in: bytes).equals(lowered: "accept") {
-            question.accept.append(String(decoding: table.value(index, in: bytes), as: UTF8.self))
+            request.accept.append(String(decoding: table.value(index, in: bytes), as: UTF8.self))
         }
-        return .answer(pages.answer(to: question, connections: listener.connectionCount))
+        return .response(pages.response(to: request, connections: listener.connectionCount))
     }
 }

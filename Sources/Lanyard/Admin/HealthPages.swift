@@ -5,13 +5,13 @@
 package final class HealthPages: Watcher, @unchecked Sendable {
     /// Where everything comes from. Each is called on the health loop and must not wait for any queue.
     package struct Sources: Sendable {
-        package var facts: @Sendable () -> HealthFacts
+        package var facts: @Sendable () -> HealthSnapshot
         package var samples: @Sendable () -> [MetricSample]
         /// Has a piece of work done on the control plane's queue, soon.
         package var controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void
 
         package init(
-            facts: @escaping @Sendable () -> HealthFacts, samples: @escaping @Sendable () -> [MetricSample],
+            facts: @escaping @Sendable () -> HealthSnapshot, samples: @escaping @Sendable () -> [MetricSample],
             controlPlane: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
         ) {
             self.facts = facts
@@ -20,7 +20,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         }
     }
 
-    private static let beatInterval = Duration.seconds(2)
+    private static let heartbeatInterval = Duration.seconds(2)
     /// What the process tells about itself costs a millisecond of kernel time: a flood of scrapes shares it.
     private static let processInterval = Duration.milliseconds(250)
 
@@ -65,16 +65,16 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     private func beat(at now: Instant) {
         let heartbeat = heartbeat
         sources.controlPlane { heartbeat.beat() }
-        loop?.set(deadline, at: now + Self.beatInterval)
+        loop?.set(deadline, at: now + Self.heartbeatInterval)
     }
 
     // MARK: Pages
 
     /// - Parameter connections: open ones of the health listener itself.
-    package func answer(to question: HealthQuestion, connections: Int = 0) -> OperatorAnswer {
-        if question.path == "/metrics" { return metrics(accept: question.accept, connections) }
-        let user = question.path.hasPrefix("/readyz/") ? String(question.path.dropFirst(8)) : nil
-        guard user != nil || ["/livez", "/healthz", "/readyz", "/startupz"].contains(question.path) else {
+    package func response(to request: HealthRequest, connections: Int = 0) -> OperatorResponse {
+        if request.path == "/metrics" { return metrics(accept: request.accept, connections) }
+        let user = request.path.hasPrefix("/readyz/") ? String(request.path.dropFirst(8)) : nil
+        guard user != nil || ["/livez", "/healthz", "/readyz", "/startupz"].contains(request.path) else {
             return .problem(
                 404, "no-route", "Not found",
                 "Here are /livez, /readyz, /readyz/USER, /startupz, /healthz and /metrics.")
@@ -84,7 +84,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
             return report.ready(user: user)
                 ?? .problem(404, "no-such-user", "No such user", "This Lanyard has no user of that name.")
         }
-        switch question.path {
+        switch request.path {
         case "/readyz": return report.ready
         case "/startupz": return report.started(before: hasStarted)
         default: return report.live
@@ -99,7 +99,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         return report
     }
 
-    private func metrics(accept: [String], _ connections: Int) -> OperatorAnswer {
+    private func metrics(accept: [String], _ connections: Int) -> OperatorResponse {
         let now = Instant.now
         if now - processSampledAt > Self.processInterval {
             processSamples = ProcessMetrics.samples(version: version, commit: commit)
@@ -107,7 +107,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         }
         let format = MetricsFormat(accept: accept)
         let own = [MetricSample("lanyard_health_connections", value: Double(connections))]
-        return OperatorAnswer(
+        return OperatorResponse(
             status: 200, contentType: format.contentType,
             body: MetricsPage.write(processSamples + own + sources.samples(), as: format))
     }

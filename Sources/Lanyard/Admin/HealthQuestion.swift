@@ -1,5 +1,5 @@
 /// What a probe asks: a request's target without query, and what it accepts.
-package struct HealthQuestion: Equatable, Sendable {
+package struct HealthRequest: Equatable, Sendable {
     /// The path of the target, percent escapes as they came: no name of ours needs one.
     package var path: String
     /// Its `Accept` fields.

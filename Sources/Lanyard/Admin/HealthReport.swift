@@ -14,30 +14,30 @@ package struct HealthReport: Sendable {
     /// Beyond it tokens are judged by two clocks too different to trust.
     static let clockSkewMax = Duration.seconds(30)
 
-    private let facts: HealthFacts
+    private let snapshot: HealthSnapshot
 
-    package init(_ facts: HealthFacts) { self.facts = facts }
+    package init(_ snapshot: HealthSnapshot) { self.snapshot = snapshot }
 
     // MARK: Pages
 
     /// `/livez`: the process only. It never depends on an identity service or an upstream: a restart would mend neither.
-    package var live: OperatorAnswer {
-        let beats = facts.heartbeatAge < Self.heartbeatMax
-        return Self.answer(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
+    package var live: OperatorResponse {
+        let beats = snapshot.heartbeatAge < Self.heartbeatMax
+        return Self.response(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
     }
 
     /// `/readyz`: every request that a route takes would carry a valid token.
-    package var ready: OperatorAnswer { Self.answer(sessions + [listener, store, clock]) }
+    package var ready: OperatorResponse { Self.response(sessions + [listener, store, clock]) }
 
     /// `/readyz/USER`: one user's session, whether a route wants it or not; nil if nobody has that name.
-    package func ready(user: String) -> OperatorAnswer? {
-        facts.subjects.first { $0.name == user }.map { Self.answer([Self.check($0)]) }
+    package func ready(user: String) -> OperatorResponse? {
+        snapshot.users.first { $0.name == user }.map { Self.response([Self.check($0)]) }
     }
 
     /// `/startupz`: some user whom a route wants has had a token. Whoever asks remembers a yes.
-    package func started(before: Bool) -> OperatorAnswer {
+    package func started(before: Bool) -> OperatorResponse {
         let isStarted = before || hasStarted
-        return Self.answer(
+        return Self.response(
             sessions.map { check in
                 var check = check
                 check.isAdvisory = isStarted
@@ -48,52 +48,52 @@ package struct HealthReport: Sendable {
     /// Whether the first login has succeeded, or none is needed.
     package var hasStarted: Bool {
         let wanted = wantedUsers
-        if wanted.isEmpty { return !facts.followsActiveUser }
-        return facts.subjects.contains { $0.hasBeenReady && wanted.contains($0.name) }
+        if wanted.isEmpty { return !snapshot.followsActiveUser }
+        return snapshot.users.contains { $0.hasBeenReady && wanted.contains($0.name) }
     }
 
     // MARK: Checks
 
     /// The active user if a route follows it, then the users that routes pin; each once.
     private var wantedUsers: [String] {
-        let active = facts.followsActiveUser ? [facts.activeUser].compactMap(\.self) : []
-        return facts.pinnedUsers.reduce(into: active) { if !$0.contains($1) { $0.append($1) } }
+        let active = snapshot.followsActiveUser ? [snapshot.activeUser].compactMap(\.self) : []
+        return snapshot.pinnedUsers.reduce(into: active) { if !$0.contains($1) { $0.append($1) } }
     }
 
     private var sessions: [Check] {
         var checks: [Check] = []
-        if facts.followsActiveUser, facts.activeUser == nil {
+        if snapshot.followsActiveUser, snapshot.activeUser == nil {
             checks.append(Check(name: "session", ok: false, reason: "no_active_user"))
         }
         for name in wantedUsers {
-            let subject = facts.subjects.first { $0.name == name }
+            let user = snapshot.users.first { $0.name == name }
             // A route's user whom nothing configures: the admin API may bring it.
-            checks.append(subject.map(Self.check) ?? Check(name: "session:\(name)", ok: false, reason: "logged_out"))
+            checks.append(user.map(Self.check) ?? Check(name: "session:\(name)", ok: false, reason: "logged_out"))
         }
         return checks
     }
 
-    private static func check(_ subject: HealthFacts.Subject) -> Check {
-        Check(name: "session:\(subject.name)", ok: subject.isReady, reason: subject.reason)
+    private static func check(_ user: HealthSnapshot.User) -> Check {
+        Check(name: "session:\(user.name)", ok: user.isReady, reason: user.reason)
     }
 
     private var listener: Check {
-        Check(name: "listener", ok: !facts.isDraining, reason: facts.isDraining ? "draining" : "listening")
+        Check(name: "listener", ok: !snapshot.isDraining, reason: snapshot.isDraining ? "draining" : "listening")
     }
 
     private var store: Check {
-        Check(name: "store", ok: facts.store != .failing, reason: facts.store.rawValue, isAdvisory: true)
+        Check(name: "store", ok: snapshot.store != .failing, reason: snapshot.store.rawValue, isAdvisory: true)
     }
 
     private var clock: Check {
-        let skew = facts.clockSkew ?? .zero
+        let skew = snapshot.clockSkew ?? .zero
         let isOff = max(skew, .zero - skew) > Self.clockSkewMax
         return Check(name: "clock", ok: !isOff, reason: isOff ? "clock_off" : "clock_in_step", isAdvisory: true)
     }
 
     // MARK: The body
 
-    private static func answer(_ checks: [Check]) -> OperatorAnswer {
+    private static func response(_ checks: [Check]) -> OperatorResponse {
         let isReady = checks.allSatisfy { $0.ok || $0.isAdvisory }
         var body = JSONWriter()
         body.beginObject()
@@ -113,6 +113,6 @@ package struct HealthReport: Sendable {
         }
         body.endArray()
         body.endObject()
-        return OperatorAnswer(status: isReady ? 200 : 503, body: body.bytes)
+        return OperatorResponse(status: isReady ? 200 : 503, body: body.bytes)
     }
 }

@@ -1,15 +1,15 @@
 /// The admin listener's problems (architecture.md 7.4).
-extension OperatorAnswer {
+extension OperatorResponse {
     static let noRoute = problem(
         404, "no-route", "Not found", "The admin API has no such path; see /v1/status and /v1/users.")
     static let noSuchUser = problem(404, "no-such-user", "No such user", "This Lanyard knows no user of that name.")
-    static let tokenRequired: OperatorAnswer = {
-        var answer = problem(
+    static let tokenRequired: OperatorResponse = {
+        var response = problem(
             401, "admin-token-required", "Admin token required",
             "Over TCP a call carries `Authorization: Bearer` with the content of admin.token_file.")
         // RFC 9110 §11.6.1: a 401 says what would be accepted.
-        answer.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
-        return answer
+        response.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
+        return response
     }()
     static let callerNotAllowed = problem(
         403, "caller-not-allowed", "Caller not allowed", "Only root and the user that Lanyard runs as may call.",
@@ -28,27 +28,27 @@ extension OperatorAnswer {
     static let queryNotTaken = problem(
         422, "invalid-value", "Invalid value", "This call takes no query parameters in this version.")
 
-    static func methodNotAllowed(allow: String) -> OperatorAnswer {
-        var answer = problem(405, "method-not-allowed", "Method not allowed", "This path takes \(allow).")
-        answer.allow = allow
-        return answer
+    static func methodNotAllowed(allow: String) -> OperatorResponse {
+        var response = problem(405, "method-not-allowed", "Method not allowed", "This path takes \(allow).")
+        response.allow = allow
+        return response
     }
 
     /// A body that cannot be used.
-    static func refusing(_ fault: AdminBody.Fault) -> OperatorAnswer {
+    static func problem(_ fault: AdminBody.ReadError) -> OperatorResponse {
         switch fault {
         case .malformed(let fault):
             problem(
                 400, "malformed-request", "Malformed request",
-                "The body is not JSON: \(fault.kind.words) at byte \(fault.offset).")
-        case .invalid(let words): problem(422, "invalid-value", "Invalid value", words + ".")
+                "The body is not JSON: \(fault.kind.message) at byte \(fault.offset).")
+        case .invalid(let message): problem(422, "invalid-value", "Invalid value", message + ".")
         }
     }
 
     /// What a person asked for and did not get.
     ///
     /// - Parameter user: as the call named it.
-    static func refusing(_ fault: UserFault, user: String) -> OperatorAnswer {
+    static func problem(_ fault: UserError, user: String) -> OperatorResponse {
         switch fault {
         case .noSuchUser: noSuchUser
         case .noSuchIdentity:
@@ -74,7 +74,7 @@ extension OperatorAnswer {
             problem(
                 422, "invalid-value", "Invalid value", "credential is missing, and \(user) has none configured.",
                 user: user)
-        case .identity(let fault): refusing(fault, user: user)
+        case .identity(let fault): problem(fault, user: user)
         case .stopping:
             problem(
                 503, "shutting-down", "Shutting down", "Lanyard is ending; nothing was changed.", user: user,
@@ -98,8 +98,8 @@ extension OperatorAnswer {
     }
 
     /// What the identity service said, or that it said nothing.
-    private static func refusing(_ fault: IdentityFault, user: String) -> OperatorAnswer {
-        let detail = fault.words + "."
+    private static func problem(_ fault: IdentityError, user: String) -> OperatorResponse {
+        let detail = fault.message + "."
         switch fault.verdict {
         case .credentialRefused, .credentialUnavailable:
             return problem(
@@ -117,19 +117,19 @@ extension OperatorAnswer {
     }
 
     private static func unreachable(
-        _ detail: String, _ user: String, _ fault: IdentityFault, retryAfter: Duration?
-    ) -> OperatorAnswer {
-        var answer = problem(
+        _ detail: String, _ user: String, _ fault: IdentityError, retryAfter: Duration?
+    ) -> OperatorResponse {
+        var response = problem(
             503, "identity-unreachable", "Identity service unreachable", detail, user: user, isRetryable: true,
             identity: fault)
         let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
-        answer.fields.append("Retry-After: \(min(seconds, 3600))")
-        return answer
+        response.fields.append("Retry-After: \(min(seconds, 3600))")
+        return response
     }
 }
 
-extension JSONFault.Kind {
-    fileprivate var words: String {
+extension JSONError.Kind {
+    fileprivate var message: String {
         switch self {
         case .grammar: "a grammar fault"
         case .endsEarly: "it ends"

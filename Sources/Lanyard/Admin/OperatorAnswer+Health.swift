@@ -1,10 +1,10 @@
 /// The health listener's own problems.
-extension OperatorAnswer {
-    static func methodNotAllowed() -> OperatorAnswer {
-        var answer = problem(
+extension OperatorResponse {
+    static func methodNotAllowed() -> OperatorResponse {
+        var response = problem(
             405, "method-not-allowed", "Method not allowed", "The health listener answers GET and HEAD only.")
-        answer.allow = "GET, HEAD"
-        return answer
+        response.allow = "GET, HEAD"
+        return response
     }
 
     static let hostNotAllowed = problem(

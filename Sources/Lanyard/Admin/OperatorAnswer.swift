@@ -1,5 +1,5 @@
 /// A whole answer of the health or the admin listener.
-package struct OperatorAnswer: Equatable, Sendable {
+package struct OperatorResponse: Equatable, Sendable {
     package var status: Int
     package var contentType: String
     package var body: [UInt8]
@@ -26,8 +26,8 @@ package struct OperatorAnswer: Equatable, Sendable {
     ///   - identity: what the identity service said; its words and code come along.
     package static func problem(
         _ status: Int, _ name: String, _ title: String, _ detail: String, closes: Bool = false, user: String? = nil,
-        isRetryable: Bool = false, identity: IdentityFault? = nil
-    ) -> OperatorAnswer {
+        isRetryable: Bool = false, identity: IdentityError? = nil
+    ) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
         body.key("type")
@@ -46,33 +46,33 @@ package struct OperatorAnswer: Equatable, Sendable {
         }
         if let identity {
             body.key("error")
-            body.string(identity.words)
+            body.string(identity.message)
             if let code = identity.code {
                 body.key("error_code")
                 body.string(code)
             }
         }
         body.endObject()
-        var answer = OperatorAnswer(status: status, contentType: "application/problem+json", body: body.bytes)
-        answer.closes = closes
-        answer.problemName = name
-        return answer
+        var response = OperatorResponse(status: status, contentType: "application/problem+json", body: body.bytes)
+        response.closes = closes
+        response.problemName = name
+        return response
     }
 
     static let timedOut = problem(
         408, "request-timeout", "Request timeout", "The request's head did not arrive in time.", closes: true)
 
     /// Every place is taken.
-    static let overloaded: OperatorAnswer = {
-        var answer = problem(
+    static let overloaded: OperatorResponse = {
+        var response = problem(
             503, "overloaded", "Overloaded", "Too many calls are under way; try again.", isRetryable: true)
-        answer.fields.append("Retry-After: 1")
-        return answer
+        response.fields.append("Retry-After: 1")
+        return response
     }()
 
     /// A head that broke a rule: nothing behind it is read.
-    static func malformed(_ fault: HeadFault) -> OperatorAnswer {
-        let detail = "The request was not understood: \(fault.words)."
+    static func malformed(_ fault: HeadError) -> OperatorResponse {
+        let detail = "The request was not understood: \(fault.message)."
         return switch fault.kind {
         case .malformed: problem(400, "malformed-request", "Malformed request", detail, closes: true)
         case .lineTooLong: problem(414, "uri-too-long", "URI too long", detail, closes: true)

@@ -6,5 +6,5 @@ struct OperatorCall {
     let bodyTimeout: Duration
     /// Begins to carry it out, on the loop's queue; the body is lent for the length of the call. What is replied, once and on whatever queue,
     /// is the answer.
-    let perform: (_ body: UnsafeRawBufferPointer, _ reply: @escaping @Sendable (OperatorAnswer) -> Void) -> Void
+    let perform: (_ body: UnsafeRawBufferPointer, _ reply: @escaping @Sendable (OperatorResponse) -> Void) -> Void
 }

@@ -12,9 +12,9 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         /// The head is judged; its body comes.
         case readingBody
         /// The call is being carried out; nothing is read meanwhile.
-        case working
+        case performing
         /// The answer is held back; nothing is read meanwhile.
-        case delaying(OperatorAnswer)
+        case delaying(OperatorResponse)
         /// The socket is full; nothing is read meanwhile.
         case writing
         /// The last answer is out: what still comes is thrown away, so that closing does not reset it (RFC 9112 §9.6).
@@ -31,19 +31,19 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     /// Heads and bodies that are taken before others get their turn.
-    private static let stepsPerTurn = 8
+    private static let messagePartsPerTurnMax = 8
     private static let lingerBytesMax = 256 << 10
 
     private let listener: OperatorListener
     private let handler: any OperatorHandler
-    private let peer: OperatorPeer
+    private let peer: PeerCredentials
     /// In the order of arrival: several come in one turn, at the same instant.
     let number: Int
     private var descriptor: OwnedDescriptor?
     private let raw: CInt
     private var watch: EventLoop.Watch?
     /// What the loop was asked for.
-    private var interest = Readiness.read
+    private var interest = IOReadiness.read
     private lazy var deadline = Deadline(of: self)
 
     private var phase = Phase.readingHead
@@ -51,25 +51,25 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private var inputCount = 0
     private var reader = RequestReader()
     private let table: FieldTable
-    private var headBegun = false
+    private var hasHeadBegun = false
     /// The client has ended its direction.
-    private var inputEnded = false
+    private var hasInputEnded = false
     private var request = Request()
     private var body: OperatorRequestBody?
 
     private var output: [UInt8] = []
     private var written = 0
-    private var lingered = 0
+    private var lingerBytes = 0
 
     /// It came when every place was taken, and was only told so.
-    private(set) var isRefused = false
+    private(set) var isRejected = false
     /// Since when the client owes something: a request, or room for an answer.
     private(set) var waitingSince: Instant
-    var isWorking: Bool { if case .working = phase { true } else { false } }
+    var isPerforming: Bool { if case .performing = phase { true } else { false } }
     /// An answer is held back.
     var isDelaying: Bool { if case .delaying = phase { true } else { false } }
     /// An answer is under way: not the first to make room.
-    var isAnswering: Bool { if case .writing = phase { true } else { false } }
+    var isWriting: Bool { if case .writing = phase { true } else { false } }
     private var isReadingHead: Bool { if case .readingHead = phase { true } else { false } }
     private var isReading: Bool {
         switch phase {
@@ -80,9 +80,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Takes over a socket and begins to watch it. On the loop's queue.
     init(
-        taking socket: consuming OwnedDescriptor, number: Int, from peer: OperatorPeer, of listener: OperatorListener,
+        taking socket: consuming OwnedDescriptor, number: Int, from peer: PeerCredentials,
+        of listener: OperatorListener,
         for handler: any OperatorHandler
-    ) throws(Fault) {
+    ) throws(SystemError) {
         self.number = number
         self.listener = listener
         self.handler = handler
@@ -99,10 +100,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     /// Answers before anything was asked, and ends. Once, at the beginning.
-    func refuse(_ refusal: OperatorAnswer) {
-        isRefused = true
+    func reject(_ refusal: OperatorResponse) {
+        isRejected = true
         request.closes = true
-        answer(refusal)
+        response(refusal)
     }
 
     deinit {
@@ -112,29 +113,29 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     // MARK: Events
 
-    override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         switch phase {
         case .readingHead, .readingBody: receive()
         case .writing:
             send()
-            goOn()
-        case .lingering: discard()
+            resumeReading()
+        case .lingering: readAndDiscard()
         // Nothing was asked of the loop, so the client is gone for good; its call goes on.
-        case .working, .delaying: close()
+        case .performing, .delaying: close()
         case .closed: break
         }
     }
 
     override func due(_ deadline: Deadline) {
         switch phase {
-        case .readingHead where headBegun:
+        case .readingHead where hasHeadBegun:
             request = Request(closes: true)
-            answer(.timedOut)
-        case .readingBody: answer(.bodyTimedOut)
+            response(.timedOut)
+        case .readingBody: response(.bodyTimedOut)
         case .delaying(let refusal):
-            answer(refusal)
-            goOn()
-        case .readingHead, .working, .writing, .lingering, .closed: close()
+            response(refusal)
+            resumeReading()
+        case .readingHead, .performing, .writing, .lingering, .closed: close()
         }
     }
 
@@ -149,7 +150,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         switch Socket.receive(raw, into: room) {
         case .bytes(let count): inputCount += count
         case .wouldBlock: return
-        case .end: inputEnded = true
+        case .end: hasInputEnded = true
         case .failed: return close()
         }
         process()
@@ -159,38 +160,38 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private func process() {
         var steps = 0
         while isReading {
-            guard steps < Self.stepsPerTurn else { return listener.loop.later(self) }
+            guard steps < Self.messagePartsPerTurnMax else { return listener.loop.resumeLater(self) }
             guard isReadingHead ? readHead() : readBody() else { break }
             steps += 1
         }
         // A client that ends its direction still gets the answers to whole requests; half a request is none.
-        if isReading, inputEnded { close() }
+        if isReading, hasInputEnded { close() }
     }
 
     /// False when more bytes are needed.
     private func readHead() -> Bool {
         let bytes = Bytes(rebasing: input[0..<inputCount])
-        do throws(HeadFault) {
+        do throws(HeadError) {
             guard let head = try reader.read(bytes, into: table, limits: listener.limits.head) else {
                 noteProgress()
                 return false
             }
             request = Request(
                 isHead: head.kind == .head, keepsHTTP10: head.minorVersion == 0, closes: !head.wantsKeepAlive)
-            let verdict = judge(head, in: bytes)
-            use(head.length)
+            let verdict = decide(head, in: bytes)
+            wipeConsumed(head.length)
             switch verdict {
             case .call(let call): begin(call, head)
-            case .answer(let answer):
+            case .response(let response):
                 endWithBody(head)
-                self.answer(answer)
-            case .delayed(let answer, let delay):
+                self.response(response)
+            case .delayed(let response, let delay):
                 endWithBody(head)
-                hold(answer, for: delay)
+                delayResponse(response, for: delay)
             }
         } catch {
             request = Request(closes: true)
-            answer(.malformed(error))
+            response(.malformed(error))
         }
         return true
     }
@@ -202,31 +203,31 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     /// Whoever waits holds a place, and no thread.
-    private func hold(_ answer: OperatorAnswer, for delay: Duration) {
-        listener.makeRoomForDelay()
-        phase = .delaying(answer)
+    private func delayResponse(_ response: OperatorResponse, for delay: Duration) {
+        listener.closeOldestDelayed()
+        phase = .delaying(response)
         waitingSince = listener.loop.now
         listener.loop.set(deadline, at: listener.loop.now + delay)
         change(to: [])
     }
 
-    private func judge(_ head: RequestHead, in bytes: Bytes) -> OperatorVerdict {
+    private func decide(_ head: RequestHead, in bytes: Bytes) -> OperatorDecision {
         guard let target = OperatorTarget(bytes[run: head.target]) else {
-            return .answer(.malformed(.malformed("a target that is neither a path nor an http URL")))
+            return .response(.malformed(.malformed("a target that is neither a path nor an http URL")))
         }
-        return handler.judge(head, target, in: bytes, table, peer: peer)
+        return handler.decide(head, target, in: bytes, table, peer: peer)
     }
 
     /// The first byte of a head starts its time; later ones do not prolong it.
     private func noteProgress() {
-        guard !headBegun, reader.hasBegun else { return }
-        headBegun = true
+        guard !hasHeadBegun, reader.hasBegun else { return }
+        hasHeadBegun = true
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.headTimeout)
     }
 
     private func begin(_ call: OperatorCall, _ head: RequestHead) {
-        guard head.expectation != .unknown else { return answer(.expectationFailed) }
-        if case .length(let length) = head.framing, length > call.bodyBytesMax { return answer(.bodyTooLarge) }
+        guard head.expectation != .unknown else { return response(.expectationFailed) }
+        if case .length(let length) = head.framing, length > call.bodyBytesMax { return response(.bodyTooLarge) }
         request.call = call
         body = OperatorRequestBody(head.framing, bytesMax: call.bodyBytesMax)
         phase = .readingBody
@@ -241,22 +242,22 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     /// False when more bytes are needed.
     private func readBody() -> Bool {
         let bytes = Bytes(rebasing: input[0..<inputCount])
-        do throws(HeadFault) {
+        do throws(HeadError) {
             guard let (progress, used) = try body?.take(bytes) else { return false }
-            use(used)
+            wipeConsumed(used)
             switch progress {
             case .needsMore: return false
-            case .tooLarge: answer(.bodyTooLarge)
+            case .tooLarge: response(.bodyTooLarge)
             case .whole: perform()
             }
         } catch {
-            answer(.malformed(error))
+            response(.malformed(error))
         }
         return true
     }
 
     /// Wipes what has been understood; what stands behind it moves to the front.
-    private func use(_ count: Int) {
+    private func wipeConsumed(_ count: Int) {
         let left = inputCount - count
         if left > 0 { memmove(input.baseAddress!, input.baseAddress! + count, left) }
         if count > 0 { lanyard_wipe(input.baseAddress! + left, count) }
@@ -267,16 +268,16 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     private func perform() {
         guard let body = body.take(), let call = request.call.take() else { return }
-        phase = .working
+        phase = .performing
         listener.loop.set(deadline, at: .never)
         change(to: [])
         let loop = listener.loop
         body.withBytes { bytes in
-            call.perform(bytes) { [self] answer in
+            call.perform(bytes) { [self] response in
                 loop.post { [self] in
-                    guard isWorking else { return }
-                    self.answer(answer)
-                    goOn()
+                    guard isPerforming else { return }
+                    self.response(response)
+                    resumeReading()
                 }
             }
         }
@@ -284,10 +285,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     // MARK: Writing
 
-    private func answer(_ answer: OperatorAnswer) {
-        request.closes = request.closes || answer.closes
+    private func response(_ response: OperatorResponse) {
+        request.closes = request.closes || response.closes
         body = nil
-        output = answer.write(
+        output = response.write(
             toHead: request.isHead, closes: request.closes, keepsHTTP10: request.keepsHTTP10, at: .now)
         written = 0
         phase = .writing
@@ -311,37 +312,37 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         output = []
         waitingSince = listener.loop.now
         if request.closes { return linger() }
-        (phase, reader, headBegun) = (.readingHead, RequestReader(), false)
+        (phase, reader, hasHeadBegun) = (.readingHead, RequestReader(), false)
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.idleTimeout)
         change(to: .read)
     }
 
     /// After an answer that took its time: another request may stand there already, and no event will tell of it.
-    private func goOn() {
-        if isReadingHead, inputCount > 0 || inputEnded { listener.loop.later(self) }
+    private func resumeReading() {
+        if isReadingHead, inputCount > 0 || hasInputEnded { listener.loop.resumeLater(self) }
     }
 
-    private func change(to readiness: Readiness) {
+    private func change(to readiness: IOReadiness) {
         guard let watch, interest != readiness else { return }
         interest = readiness
-        do throws(Fault) { try listener.loop.change(watch, to: readiness) } catch { close() }
+        do throws(SystemError) { try listener.loop.change(watch, to: readiness) } catch { close() }
     }
 
     // MARK: The end
 
     private func linger() {
-        guard !inputEnded else { return close() }
+        guard !hasInputEnded else { return close() }
         shutdown(raw, CInt(SHUT_WR))
         phase = .lingering
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.lingerTimeout)
         change(to: .read)
     }
 
-    private func discard() {
+    private func readAndDiscard() {
         switch Socket.receive(raw, into: UnsafeMutableRawBufferPointer(input)) {
         case .bytes(let count):
-            lingered += count
-            if lingered > Self.lingerBytesMax { close() }
+            lingerBytes += count
+            if lingerBytes > Self.lingerBytesMax { close() }
         case .wouldBlock: break
         case .end, .failed: close()
         }

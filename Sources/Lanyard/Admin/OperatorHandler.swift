@@ -5,7 +5,7 @@ protocol OperatorHandler: AnyObject, Sendable {
     /// - Parameters:
     ///   - target: of the head, read.
     ///   - bytes: what `head` and `table` point into; lent for the length of the call.
-    func judge(
-        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: OperatorPeer
-    ) -> OperatorVerdict
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorDecision
 }

@@ -4,7 +4,7 @@ protocol OperatorLimits: Sendable {
     /// carried out never does.
     var connectionsMax: Int { get }
     /// Connections beyond it that are told so (503), rather than cut off; those beyond these are merely closed.
-    var refusalsMax: Int { get }
+    var rejectionsMax: Int { get }
     /// A whole head, from the first byte (the first from accept).
     var headTimeout: Duration { get }
     /// A kept connection without a byte.
@@ -17,5 +17,5 @@ protocol OperatorLimits: Sendable {
 }
 
 extension OperatorLimits {
-    var refusalsMax: Int { 16 }
+    var rejectionsMax: Int { 16 }
 }

@@ -7,7 +7,7 @@ import Logging
 /// Everything belongs to the queue of `loop`, which health and admin share: nothing here waits.
 final class OperatorListener: Watcher, @unchecked Sendable {
     /// In what the listeners differ.
-    struct Manner {
+    struct Profile {
         /// The first word of log events, and what cannot be watched.
         let name: String
         /// Who connects, for the log.
@@ -18,18 +18,18 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     }
 
     /// Between two lines that every place is taken.
-    private static let quiet = Duration.seconds(10)
+    private static let overloadLogInterval = Duration.seconds(10)
     /// Answers that are held back at once.
     private static let delayedMax = 16
     /// After an accept that failed for want of descriptors or memory.
-    private static let pause = Duration.milliseconds(100)
+    private static let acceptRetryDelay = Duration.milliseconds(100)
 
     let loop: EventLoop
     /// What was bound.
     let address: ListenerSettings.Address
     let isTCP: Bool
     let limits: any OperatorLimits
-    private let manner: Manner
+    private let profile: Profile
     private let log: Logger
     private var handler: (any OperatorHandler)?
     private var socket: ListeningSocket?
@@ -37,25 +37,25 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     private lazy var deadline = Deadline(of: self)
     private var connections: [ObjectIdentifier: OperatorConnection] = [:]
     /// Connections so far.
-    private var accepted = 0
+    private var acceptedCount = 0
     private var reserve: DescriptorReserve
     /// Until then no further line tells that every place is taken.
-    private var quietUntil = Instant.past
+    private var nextOverloadLogAt = Instant.past
 
     /// No thread and no event before `start`.
     ///
     /// - Parameter loop: started and stopped by somebody else.
     init(
-        _ socket: ListeningSocket, loop: EventLoop, limits: any OperatorLimits, manner: Manner, log: Logger
+        _ socket: ListeningSocket, loop: EventLoop, limits: any OperatorLimits, profile: Profile, log: Logger
     ) {
         self.socket = socket
         address = socket.address
         isTCP = socket.port != nil
         self.loop = loop
         self.limits = limits
-        self.manner = manner
+        self.profile = profile
         self.log = log
-        reserve = DescriptorReserve(countMax: manner.reserveCount)
+        reserve = DescriptorReserve(countMax: profile.reserveCount)
         super.init()
     }
 
@@ -83,16 +83,17 @@ final class OperatorListener: Watcher, @unchecked Sendable {
 
     private func listen() {
         guard let socket, watch == nil else { return }
-        do throws(Fault) {
+        do throws(SystemError) {
             watch = try loop.watch(socket.raw, for: .read, by: self)
         } catch {
             log.critical(
-                "\(manner.name) cannot be watched", metadata: ["event": "\(manner.name).failed", "reason": "\(error)"])
+                "\(profile.name) cannot be watched",
+                metadata: ["event": "\(profile.name).failed", "reason": "\(error)"])
         }
     }
 
-    override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
-        for _ in 0..<manner.acceptsPerTurn where !acceptOne() { return }
+    override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        for _ in 0..<profile.acceptsPerTurn where !acceptOne() { return }
     }
 
     override func due(_ deadline: Deadline) {
@@ -105,7 +106,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         guard let socket else { return false }
         let raw = reserve.accept(on: socket.raw)
         if raw >= 0 {
-            adopt(OwnedDescriptor(taking: raw))
+            addConnection(OwnedDescriptor(taking: raw))
             return true
         }
         switch errno {
@@ -113,61 +114,61 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         case EMFILE, ENFILE:
             // Looked at again after the pause.
             DescriptorShortage.shared.release()
-            rest()
+            pauseAccepting()
             return false
         case ENOBUFS, ENOMEM:
-            rest()
+            pauseAccepting()
             return false
         // The client gave up while it was queued: the next one, please.
         default: return true
         }
     }
 
-    private func adopt(_ descriptor: consuming OwnedDescriptor) {
+    private func addConnection(_ descriptor: consuming OwnedDescriptor) {
         guard let handler else { return }
-        let refused = connections.values.count { $0.isRefused }
-        let isFull = connections.count - refused >= limits.connectionsMax && !makeRoom()
-        if isFull { noteFull() }
-        guard !isFull || refused < limits.refusalsMax else { return }
+        let refused = connections.values.count { $0.isRejected }
+        let isFull = connections.count - refused >= limits.connectionsMax && !closeLongestWaiting()
+        if isFull { logOverload() }
+        guard !isFull || refused < limits.rejectionsMax else { return }
         if isTCP { Socket.setNoDelay(descriptor.raw) }
-        let peer = isTCP ? OperatorPeer() : OperatorPeer(of: descriptor.raw)
-        do throws(Fault) {
-            accepted += 1
+        let peer = isTCP ? PeerCredentials() : PeerCredentials(of: descriptor.raw)
+        do throws(SystemError) {
+            acceptedCount += 1
             let connection = try OperatorConnection(
-                taking: descriptor, number: accepted, from: peer, of: self, for: handler)
+                taking: descriptor, number: acceptedCount, from: peer, of: self, for: handler)
             connections[ObjectIdentifier(connection)] = connection
-            if isFull { connection.refuse(.overloaded) }
+            if isFull { connection.reject(.overloaded) }
         } catch {
             log.warning(
-                "\(manner.client) cannot be watched",
-                metadata: ["event": "\(manner.name).failed", "reason": "\(error)"])
+                "\(profile.client) cannot be watched",
+                metadata: ["event": "\(profile.name).failed", "reason": "\(error)"])
         }
     }
 
     /// Idle connections and half-sent requests go first, then clients that do not read their answers. False if calls of all of them are
     /// being carried out.
-    private func makeRoom() -> Bool {
-        let longest = connections.values.filter { !$0.isWorking && !$0.isRefused }.min {
-            ($0.isAnswering ? 1 : 0, $0.waitingSince, $0.number) < ($1.isAnswering ? 1 : 0, $1.waitingSince, $1.number)
+    private func closeLongestWaiting() -> Bool {
+        let longest = connections.values.filter { !$0.isPerforming && !$0.isRejected }.min {
+            ($0.isWriting ? 1 : 0, $0.waitingSince, $0.number) < ($1.isWriting ? 1 : 0, $1.waitingSince, $1.number)
         }
         longest?.close()
         return longest != nil
     }
 
     /// Of too many answers that are held back the oldest is given up, with its connection.
-    func makeRoomForDelay() {
+    func closeOldestDelayed() {
         let delayed = connections.values.filter(\.isDelaying)
         guard delayed.count >= Self.delayedMax else { return }
         delayed.min { ($0.waitingSince, $0.number) < ($1.waitingSince, $1.number) }?.close()
     }
 
-    private func noteFull() {
-        guard loop.now >= quietUntil else { return }
-        quietUntil = loop.now + Self.quiet
+    private func logOverload() {
+        guard loop.now >= nextOverloadLogAt else { return }
+        nextOverloadLogAt = loop.now + Self.overloadLogInterval
         log.warning(
             "every connection has a call under way; further ones are refused until one ends",
             metadata: [
-                "event": "\(manner.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
+                "event": "\(profile.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
             ])
     }
 
@@ -178,9 +179,9 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     }
 
     /// Not a spin: the listener is looked at again after a pause.
-    private func rest() {
+    private func pauseAccepting() {
         unwatch()
-        loop.set(deadline, at: loop.now + Self.pause)
+        loop.set(deadline, at: loop.now + Self.acceptRetryDelay)
     }
 
     private func unwatch() {

@@ -2,7 +2,7 @@ import CLanyard.Linux
 import Glibc
 
 /// Who is at the other end of an operator connection, as the kernel knows it at the time of the connect (unix(7): SO_PEERCRED).
-package struct OperatorPeer: Equatable, Sendable {
+package struct PeerCredentials: Equatable, Sendable {
     /// nil: a TCP client, of whom the kernel says nothing.
     package var uid: UInt32?
     package var pid: Int32?

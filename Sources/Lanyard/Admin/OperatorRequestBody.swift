@@ -28,7 +28,7 @@ struct OperatorRequestBody: ~Copyable {
     /// Takes what has come and says how much of it was used.
     ///
     /// - Throws: chunks that are none; nothing behind them is to be read as HTTP.
-    mutating func take(_ bytes: Bytes) throws(HeadFault) -> (progress: Progress, used: Int) {
+    mutating func take(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
         guard let left else { return try takeChunks(bytes) }
         let count = min(left, bytes.count)
         content.append(UnsafeRawBufferPointer(bytes[run: 0..<count]))
@@ -36,7 +36,7 @@ struct OperatorRequestBody: ~Copyable {
         return (left == count ? .whole : .needsMore, count)
     }
 
-    private mutating func takeChunks(_ bytes: Bytes) throws(HeadFault) -> (progress: Progress, used: Int) {
+    private mutating func takeChunks(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
         var position = 0
         while true {
             switch try chunks.next(bytes, from: &position) {

@@ -29,10 +29,10 @@ struct OperatorTarget {
     ///
     /// - Parameter unknown: what other hosts are told.
     func refusal(
-        by hosts: AllowedHosts, _ head: RequestHead, in bytes: Bytes, _ table: FieldTable, unknown: OperatorAnswer
-    ) -> OperatorAnswer? {
+        by hosts: AllowedHosts, _ head: RequestHead, in bytes: Bytes, _ table: FieldTable, unknown: OperatorResponse
+    ) -> OperatorResponse? {
         let host = authority ?? (head.host >= 0 ? table.value(head.host, in: bytes) : nil)
-        return switch host.map(hosts.judge) ?? .allowed {
+        return switch host.map(hosts.check) ?? .allowed {
         case .allowed: nil
         case .unknown: unknown
         case .malformed: .malformed(.malformed("a Host that is not host[:port]"))

@@ -2,21 +2,21 @@
 ///
 /// A token of 32 random characters cannot be guessed at any rate. The delay makes a client that asks with a wrong token in a loop cost little.
 /// It does not bound how fast many connections can try: a right token is answered at once, so that guesses never delay an operator.
-struct TokenGuesses {
+struct TokenGuessDelay {
     static let delayMin = Duration.milliseconds(50)
     static let delayMax = Duration.seconds(1)
     /// One guess is forgotten in each.
-    private static let memory = Duration.seconds(1)
+    private static let forgetInterval = Duration.seconds(1)
     /// More doublings than lead to `delayMax`.
-    private static let countMax = 6
+    private static let doublingsMax = 6
 
     private var count = 0
     private var latest = Instant.past
 
     /// The delay of one more wrong token.
     mutating func delay(at now: Instant) -> Duration {
-        let forgotten = Int(min((now - latest) / Self.memory, Double(Self.countMax)))
-        count = min(max(count - forgotten, 0) + 1, Self.countMax)
+        let forgotten = Int(min((now - latest) / Self.forgetInterval, Double(Self.doublingsMax)))
+        count = min(max(count - forgotten, 0) + 1, Self.doublingsMax)
         latest = now
         return min(Self.delayMin * (1 << (count - 1)), Self.delayMax)
     }

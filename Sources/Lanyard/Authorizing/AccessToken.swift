@@ -15,7 +15,7 @@ package struct AccessToken: Sendable {
     /// Tells the accounts apart that a user may have had: equal for one account while the process lives. nil: nobody knows whose it is.
     package let account: Int?
     /// How often the user had been logged out, or had become another account, when it came: the board's.
-    package internal(set) var era: UInt32 = 0
+    package internal(set) var accountEpoch: UInt32 = 0
 
     /// - Parameter renewal: by default one may be forced at any time.
     package init(

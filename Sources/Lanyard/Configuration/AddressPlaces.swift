@@ -19,11 +19,12 @@ package struct AddressPlaces: Equatable, Sendable {
     /// - Parameters:
     ///   - key: as a file would say it: `listeners[0].address`.
     ///   - code: `errno` of the call that failed; `EEXIST` stands for a unix path that is no socket, nil for an address that is none.
-    package func fault(binding address: ListenerSettings.Address, of key: String, code: CInt?) -> ConfigurationFault {
+    package func bindError(binding address: ListenerSettings.Address, of key: String, code: CInt?) -> ConfigurationError
+    {
         let place = places[key] ?? .commandLine
         let isDefault = place == .commandLine
-        let (reason, remedy) = Self.words(for: address, code)
-        return ConfigurationFault(
+        let (reason, remedy) = Self.explanation(for: address, code)
+        return ConfigurationError(
             at: place, "\(key): \(address)\(isDefault ? ", the default," : "") \(reason)",
             remedy: isDefault ? "\(remedy) with \(Self.setting(key))" : remedy)
     }
@@ -33,7 +34,7 @@ package struct AddressPlaces: Equatable, Sendable {
         key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(key.replacing(".", with: "-"))"
     }
 
-    private static func words(
+    private static func explanation(
         for address: ListenerSettings.Address, _ code: CInt?
     ) -> (reason: String, remedy: String) {
         switch (code, address) {
@@ -41,20 +42,20 @@ package struct AddressPlaces: Equatable, Sendable {
         case (EADDRINUSE, .unix): ("is in use by another process", "stop it, or choose another path")
         case (EACCES, .tcp(_, let port)), (EPERM, .tcp(_, let port)):
             (
-                "may not be bound by this user (\(SystemError.text(of: EACCES)))",
+                "may not be bound by this user (\(Errno.text(of: EACCES)))",
                 port < 1024
                     ? "choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE" : "choose another port"
             )
         case (EACCES, .unix), (EPERM, .unix), (EROFS, .unix):
             (
-                "may not be bound by this user (\(SystemError.text(of: code ?? EACCES)))",
+                "may not be bound by this user (\(Errno.text(of: code ?? EACCES)))",
                 "let it write to that folder, or choose another path"
             )
         case (EADDRNOTAVAIL, _): ("is not an address of this machine", "choose one that is")
         case (EAFNOSUPPORT, _): ("needs IPv6, which this machine does not have", "choose an IPv4 address")
         case (EEXIST, _): ("is taken by something that is no socket", "remove it, or choose another path")
         case (ENOENT, _), (ENOTDIR, _): ("lies in a folder that does not exist", "make it, or choose another path")
-        case (let code?, _): ("cannot be bound (\(SystemError.text(of: code)))", "choose another address")
+        case (let code?, _): ("cannot be bound (\(Errno.text(of: code)))", "choose another address")
         case (nil, _): ("is no address that can be bound", "choose another address")
         }
     }

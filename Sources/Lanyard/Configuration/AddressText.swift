@@ -81,7 +81,8 @@ package enum AddressText {
     /// An address as `listeners[].address` and `health.address` write it.
     ///
     /// - Throws: words and remedy.
-    package static func listenAddress(_ text: String) throws(ConfigurationValue.Problem) -> ListenerSettings.Address {
+    package static func listenAddress(_ text: String) throws(ConfigurationValue.ValueError) -> ListenerSettings.Address
+    {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
         guard let (host, port) = hostAndPort(text) else {
             throw .init(
@@ -107,7 +108,7 @@ package enum AddressText {
     }
 
     /// The path of a unix socket: absolute, at most 107 bytes (`sun_path`).
-    package static func socketPath(_ path: String) throws(ConfigurationValue.Problem) -> String {
+    package static func socketPath(_ path: String) throws(ConfigurationValue.ValueError) -> String {
         guard path.hasPrefix("/"), path.utf8.count > 1, path.utf8.count <= 107, path == ConfigurationText.line(path)
         else {
             throw .init(

@@ -23,7 +23,7 @@ package struct Configuration: Equatable, Sendable {
     /// The configured active user, or the first one.
     package var activeUser: String?
     /// `active_user`, if it was written: what a remembered choice is held against.
-    package var namedActiveUser: String?
+    package var configuredActiveUser: String?
     /// `on_active_logout: next`: after the active user has logged out another one is active, if there is one.
     package var activatesNextOnLogout = false
     /// In the order of the file, never empty; names are unique.
@@ -49,18 +49,18 @@ package struct LoadedConfiguration: Sendable {
     /// nil if there is a fault; warnings leave it.
     package var configuration: Configuration?
     /// In the order of their places: the file from top to bottom, environment, flags.
-    package var faults: [ConfigurationFault]
+    package var diagnostics: [ConfigurationError]
     /// The effective configuration as YAML, defaults written out; secrets are paths. Empty if there is a fault.
     package var printed: String
 
     /// Where the addresses came from, for what may be wrong with them when they are bound.
     package var addresses = AddressPlaces()
 
-    package var warnings: [ConfigurationFault] { faults.filter { $0.severity == .warning } }
+    package var warnings: [ConfigurationError] { diagnostics.filter { $0.severity == .warning } }
 
     /// How a program ends that cannot go on: 64 usage, 78 configuration (sysexits); nil if it can.
     package var exitCode: Int32? {
-        if faults.contains(where: { $0.severity == .usage }) { return 64 }
+        if diagnostics.contains(where: { $0.severity == .usage }) { return 64 }
         return configuration == nil ? 78 : nil
     }
 }

@@ -21,15 +21,15 @@ extension ConfigurationBuilder {
 
     private mutating func identity(_ section: ConfigurationSection, name: String) -> IdentitySettings? {
         let shown = "identities.\(name)"
-        guard let kind = onlyKind(section, of: Self.kinds, shown: shown) else { return nil }
+        guard let kind = singleKind(section, of: Self.kinds, shown: shown) else { return nil }
         let inner = section.section(kind)
         // First: a missing file is told even where the rest is wrong, too.
         let tls = section.section("tls")
         let caFile = certificates(tls, "ca_file", shown: "\(shown).tls")
         let certificateFile = certificates(tls, "certificate_file", shown: "\(shown).tls")
-        let keyFile = neededFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
+        let keyFile = requiredFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
         if tls.has("certificate_file") != tls.has("key_file"), !tls.node.hasUnread {
-            fault(
+            reportError(
                 tls.node.place, "\(shown).tls: certificate_file and key_file belong together",
                 remedy: "give both or none")
         }
@@ -62,7 +62,7 @@ extension ConfigurationBuilder {
         guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"]),
             parts.scheme == "http", AddressText.reach(parts.host) != .loopback
         else { return }
-        warn(
+        reportWarning(
             section.place("base_url"),
             "\(shown).app_services.base_url: plain http shows passwords and tokens to everybody on the way to \(parts.host)",
             remedy: "use https unless that way is safe")
@@ -75,11 +75,11 @@ extension ConfigurationBuilder {
         guard identity.caFile ?? identity.certificateFile ?? identity.keyFile != nil else { return }
         switch identity.kind {
         case .fixed:
-            warn(
+            reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: a static identity calls no service", remedy: "remove it"
             )
         case .appServices(let app) where app.baseURL.hasPrefix("http://"):
-            warn(
+            reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
                 remedy: "use https, or remove tls")
         default: break
@@ -87,20 +87,22 @@ extension ConfigurationBuilder {
     }
 
     /// The only one of several keys that may be there. nil: a fault was reported, or the value is invalid.
-    private mutating func onlyKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
+    private mutating func singleKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
         guard case .mapping(let entries) = section.node.content else { return nil }
         let given = entries.filter { kinds.contains($0.key) }
         if given.count > 1 {
-            fault(given[1].place, "\(shown): both \(given[0].key) and \(given[1].key)", remedy: "keep one of them")
+            reportError(
+                given[1].place, "\(shown): both \(given[0].key) and \(given[1].key)", remedy: "keep one of them")
             return nil
         }
         if given.isEmpty, !section.node.hasUnread {
             let known = kinds.filter { kind in
-                !NotInThisVersion.all.contains {
+                !UnsupportedSetting.all.contains {
                     $0.path.hasSuffix(".*.\(kind)") || $0.path.hasSuffix(".login.\(kind)")
                 }
             }
-            fault(section.node.place, "\(shown) says nothing", remedy: "add one of \(known.joined(separator: ", "))")
+            reportError(
+                section.node.place, "\(shown) says nothing", remedy: "add one of \(known.joined(separator: ", "))")
         }
         return given.first?.key
     }
@@ -109,10 +111,10 @@ extension ConfigurationBuilder {
         for entry in top.node["users"]?.entries ?? [] {
             readUser(ConfigurationSection(entry.value), name: entry.key)
         }
-        configuration.namedActiveUser = top.text("active_user")
+        configuration.configuredActiveUser = top.text("active_user")
         configuration.activeUser = top.text("active_user") ?? configuration.users.first?.name
-        if let active = top.text("active_user"), userNames.lacks(active) {
-            warn(
+        if let active = top.text("active_user"), userNames.isUnknown(active) {
+            reportWarning(
                 top.place("active_user"), "active_user: no user \"\(active)\" is configured",
                 remedy: userNames.suggestion(for: active) ?? "requests get 503 until it exists")
         }
@@ -126,17 +128,18 @@ extension ConfigurationBuilder {
             let remedy =
                 identityNames.suggestion(for: identity)
                 ?? (identityNames.all.isEmpty ? "add it below identities" : "known: \(identityNames.listed)")
-            return fault(section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
+            return reportError(
+                section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
         }
         var user = UserSettings(name: name, identity: identity)
         if section.has("login") { user.login = login(section, shown: shown) }
         switch identityKinds[identity] {
         case "static" where section.has("login"):
-            fault(
+            reportError(
                 section.place("login"), "\(shown).login: a static identity's token file is all there is",
                 remedy: "remove the login")
         case "app_services" where !section.has("login") && !section.node.hasUnread:
-            warn(
+            reportWarning(
                 section.node.place,
                 "\(shown) has no login: its requests get 503 login-required until somebody logs it in",
                 remedy: "add login, or log it in by the admin API")
@@ -148,7 +151,7 @@ extension ConfigurationBuilder {
     private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {
         let section = user.section("login")
         let kinds = ConfigurationKeys.keys(in: "users.*.login").map(\.name)
-        guard let kind = onlyKind(section, of: kinds, shown: "\(shown).login") else { return nil }
+        guard let kind = singleKind(section, of: kinds, shown: "\(shown).login") else { return nil }
         let inner = section.section(kind)
         switch kind {
         case "anonymous": return .anonymous

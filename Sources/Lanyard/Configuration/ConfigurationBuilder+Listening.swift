@@ -3,7 +3,7 @@ extension ConfigurationBuilder {
     mutating func readListeners(_ top: ConfigurationSection) {
         guard let list = top.node["listeners"] else { return }
         if case .sequence([]) = list.content {
-            fault(list.place, "listeners is empty", remedy: "remove it for 127.0.0.1:7400, or add an address")
+            reportError(list.place, "listeners is empty", remedy: "remove it for 127.0.0.1:7400, or add an address")
         }
         for (index, element) in list.elements.enumerated() {
             readListener(ConfigurationSection(element), shown: "listeners[\(index)]")
@@ -18,8 +18,8 @@ extension ConfigurationBuilder {
         if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.compactMap(Self.allowedHost) }
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
         switch address {
-        case .tcp(let host, let port): judge(host, port, listener, section, shown: shown)
-        case .unix: judgeSocket(section, shown: shown)
+        case .tcp(let host, let port): checkTCPAddress(host, port, listener, section, shown: shown)
+        case .unix: checkUnixSocket(section, shown: shown)
         }
         configuration.listeners.append(listener)
     }
@@ -29,40 +29,40 @@ extension ConfigurationBuilder {
         AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? 80) }
     }
 
-    private mutating func judge(
+    private mutating func checkTCPAddress(
         _ host: String, _ port: UInt16, _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String
     ) {
         let reach = AddressText.reach(host)
         let address = listener.address.description
         let place = section.place("address")
         if section.text("socket_mode") != nil {
-            fault(
+            reportError(
                 section.place("socket_mode"),
                 "\(shown).socket_mode: \(address) is no unix socket, so this keeps nobody away",
                 remedy: "use unix:/path, or remove socket_mode")
         }
         if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
             let unsafe = place.adding("unsafe: true", to: "listeners[]")
-            fault(
+            reportError(
                 place, "\(shown).address: others can reach \(address), and would act as the user",
                 remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else keeps them away")
         }
         if reach == .wildcard, !section.has("allowed_hosts"), !section.node.hasUnread {
-            fault(
+            reportError(
                 place, "\(shown).address: \(address) is every address, so no Host is known to be right",
                 remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
         }
         // A list whose elements are all wrong is not empty: of them enough was said.
         if case .sequence([])? = section.node["allowed_hosts"]?.content {
-            warn(
+            reportWarning(
                 section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
                 remedy: "name the hosts that clients use, or remove the key")
         }
     }
 
-    private mutating func judgeSocket(_ section: ConfigurationSection, shown: String) {
+    private mutating func checkUnixSocket(_ section: ConfigurationSection, shown: String) {
         guard section.has("allowed_hosts"), !section.isUnread("allowed_hosts") else { return }
-        warn(
+        reportWarning(
             section.place("allowed_hosts"),
             "\(shown).allowed_hosts is ignored: a unix socket takes every Host",
             remedy: "remove it; socket_mode says who may connect")
@@ -88,12 +88,12 @@ extension ConfigurationBuilder {
         }
         if let text = section.text("address"), let address = try? AddressText.listenAddress(text) {
             admin.address = address
-            if case .tcp(let host, let port) = address { judgeAdmin(host, port, admin, section) }
+            if case .tcp(let host, let port) = address { checkAdminAddress(host, port, admin, section) }
         }
         let isUnix = if case .tcp? = admin.address { false } else { !section.isUnread("address") }
         if isUnix, admin.tokenFile != nil {
             let key = section.has("token_file") ? "token_file" : "token_credential"
-            warn(
+            reportWarning(
                 section.place(key), "admin.\(key) is ignored: a unix socket lets in only root and Lanyard's own user",
                 remedy: "remove it, or give admin.address a TCP address")
         }
@@ -101,17 +101,17 @@ extension ConfigurationBuilder {
     }
 
     /// Over TCP anybody on this machine can connect, and without TLS nobody else is to.
-    private mutating func judgeAdmin(
+    private mutating func checkAdminAddress(
         _ host: String, _ port: UInt16, _ admin: AdminSettings, _ section: ConfigurationSection
     ) {
         if !section.has("token_file"), !section.has("token_credential"), !section.node.hasUnread {
-            fault(
+            reportError(
                 section.place("address"), "admin.address: anybody on this machine could call \(host):\(port)",
                 remedy: "add admin.token_file, or use unix:/path")
         }
-        judgeAdminToken(admin, section)
+        checkAdminToken(admin, section)
         if AddressText.reach(host) != .loopback {
-            fault(
+            reportError(
                 section.place("address"),
                 "admin.address: passwords and the token would cross the network in plain on their way to \(host)",
                 remedy: "bind 127.0.0.1:\(port), or use unix:/path")
@@ -119,15 +119,15 @@ extension ConfigurationBuilder {
     }
 
     /// A token that is there already is long enough. One that comes later is judged when it is read.
-    private mutating func judgeAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
+    private mutating func checkAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
         guard let path = admin.tokenFile else { return }
-        do throws(SecretFile.Problem) {
+        do throws(SecretFile.ReadError) {
             guard try SecretFile.read(path).secret.count < AdminSettings.tokenLengthMin else { return }
         } catch {
             guard error == .empty else { return }
         }
         let key = section.has("token_file") ? "token_file" : "token_credential"
-        fault(
+        reportError(
             section.place(key),
             "admin.\(key): \(path) holds fewer than \(AdminSettings.tokenLengthMin) characters, which could be guessed",
             remedy: "put a random token into it, such as openssl rand -hex 32 makes")
@@ -135,29 +135,30 @@ extension ConfigurationBuilder {
 
     /// No two listeners, and health and admin neither, can bind the same.
     mutating func compareAddresses(_ top: ConfigurationSection) {
-        var taken = TakenAddresses()
+        var reserved = ReservedAddresses()
         for element in top.node["listeners"]?.elements ?? [] {
             guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
                 continue
             }
-            compare(address, element["address"]?.place ?? element.place, "listeners", &taken)
+            compare(address, element["address"]?.place ?? element.place, "listeners", &reserved)
         }
         // What is unread is not at its default place.
         let (health, admin) = (top.section("health"), top.section("admin"))
         if let settings = configuration.health, !top.isUnread("health"), !health.isUnread("address") {
-            compare(settings.address, health.place("address"), "health", &taken)
+            compare(settings.address, health.place("address"), "health", &reserved)
         }
         if let address = configuration.admin?.address {
-            compare(address, admin.place("address"), "admin", &taken)
+            compare(address, admin.place("address"), "admin", &reserved)
         }
     }
 
     private mutating func compare(
-        _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String, _ taken: inout TakenAddresses
+        _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String,
+        _ reserved: inout ReservedAddresses
     ) {
-        guard let other = taken.take(.init(address: address, place: place, shown: shown)) else { return }
+        guard let other = reserved.reserve(.init(address: address, place: place, shown: shown)) else { return }
         // A default stands nowhere: the one that was written is to be changed.
-        fault(
+        reportError(
             place == .commandLine ? other.place : place,
             "\(shown): \(address) and \(other.address) of \(other.shown) cannot both be bound",
             remedy: "choose another address or port")

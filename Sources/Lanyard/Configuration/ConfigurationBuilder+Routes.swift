@@ -2,8 +2,10 @@
 extension ConfigurationBuilder {
     mutating func readRoutes(_ top: ConfigurationSection) {
         guard let list = top.node["routes"], case .sequence(let elements) = list.content else { return }
-        if elements.isEmpty { fault(list.place, "routes is empty", remedy: "add a route with at least an upstream") }
-        reportNobodyActive(top, list)
+        if elements.isEmpty {
+            reportError(list.place, "routes is empty", remedy: "add a route with at least an upstream")
+        }
+        warnOfMissingActiveUser(top, list)
         var lines: [String: ConfigurationPlace] = [:]
         var matches: [Match: String] = [:]
         for (index, element) in elements.enumerated() {
@@ -12,26 +14,27 @@ extension ConfigurationBuilder {
             let shown = "routes[\(index)]"
             let name = section.text("name") ?? (elements.count == 1 ? "default" : "")
             if name.isEmpty, !section.has("name"), !element.hasUnread {
-                fault(element.place, "missing key \"\(shown).name\"", remedy: "several routes need names of their own")
+                reportError(
+                    element.place, "missing key \"\(shown).name\"", remedy: "several routes need names of their own")
             }
             if let first = lines[name], !name.isEmpty {
-                fault(
+                reportError(
                     section.place("name"), "\(shown).name: \"\(name)\" is taken at \(first)",
                     remedy: "choose another name")
             }
             lines[name] = section.place("name")
             if let route = route(section, top, name: name, shown: shown) {
-                judgeOverlap(route.route, section, &matches, shown: shown)
+                checkOverlap(route.route, section, &matches, shown: shown)
                 configuration.routes.append(route)
             }
         }
     }
 
-    private mutating func reportNobodyActive(_ top: ConfigurationSection, _ routes: ConfigurationNode) {
+    private mutating func warnOfMissingActiveUser(_ top: ConfigurationSection, _ routes: ConfigurationNode) {
         guard userNames.all.isEmpty, !userNames.isPartial, !top.node.hasUnread, top.node["active_user"] == nil,
             routes.elements.contains(where: { $0["user"] == nil && !$0.hasUnread })
         else { return }
-        warn(
+        reportWarning(
             routes.place, "routes follow the active user, and no user is configured",
             remedy: "add users, or requests get 503 no-active-user")
     }
@@ -40,13 +43,13 @@ extension ConfigurationBuilder {
     /// work.
     private mutating func reportUnknownUser(_ user: String, _ section: ConfigurationSection, shown: String) {
         let store = ConfigurationSection(tree).section("store")
-        let words = "\(shown).user: no user \"\(user)\" is configured"
+        let message = "\(shown).user: no user \"\(user)\" is configured"
         let suggestion = userNames.suggestion(for: user)
         if configuration.admin != nil || store.has("path") || store.isUnread("path") {
-            warn(section.place("user"), words, remedy: suggestion ?? "requests get 503 until it exists")
+            reportWarning(section.place("user"), message, remedy: suggestion ?? "requests get 503 until it exists")
         } else {
-            fault(
-                section.place("user"), words,
+            reportError(
+                section.place("user"), message,
                 remedy: suggestion ?? "add it below users, or turn the admin API on to add it there")
         }
     }
@@ -56,9 +59,9 @@ extension ConfigurationBuilder {
     ) -> Configuration.Route? {
         var route = RouteSettings(name: name)
         readMatch(section, &route)
-        readTreatment(section, &route, shown: shown)
+        readForwarding(section, &route, shown: shown)
         route.user = section.text("user")
-        if let user = route.user, userNames.lacks(user) {
+        if let user = route.user, userNames.isUnknown(user) {
             reportUnknownUser(user, section, shown: shown)
         }
         guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
@@ -69,7 +72,7 @@ extension ConfigurationBuilder {
         section.fill(&upstream.allowLinkLocal, "allow_link_local")
         section.fill(&upstream.allowPlain, "unsafe_plain")
         top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
-        judgeReach(section, upstream, shown: shown)
+        checkReach(section, upstream, shown: shown)
         return Configuration.Route(route: route, upstream: upstream)
     }
 
@@ -87,7 +90,7 @@ extension ConfigurationBuilder {
         }
     }
 
-    private mutating func readTreatment(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
+    private mutating func readForwarding(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
         let inject = section.section("inject")
         if let header = inject.text("header") { route.injectHeader = header }
         if let cut = inject.text("format").flatMap({ FieldText.cut(format: $0) }) {
@@ -107,7 +110,7 @@ extension ConfigurationBuilder {
         for entry in section.node["set_headers"]?.entries ?? [] {
             guard let value = entry.value.text else { continue }
             if FieldText.canonical(entry.key) == injected {
-                fault(
+                reportError(
                     entry.place, "\(shown).set_headers: \(entry.key) is the field that carries the token",
                     remedy: "remove it")
             }
@@ -133,7 +136,7 @@ extension ConfigurationBuilder {
         guard let header = section.text("request_id_header"), header != "none" else { return }
         let taken = (isInjectUnread(section) ? [] : [route.injectHeader]) + route.setHeaders.map(\.name)
         if let other = taken.first(where: { FieldText.canonical($0) == FieldText.canonical(header) }) {
-            fault(
+            reportError(
                 section.place("request_id_header"), "\(shown).request_id_header: \(header) is set already, as \(other)",
                 remedy: "choose another field")
         }
@@ -151,7 +154,7 @@ extension ConfigurationBuilder {
         section.fill(&timeouts.write, "write")
         section.fill(&timeouts.upgradedIdle, "upgraded_idle")
         if timeouts.connectAll < timeouts.connect, section.text("connect_all") != nil, !section.isUnread("connect") {
-            warn(
+            reportWarning(
                 section.place("connect_all"),
                 "\(shown).timeouts.connect_all is shorter than connect, which never comes to pass",
                 remedy: "make connect_all the longer one")
@@ -159,17 +162,17 @@ extension ConfigurationBuilder {
     }
 
     /// Tokens do not travel in the clear, and metadata services are not upstreams, unless the configuration says so.
-    private mutating func judgeReach(_ section: ConfigurationSection, _ upstream: UpstreamSettings, shown: String) {
+    private mutating func checkReach(_ section: ConfigurationSection, _ upstream: UpstreamSettings, shown: String) {
         guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
         let reach = AddressText.reach(host)
         let place = section.place("upstream")
         if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
-            fault(
+            reportError(
                 place, "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
                 remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
         }
         if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
-            fault(
+            reportError(
                 place, "\(shown).upstream: \(host) is a link-local address, where metadata services live",
                 remedy: place.adding("allow_link_local: true", to: "routes[]") + " if it is meant")
         }
@@ -191,19 +194,19 @@ extension ConfigurationBuilder {
     /// Two routes that would take the same requests: the second would never be used.
     ///
     /// - Parameter matches: those of the routes before this one, each with the first route's name.
-    private mutating func judgeOverlap(
+    private mutating func checkOverlap(
         _ route: RouteSettings, _ section: ConfigurationSection, _ matches: inout [Match: String], shown: String
     ) {
         let given = section.section("match")
         guard !section.isUnread("match"), !["path", "hosts", "methods"].contains(where: given.isUnread) else { return }
         let match = Match(route)
-        guard let twin = matches[match] else {
+        guard let duplicate = matches[match] else {
             matches[match] = route.name
             return
         }
         let place = section.has("match") ? section.place("match") : section.node.place
-        fault(
-            place, "\(shown) matches the same requests as \"\(twin)\"",
+        reportError(
+            place, "\(shown) matches the same requests as \"\(duplicate)\"",
             remedy: "give them different paths, hosts or methods")
     }
 }

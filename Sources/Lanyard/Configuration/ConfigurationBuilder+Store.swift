@@ -9,32 +9,33 @@ extension ConfigurationBuilder {
         guard section.has("path") else {
             if section.isUnread("path") { return }
             if let first = given.first {
-                fault(
+                reportError(
                     section.place(first), "store.\(first): there is no store.path that it could seal",
                     remedy: "add path, or remove it")
             } else if memory == false {
-                fault(
+                reportError(
                     section.place("memory"), "store.memory is false, and there is no store.path",
                     remedy: "add path and key_file, or remove memory")
             }
             return
         }
         if memory == true {
-            fault(section.place("memory"), "store: both path and memory: true", remedy: "keep one of them")
+            reportError(section.place("memory"), "store: both path and memory: true", remedy: "keep one of them")
         }
         guard let key = given.first else {
             if section.node.hasUnread { return }
-            return fault(
+            return reportError(
                 section.place("path"), "store.path: nothing to seal it with",
                 remedy: "add one of \(Self.keys.joined(separator: ", "))")
         }
         if given.count > 1 {
-            return fault(section.place(given[1]), "store: both \(key) and \(given[1])", remedy: "keep one of them")
+            return reportError(
+                section.place(given[1]), "store: both \(key) and \(given[1])", remedy: "keep one of them")
         }
         let keyFile = keyFile(section, key)
         guard let path = section.text("path") else { return }
         guard StoreSettings.accepts(path: path) else {
-            return fault(
+            return reportError(
                 section.place("path"),
                 "store.path: \(ConfigurationText.quoted(path)) cannot be the name of the sealed file",
                 remedy:
@@ -48,7 +49,7 @@ extension ConfigurationBuilder {
         guard var path = section.text(key) else { return nil }
         if key.hasSuffix("_credential") {
             guard let credentialsFolder else {
-                fault(
+                reportError(
                     section.place(key), "store.\(key): systemd handed over no credentials",
                     remedy:
                         "add LoadCredential=\(path):/PATH to the unit, or use \(key.replacing("credential", with: "file"))"
@@ -57,7 +58,7 @@ extension ConfigurationBuilder {
             }
             path = "\(credentialsFolder)/\(path)"
         }
-        return needed(path, section.place(key), "store.\(key)", isPrivate: true).map {
+        return requiredPath(path, section.place(key), "store.\(key)", isPrivate: true).map {
             key.hasPrefix("key") ? .key($0) : .passphrase($0)
         }
     }

@@ -5,7 +5,7 @@ struct ConfigurationBuilder {
     let credentialsFolder: String?
     /// Where the default admin socket belongs.
     let adminFolder: String?
-    var faults: [ConfigurationFault] = []
+    var diagnostics: [ConfigurationError] = []
     var configuration = Configuration()
     var identityNames: ConfigurationNames
     var userNames: ConfigurationNames
@@ -15,10 +15,10 @@ struct ConfigurationBuilder {
     /// The configuration, and the faults that only show in the whole.
     static func build(
         _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
-    ) -> (configuration: Configuration, faults: [ConfigurationFault]) {
+    ) -> (configuration: Configuration, diagnostics: [ConfigurationError]) {
         var builder = ConfigurationBuilder(tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
         builder.complete()
-        return (builder.configuration, builder.faults)
+        return (builder.configuration, builder.diagnostics)
     }
 
     private init(_ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?) {
@@ -85,9 +85,10 @@ struct ConfigurationBuilder {
             let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
             guard let value = node[key.name] else {
                 if case .wholeFile = node.place, key.path == "routes" {
-                    fault(node.place, "the file is empty", remedy: "write at least: \(ConfigurationFile.smallest)")
+                    reportError(
+                        node.place, "the file is empty", remedy: "write at least: \(ConfigurationFile.smallest)")
                 } else if key.isRequired, !node.hasUnread {
-                    fault(node.place, "missing key \"\(name)\"", remedy: "add it: \(key.unit)")
+                    reportError(node.place, "missing key \"\(name)\"", remedy: "add it: \(key.unit)")
                 }
                 continue
             }
@@ -114,60 +115,61 @@ struct ConfigurationBuilder {
     ) -> String? {
         let sibling = key.dropLast("_file".utf8.count) + "_credential"
         if section.has(key), section.has(String(sibling)) {
-            fault(section.place(String(sibling)), "\(shown): both \(key) and \(sibling)", remedy: "keep one of them")
+            reportError(
+                section.place(String(sibling)), "\(shown): both \(key) and \(sibling)", remedy: "keep one of them")
             return nil
         }
         if let name = section.text(String(sibling)) {
             guard let credentialsFolder else {
-                fault(
+                reportError(
                     section.place(String(sibling)), "\(shown).\(sibling): systemd handed over no credentials",
                     remedy: "add LoadCredential=\(name):/PATH to the unit, or use \(key)")
                 return nil
             }
-            return lookAtSecret(
+            return checkSecretFile(
                 "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", meanwhile)
         }
         guard section.has(key) else {
             if section.node.hasUnread { return nil }
-            fault(
+            reportError(
                 section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
             return nil
         }
-        return section.text(key).map { lookAtSecret($0, section.place(key), "\(shown).\(key)", meanwhile) }
+        return section.text(key).map { checkSecretFile($0, section.place(key), "\(shown).\(key)", meanwhile) }
     }
 
-    private mutating func lookAtSecret(
+    private mutating func checkSecretFile(
         _ path: String, _ place: ConfigurationPlace, _ shown: String, _ meanwhile: String
     ) -> String {
         switch ConfigurationFile.state(of: path) {
         case .fine: break
         case .worldReadable:
             guard configuration.openSecretFiles.insert(path).inserted else { break }
-            warn(place, "\(shown): everybody on this machine can read \(path)", remedy: "chmod o-rwx it")
+            reportWarning(place, "\(shown): everybody on this machine can read \(path)", remedy: "chmod o-rwx it")
         case .missing:
-            warn(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
+            reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
-            warn(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until a file stands there")
+            reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until a file stands there")
         case .unreadable(let code):
-            warn(
-                place, "\(shown): \(path) cannot be read (\(SystemError.text(of: code)))",
+            reportWarning(
+                place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
                 remedy: "\(meanwhile) until it can be read")
         }
         return path
     }
 
     /// The path of a file that must be there.
-    mutating func neededFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
+    mutating func requiredFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
         -> String?
     {
-        section.text(key).flatMap { needed($0, section.place(key), "\(shown).\(key)", isPrivate: isPrivate) }
+        section.text(key).flatMap { requiredPath($0, section.place(key), "\(shown).\(key)", isPrivate: isPrivate) }
     }
 
     /// The same for certificates. With a file that holds none no call would ever succeed, and only the log would say why.
     mutating func certificates(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
-        guard let path = neededFile(section, key, shown: shown) else { return nil }
-        guard CertificateFile.isSound(path) else {
-            fault(
+        guard let path = requiredFile(section, key, shown: shown) else { return nil }
+        guard CertificateFile.hasCertificate(path) else {
+            reportError(
                 section.place(key), "\(shown).\(key): \(path) holds no certificate in PEM, or a damaged one",
                 remedy: "name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER")
             return nil
@@ -176,26 +178,26 @@ struct ConfigurationBuilder {
     }
 
     /// The same for a path that was made of what is configured.
-    mutating func needed(
+    mutating func requiredPath(
         _ path: String, _ place: ConfigurationPlace, _ shown: String, isPrivate: Bool
     ) -> String? {
         switch ConfigurationFile.state(of: path) {
         case .fine: return path
         case .worldReadable:
             if isPrivate {
-                warn(
+                reportWarning(
                     place, "\(shown): everybody on this machine can read \(path)",
                     remedy: "chmod o-rwx it")
             }
             return path
         case .missing:
-            fault(
+            reportError(
                 place, "\(shown): \(path) does not exist",
                 remedy: "put the file there, or correct the path")
-        case .notAFile: fault(place, "\(shown): \(path) is a folder", remedy: "name a file")
+        case .notAFile: reportError(place, "\(shown): \(path) is a folder", remedy: "name a file")
         case .unreadable(let code):
-            fault(
-                place, "\(shown): \(path) cannot be read (\(SystemError.text(of: code)))",
+            reportError(
+                place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
                 remedy: "let this user read it")
         }
         return nil
@@ -203,11 +205,11 @@ struct ConfigurationBuilder {
 
     // MARK: - Faults
 
-    mutating func fault(_ place: ConfigurationPlace, _ words: String, remedy: String) {
-        faults.append(ConfigurationFault(at: place, words, remedy: remedy))
+    mutating func reportError(_ place: ConfigurationPlace, _ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(at: place, message, remedy: remedy))
     }
 
-    mutating func warn(_ place: ConfigurationPlace, _ words: String, remedy: String) {
-        faults.append(ConfigurationFault(.warning, at: place, words, remedy: remedy))
+    mutating func reportWarning(_ place: ConfigurationPlace, _ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(.warning, at: place, message, remedy: remedy))
     }
 }

@@ -1,25 +1,25 @@
 /// Holds one source's tree against the known keys: names, shapes and single values. Faulty parts become `.invalid`.
 struct ConfigurationCheck {
     /// Beyond it a file is not misspelt but something else.
-    static let faultsMax = 100
+    static let diagnosticsMax = 100
 
     /// The folder that relative paths start from; nil is the working folder.
     let folder: String?
-    private(set) var faults: [ConfigurationFault] = []
+    private(set) var diagnostics: [ConfigurationError] = []
 
     init(folder: String?) { self.folder = folder }
 
     /// `tree` with what is wrong in it marked.
     static func run(
         _ tree: ConfigurationNode, folder: String?
-    ) -> (tree: ConfigurationNode, faults: [ConfigurationFault]) {
+    ) -> (tree: ConfigurationNode, diagnostics: [ConfigurationError]) {
         var check = ConfigurationCheck(folder: folder)
         guard case .mapping = tree.content else {
             check.report(tree, "expected a mapping, found \(tree.shape)", remedy: "begin with a key such as listeners:")
-            return (ConfigurationNode(.invalid, at: tree.place), check.faults)
+            return (ConfigurationNode(.invalid, at: tree.place), check.diagnostics)
         }
         let checked = check.mapping(tree, keys: "", shown: "")
-        return (checked, check.faults)
+        return (checked, check.diagnostics)
     }
 
     private mutating func mapping(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
@@ -35,7 +35,8 @@ struct ConfigurationCheck {
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
                 // The key that was meant is not missing as well.
-                if faults.count <= Self.faultsMax, let meant = NearestName.of(entry.key, among: known.map(\.name)),
+                if diagnostics.count <= Self.diagnosticsMax,
+                    let meant = NearestName.of(entry.key, among: known.map(\.name)),
                     node[meant] == nil,
                     !entries.contains(where: { $0.key == meant })
                 {
@@ -75,19 +76,21 @@ struct ConfigurationCheck {
             return ConfigurationNode(
                 .sequence(
                     elements.map { element in
-                        guard let text = element.text else { return misshapen(element, "a single value", shown: shown) }
+                        guard let text = element.text else {
+                            return reportWrongShape(element, "a single value", shown: shown)
+                        }
                         return scalar(text, element, as: wanted, words: [], shown: shown)
                     }), at: node.place)
         case (.section, _), (.named, _), (.fields, _):
-            return misshapen(node, "a mapping", words: key.words, shown: shown)
-        case (.sections, _), (.values, _): return misshapen(node, "a list", words: key.words, shown: shown)
-        case (.value, _): return misshapen(node, "a single value", words: key.words, shown: shown)
+            return reportWrongShape(node, "a mapping", words: key.words, shown: shown)
+        case (.sections, _), (.values, _): return reportWrongShape(node, "a list", words: key.words, shown: shown)
+        case (.value, _): return reportWrongShape(node, "a single value", words: key.words, shown: shown)
         }
     }
 
     private mutating func element(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
         if case .mapping = node.content { return mapping(node, keys: section, shown: shown) }
-        return node.content == .invalid ? node : misshapen(node, "a mapping", shown: shown)
+        return node.content == .invalid ? node : reportWrongShape(node, "a mapping", shown: shown)
     }
 
     private mutating func named(
@@ -117,15 +120,15 @@ struct ConfigurationCheck {
         var entries: [ConfigurationNode.Entry] = []
         var names: [String: String] = [:]
         for var entry in node.entries where !entry.isUnread {
-            do throws(ConfigurationValue.Problem) {
+            do throws(ConfigurationValue.ValueError) {
                 try ConfigurationValue.fieldName.check(entry.key)
             } catch {
                 report(entry.place, "\(shown): \(error.words)", remedy: error.remedy)
                 continue
             }
             let canonical = FieldText.canonical(entry.key)
-            if let twin = names[canonical] {
-                report(entry.place, "\(shown): \(entry.key) and \(twin) are one field", remedy: "keep one of them")
+            if let duplicate = names[canonical] {
+                report(entry.place, "\(shown): \(entry.key) and \(duplicate) are one field", remedy: "keep one of them")
                 continue
             }
             names[canonical] = entry.key
@@ -133,7 +136,7 @@ struct ConfigurationCheck {
                 // An empty value is lawful in a field (RFC 9110 §5.5).
                 if !text.isEmpty { entry.value = scalar(text, entry.value, as: .fieldValue, words: [], shown: shown) }
             } else {
-                entry.value = misshapen(entry.value, "a single value", shown: "\(shown).\(entry.key)")
+                entry.value = reportWrongShape(entry.value, "a single value", shown: "\(shown).\(entry.key)")
             }
             entries.append(entry)
         }
@@ -143,7 +146,7 @@ struct ConfigurationCheck {
     private mutating func scalar(
         _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, words: [String], shown: String
     ) -> ConfigurationNode {
-        do throws(ConfigurationValue.Problem) {
+        do throws(ConfigurationValue.ValueError) {
             try wanted.check(text)
         } catch {
             let other = words.isEmpty ? "" : "; or write \(words.joined(separator: " or "))"
@@ -156,7 +159,7 @@ struct ConfigurationCheck {
 
     // MARK: - Faults
 
-    private mutating func misshapen(
+    private mutating func reportWrongShape(
         _ node: ConfigurationNode, _ wanted: String, words: [String] = [], shown: String
     ) -> ConfigurationNode {
         if node.content == .invalid { return node }
@@ -183,7 +186,7 @@ struct ConfigurationCheck {
     private mutating func reportUnknown(
         _ entry: ConfigurationNode.Entry, known: [ConfigurationKey], section: String, shown: String
     ) {
-        guard faults.count <= Self.faultsMax else { return }
+        guard diagnostics.count <= Self.diagnosticsMax else { return }
         let place = shown.isEmpty ? "" : " in \(shown)"
         let words = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
         if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
@@ -203,6 +206,6 @@ struct ConfigurationCheck {
 
     private mutating func report(_ place: ConfigurationPlace, _ words: String, remedy: String) {
         // One more than is told, so that it is known that there are more.
-        if faults.count <= Self.faultsMax { faults.append(.init(at: place, words, remedy: remedy)) }
+        if diagnostics.count <= Self.diagnosticsMax { diagnostics.append(.init(at: place, words, remedy: remedy)) }
     }
 }

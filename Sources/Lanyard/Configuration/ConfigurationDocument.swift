@@ -7,19 +7,19 @@ struct ConfigurationDocument {
     static let bytesMax = 1 << 20
 
     private let path: String
-    private(set) var faults: [ConfigurationFault] = []
+    private(set) var diagnostics: [ConfigurationError] = []
 
     /// The tree and all that is wrong with it. A text that is not YAML at all gives no tree and one fault.
-    static func read(_ text: [UInt8], path: String) -> (tree: ConfigurationNode?, faults: [ConfigurationFault]) {
+    static func read(_ text: [UInt8], path: String) -> (tree: ConfigurationNode?, diagnostics: [ConfigurationError]) {
         var document = ConfigurationDocument(path: path)
-        guard document.isOneOfOurs(text) else { return (nil, document.faults) }
+        guard document.checkEncoding(text) else { return (nil, document.diagnostics) }
         // libyaml counts the mark as a column of the first line, so that the second line seems to be indented less.
         let text = text.starts(with: byteOrderMark) ? Array(text.dropFirst(byteOrderMark.count)) : text
-        guard document.isPlainText(text) else { return (nil, document.faults) }
+        guard document.checkCharacters(text) else { return (nil, document.diagnostics) }
         let tree = text.withUnsafeBufferPointer { bytes in
             YAMLParser.reading(bytes) { parser in document.root(&parser) } ?? nil
         }
-        return (tree, document.faults)
+        return (tree, document.diagnostics)
     }
 
     private init(path: String) { self.path = path }
@@ -29,7 +29,7 @@ struct ConfigurationDocument {
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
     /// No other encoding of Unicode. Editors on Windows write UTF-16; its first character is a mark, or one with a zero byte.
-    private mutating func isOneOfOurs(_ text: [UInt8]) -> Bool {
+    private mutating func checkEncoding(_ text: [UInt8]) -> Bool {
         let start = text.prefix(4) + [UInt8](repeating: 1, count: max(0, 4 - text.count))
         let name: String
         switch (start[0], start[1], start[2], start[3]) {
@@ -38,26 +38,26 @@ struct ConfigurationDocument {
         default: return true
         }
         let place = ConfigurationPlace.file(path: path, line: 1, column: 1)
-        faults.append(.init(at: place, "\(name), not UTF-8", remedy: "save the file as UTF-8"))
+        diagnostics.append(.init(at: place, "\(name), not UTF-8", remedy: "save the file as UTF-8"))
         return false
     }
 
     /// UTF-8 without tabs and control characters.
-    private mutating func isPlainText(_ text: [UInt8]) -> Bool {
+    private mutating func checkCharacters(_ text: [UInt8]) -> Bool {
         if String(validating: text, as: UTF8.self) == nil {
             let place = self.place(ofByte: Self.firstNotUTF8(text), in: text)
-            faults.append(.init(at: place, "not UTF-8", remedy: "save the file as UTF-8"))
+            diagnostics.append(.init(at: place, "not UTF-8", remedy: "save the file as UTF-8"))
             return false
         }
         if let tab = text.firstIndex(of: 9) {
-            faults.append(
+            diagnostics.append(
                 .init(
                     at: place(ofByte: tab, in: text), "a tab",
                     remedy: "use spaces (inside double quotes \\t stands for one)"))
             return false
         }
         if let control = text.firstIndex(where: { $0 < 32 && $0 != 10 && $0 != 13 || $0 == 127 }) {
-            faults.append(
+            diagnostics.append(
                 .init(at: place(ofByte: control, in: text), "a control character", remedy: "remove it"))
             return false
         }
@@ -95,7 +95,7 @@ struct ConfigurationDocument {
             while true {
                 let event = try parser.next()
                 switch event.kind {
-                case .streamEnd: return tree.flatMap { Self.saysNothing($0) ? nil : $0 } ?? emptyTree
+                case .streamEnd: return tree.flatMap { Self.isEmptyTree($0) ? nil : $0 } ?? emptyTree
                 case .documentStart(let hasDirectives):
                     if hasDirectives { report(event, "a YAML directive", remedy: "remove the line with %") }
                     guard tree == nil else {
@@ -108,8 +108,8 @@ struct ConfigurationDocument {
             }
         } catch {
             let place = ConfigurationPlace.file(path: path, line: error.line, column: error.column)
-            faults.append(
-                .init(at: place, "not YAML: \(error.words)", remedy: "check indentation, quotes and brackets here"))
+            diagnostics.append(
+                .init(at: place, "not YAML: \(error.message)", remedy: "check indentation, quotes and brackets here"))
             return nil
         }
     }
@@ -117,7 +117,7 @@ struct ConfigurationDocument {
     private var emptyTree: ConfigurationNode { ConfigurationNode(.mapping([]), at: .wholeFile(path: path)) }
 
     /// `{}`, or what YAML calls null: as little as no text at all.
-    private static func saysNothing(_ tree: ConfigurationNode) -> Bool {
+    private static func isEmptyTree(_ tree: ConfigurationNode) -> Bool {
         switch tree.content {
         case .mapping(let entries): entries.isEmpty
         case .scalar(let text): ["", "~", "null", "Null", "NULL"].contains(text)
@@ -128,7 +128,7 @@ struct ConfigurationDocument {
     /// The node that begins with `event`.
     private mutating func node(
         _ event: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
-    ) throws(YAMLParser.Problem) -> ConfigurationNode {
+    ) throws(YAMLParser.ParseError) -> ConfigurationNode {
         if event.hasAnchor { report(event, "an anchor (&)", remedy: "write the value out where it is used") }
         if event.hasTag { report(event, "a tag (!)", remedy: "remove it; each key knows its type") }
         switch event.kind {
@@ -143,8 +143,8 @@ struct ConfigurationDocument {
 
     private mutating func sequence(
         _ start: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
-    ) throws(YAMLParser.Problem) -> ConfigurationNode {
-        try refuseDepth(start, depth)
+    ) throws(YAMLParser.ParseError) -> ConfigurationNode {
+        try checkDepth(start, depth)
         var elements: [ConfigurationNode] = []
         while true {
             let event = try parser.next()
@@ -155,8 +155,8 @@ struct ConfigurationDocument {
 
     private mutating func mapping(
         _ start: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
-    ) throws(YAMLParser.Problem) -> ConfigurationNode {
-        try refuseDepth(start, depth)
+    ) throws(YAMLParser.ParseError) -> ConfigurationNode {
+        try checkDepth(start, depth)
         var entries: [ConfigurationNode.Entry] = []
         var lines: [String: Int] = [:]
         var unread: ConfigurationNode.Entry?
@@ -183,14 +183,14 @@ struct ConfigurationDocument {
         }
     }
 
-    private func refuseDepth(_ event: YAMLParser.Event, _ depth: Int) throws(YAMLParser.Problem) {
+    private func checkDepth(_ event: YAMLParser.Event, _ depth: Int) throws(YAMLParser.ParseError) {
         guard depth > Self.depthMax else { return }
-        throw YAMLParser.Problem(
-            words: "nested more than \(Self.depthMax) deep", line: event.line, column: event.column)
+        throw YAMLParser.ParseError(
+            message: "nested more than \(Self.depthMax) deep", line: event.line, column: event.column)
     }
 
-    private mutating func report(_ event: YAMLParser.Event, _ words: String, remedy: String) {
-        faults.append(.init(at: place(of: event), words, remedy: remedy))
+    private mutating func report(_ event: YAMLParser.Event, _ message: String, remedy: String) {
+        diagnostics.append(.init(at: place(of: event), message, remedy: remedy))
     }
 
     private func place(of event: YAMLParser.Event) -> ConfigurationPlace {

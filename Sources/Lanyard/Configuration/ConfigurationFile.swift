@@ -29,9 +29,9 @@ enum ConfigurationFile {
     /// The bytes of a configuration file.
     ///
     /// - Throws: words and remedy if it cannot be read or is too large.
-    static func read(_ path: String) throws(ConfigurationValue.Problem) -> [UInt8] {
+    static func read(_ path: String) throws(ConfigurationValue.ValueError) -> [UInt8] {
         let raw = open(path, O_RDONLY | O_CLOEXEC)
-        guard raw >= 0 else { throw cannot(errno) }
+        guard raw >= 0 else { throw readError(errno) }
         let file = OwnedDescriptor(taking: raw)
         var bytes: [UInt8] = []
         while bytes.count <= ConfigurationDocument.bytesMax {
@@ -42,7 +42,7 @@ enum ConfigurationFile {
                 count = max(0, got)
             }
             if failure == EINTR { continue }
-            if failure != 0 { throw cannot(failure) }
+            if failure != 0 { throw readError(failure) }
             if piece.isEmpty { return bytes }
             bytes += piece
         }
@@ -51,9 +51,9 @@ enum ConfigurationFile {
             remedy: "name a configuration file")
     }
 
-    private static func cannot(_ code: CInt) -> ConfigurationValue.Problem {
+    private static func readError(_ code: CInt) -> ConfigurationValue.ValueError {
         .init(
-            "cannot read the configuration file: \(SystemError.text(of: code))",
+            "cannot read the configuration file: \(Errno.text(of: code))",
             remedy: code == ENOENT ? "check --config or LANYARD_CONFIG" : "make it a file that this user can read")
     }
 }

@@ -1,5 +1,5 @@
 /// What the command line and the environment say: values of flags, each with its place.
-struct ConfigurationGiven {
+struct ConfigurationFlagValues {
     struct Value: Equatable {
         var flag: ConfigurationFlag
         var text: String
@@ -7,7 +7,7 @@ struct ConfigurationGiven {
     }
 
     private(set) var values: [Value] = []
-    private(set) var faults: [ConfigurationFault] = []
+    private(set) var diagnostics: [ConfigurationError] = []
 
     /// The last value of a flag.
     func value(_ name: String) -> Value? { values.last { $0.flag.name == name } }
@@ -69,8 +69,8 @@ struct ConfigurationGiven {
             remedy: secret ? "secrets are never flags: use \(name)-file" : remedy)
     }
 
-    private mutating func usage(_ name: String, _ words: String, remedy: String) {
-        faults.append(ConfigurationFault(.usage, at: .commandLine, words, remedy: remedy))
+    private mutating func usage(_ name: String, _ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(.usage, at: .commandLine, message, remedy: remedy))
     }
 
     // MARK: - Environment
@@ -83,8 +83,8 @@ struct ConfigurationGiven {
             else { continue }
             guard let flag = ConfigurationFlag.all.first(where: { $0.environment == name }) else {
                 let nearest = NearestName.of(name, among: ConfigurationFlag.all.map(\.environment))
-                faults.append(
-                    ConfigurationFault(
+                diagnostics.append(
+                    ConfigurationError(
                         .warning, at: .environment(name), "an unknown variable, which is ignored",
                         remedy: nearest.map { "did you mean \($0)?" } ?? "remove it"))
                 continue

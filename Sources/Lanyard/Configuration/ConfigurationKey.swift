@@ -25,29 +25,30 @@ package struct ConfigurationKey: Equatable, Sendable {
     package let words: [String]
     package let isRequired: Bool
     /// The default as it would be written; nil if there is none or it depends on something.
-    package let standard: String?
+    package let defaultValue: String?
     /// The default in words, where it cannot be written down.
-    package let standardInWords: String?
+    package let defaultDescription: String?
     /// What it is for; one line of the reference.
     package let meaning: String
 
     package init(
         _ path: String, _ kind: Kind, or words: [String] = [], required: Bool = false,
-        standardInWords: String? = nil, _ meaning: String
+        defaultDescription: String? = nil, _ meaning: String
     ) {
         self.init(
-            path: path, kind: kind, words: words, isRequired: required, standard: nil,
-            standardInWords: standardInWords, meaning: meaning)
+            path: path, kind: kind, words: words, isRequired: required, defaultValue: nil,
+            defaultDescription: defaultDescription, meaning: meaning)
     }
 
-    package init(_ path: String, _ kind: Kind, or words: [String] = [], _ standard: String, _ meaning: String) {
+    package init(_ path: String, _ kind: Kind, or words: [String] = [], _ defaultValue: String, _ meaning: String) {
         self.init(
-            path: path, kind: kind, words: words, isRequired: false, standard: standard, standardInWords: nil,
+            path: path, kind: kind, words: words, isRequired: false, defaultValue: defaultValue,
+            defaultDescription: nil,
             meaning: meaning)
     }
 
     private init(
-        path: String, kind: Kind, words: [String], isRequired: Bool, standard: String?, standardInWords: String?,
+        path: String, kind: Kind, words: [String], isRequired: Bool, defaultValue: String?, defaultDescription: String?,
         meaning: String
     ) {
         self.path = path
@@ -56,8 +57,8 @@ package struct ConfigurationKey: Equatable, Sendable {
         self.kind = kind
         self.words = words
         self.isRequired = isRequired
-        self.standard = standard
-        self.standardInWords = standardInWords
+        self.defaultValue = defaultValue
+        self.defaultDescription = defaultDescription
         self.meaning = meaning
     }
 

@@ -1,6 +1,6 @@
 extension ConfigurationKeys {
     static let process: [ConfigurationKey] = [
-        .init("store", .section, standardInWords: "memory only", "Where sessions outlive a restart."),
+        .init("store", .section, defaultDescription: "memory only", "Where sessions outlive a restart."),
         .init(
             "store.path", .value(.file(.kept)),
             "The sealed file, in a folder that only Lanyard's user may enter (0700). It needs one of the four keys below."
@@ -8,7 +8,7 @@ extension ConfigurationKeys {
         .init("store.key_file", .value(.file(.secret)), "Key that seals it: 32 bytes or more, taken as they are."),
         .init("store.passphrase_file", .value(.file(.secret)), "Passphrase in place of a key."),
         .init(
-            "store.memory", .value(.boolean), standardInWords: "true, with `path` false",
+            "store.memory", .value(.boolean), defaultDescription: "true, with `path` false",
             "Keeps sessions in memory only: a restart forgets every login, which the log says."),
         .init("refresh", .section, "When access tokens are renewed."),
         .init(

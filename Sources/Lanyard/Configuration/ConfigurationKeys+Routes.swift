@@ -4,7 +4,7 @@ extension ConfigurationKeys {
             "routes", .sections, required: true,
             "What decides upstream and user of a request: first the host, then the longest path."),
         .init(
-            "routes[].name", .value(.name), standardInWords: "`default` for a single route; several need names",
+            "routes[].name", .value(.name), defaultDescription: "`default` for a single route; several need names",
             "The route's name in logs and metrics."),
         .init("routes[].match", .section, "Which requests the route takes."),
         .init("routes[].match.hosts", .values(.hostName), "[]", "Host names without port; empty is any."),
@@ -17,7 +17,7 @@ extension ConfigurationKeys {
             "routes[].upstream", .value(.upstream), required: true,
             "Where requests go. With a path (also `/`) that path replaces the matched prefix, without one the target stays."
         ),
-        .init("routes[].user", .value(.name), standardInWords: "the active user", "The user whose token goes on."),
+        .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token goes on."),
         .init("routes[].inject", .section, "How the token goes on."),
         .init("routes[].inject.header", .value(.fieldName), "Authorization", "The field."),
         .init("routes[].inject.format", .value(.injectFormat), "Bearer {token}", "Its value."),
@@ -48,9 +48,10 @@ extension ConfigurationKeys {
             "routes[].paths", .value(.choice(["lenient", "strict"])), "lenient",
             "`strict` refuses every path that two readers could take differently."),
         .init("routes[].tls", .section, "TLS towards the upstream."),
-        .init("routes[].tls.ca_file", .value(.file(.needed)), standardInWords: "the system's", "CA certificates, PEM."),
         .init(
-            "routes[].tls.server_name", .value(.hostName), standardInWords: "the upstream's host",
+            "routes[].tls.ca_file", .value(.file(.needed)), defaultDescription: "the system's", "CA certificates, PEM."),
+        .init(
+            "routes[].tls.server_name", .value(.hostName), defaultDescription: "the upstream's host",
             "The name that its certificate must show."),
         .init("routes[].tls.certificate_file", .value(.file(.needed)), "Client certificate, PEM."),
         .init("routes[].tls.key_file", .value(.file(.needed)), "Its key, PEM."),

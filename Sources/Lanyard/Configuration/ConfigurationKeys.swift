@@ -22,7 +22,7 @@ package enum ConfigurationKeys {
     static let long = Duration.seconds(1)...Duration.seconds(365 * 86_400)
 
     private static let listening: [ConfigurationKey] = [
-        .init("listeners", .sections, standardInWords: "one at 127.0.0.1:7400", "Where clients connect."),
+        .init("listeners", .sections, defaultDescription: "one at 127.0.0.1:7400", "Where clients connect."),
         .init(
             "listeners[].address", .value(.listenAddress), required: true,
             "What to bind; port 0 lets the kernel choose."),
@@ -35,7 +35,7 @@ package enum ConfigurationKeys {
             "Names (SAN) of client certificates that may connect; empty is any."),
         .init(
             "listeners[].allowed_hosts", .values(.authority),
-            standardInWords: "the bound address and localhost, each with the port",
+            defaultDescription: "the bound address and localhost, each with the port",
             "`Host` values that a request may name; a wildcard address needs the list. Unix sockets accept any."),
         .init(
             "listeners[].allowed_origins", .values(.origin), "[]", "Origins of browsers that may ask; others get 403."),
@@ -46,7 +46,7 @@ package enum ConfigurationKeys {
         .init("listeners[].peers.uids", .values(.integer(0...4_294_967_294)), "[]", "User ids."),
         .init("listeners[].peers.gids", .values(.integer(0...4_294_967_294)), "[]", "Group ids."),
         .init(
-            "listeners[].socket_mode", .value(.mode), standardInWords: "`0600` for a unix socket",
+            "listeners[].socket_mode", .value(.mode), defaultDescription: "`0600` for a unix socket",
             "Permissions of a unix socket."),
         .init(
             "listeners[].unsafe", .value(.boolean), "false",
@@ -56,7 +56,7 @@ package enum ConfigurationKeys {
         .init("admin", .section, or: ["off"], "The admin API."),
         .init(
             "admin.address", .value(.listenAddress), or: ["off"],
-            standardInWords: "`admin.sock` in `$RUNTIME_DIRECTORY`, `/run/lanyard` or `$XDG_RUNTIME_DIR/lanyard`",
+            defaultDescription: "`admin.sock` in `$RUNTIME_DIRECTORY`, `/run/lanyard` or `$XDG_RUNTIME_DIR/lanyard`",
             "What to bind; a TCP address needs `token_file`."),
         .init(
             "admin.token_file", .value(.file(.secret)),
@@ -83,7 +83,8 @@ package enum ConfigurationKeys {
         .init("identities.*.oauth2.scopes", .values(.text), "[]", "Scopes to ask for."),
         .init("identities.*.tls", .section, "TLS towards the identity service."),
         .init(
-            "identities.*.tls.ca_file", .value(.file(.needed)), standardInWords: "the system's", "CA certificates, PEM."
+            "identities.*.tls.ca_file", .value(.file(.needed)), defaultDescription: "the system's",
+            "CA certificates, PEM."
         ),
         .init("identities.*.tls.certificate_file", .value(.file(.needed)), "Client certificate, PEM."),
         .init("identities.*.tls.key_file", .value(.file(.needed)), "Its key, PEM."),
@@ -92,7 +93,8 @@ package enum ConfigurationKeys {
             "Outbound proxy for identity calls."),
         .init("users", .named, "The users, by the name that routes, logs and metrics use."),
         .init("users.*.identity", .value(.name), required: true, "The identity that the user has an account at."),
-        .init("users.*.login", .section, standardInWords: "a person logs in", "The credential; one of the following."),
+        .init(
+            "users.*.login", .section, defaultDescription: "a person logs in", "The credential; one of the following."),
         .init("users.*.login.anonymous", .section, "A new anonymous account."),
         .init("users.*.login.email_password", .section, "Email address and password."),
         .init("users.*.login.email_password.email", .value(.text), required: true, "The address."),
@@ -122,7 +124,7 @@ package enum ConfigurationKeys {
         .init("users.*.login.token_exchange", .section, "OAuth 2.0: a token of somebody for one of ours."),
         .init("users.*.login.token_exchange.subject_token_file", .value(.file(.secret)), "That token."),
         .init(
-            "active_user", .value(.name), standardInWords: "the first user",
+            "active_user", .value(.name), defaultDescription: "the first user",
             "Whose token goes on requests of routes without `user`."),
     ]
 }

@@ -18,21 +18,21 @@ extension Configuration {
     }
 
     /// Where `health` listens, whatever else is wrong with the configuration: for the command that asks it.
-    package static func healthPlace(arguments: [String], environment: [String: String]) -> HealthPlace {
+    package static func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
         var loader = ConfigurationLoader()
-        return loader.healthPlace(arguments: arguments, environment: environment)
+        return loader.healthEndpoint(arguments: arguments, environment: environment)
     }
 }
 
 /// Joins the sources of a configuration.
 struct ConfigurationLoader {
-    private var faults: [ConfigurationFault] = []
+    private var diagnostics: [ConfigurationError] = []
 
     mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
         guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
         return finish(
             tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 },
-            adminFolder: AdminSettings.standardFolder(environment: environment, uid: geteuid()))
+            adminFolder: AdminSettings.defaultFolder(environment: environment, uid: geteuid()))
     }
 
     /// The configuration of one text alone.
@@ -47,24 +47,24 @@ struct ConfigurationLoader {
         _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
     ) -> LoadedConfiguration {
         var tree = merged
-        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.standardListeners) }
-        tree = withoutUnbuilt(tree, keys: "", shown: "")
+        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.defaultListeners) }
+        tree = removingUnsupported(tree, keys: "", shown: "")
         let (configuration, found) = ConfigurationBuilder.build(
             tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
-        faults += found
-        guard !faults.contains(where: { $0.severity != .warning }) else { return failed() }
+        diagnostics += found
+        guard !diagnostics.contains(where: { $0.severity != .warning }) else { return failed() }
         return LoadedConfiguration(
-            configuration: configuration, faults: told(faults),
+            configuration: configuration, diagnostics: limited(diagnostics),
             printed: ConfigurationPrinter.print(Self.completed(tree)), addresses: AddressPlaces(of: tree))
     }
 
-    mutating func healthPlace(arguments: [String], environment: [String: String]) -> HealthPlace {
-        let variables = ConfigurationGiven(environment: environment)
+    mutating func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
+        let variables = ConfigurationFlagValues(environment: environment)
         let isNamed = arguments.contains("--config") || variables.value("--config") != nil
         var tree = merged(arguments: arguments, environment: environment)
         if tree == nil, !isNamed {
             // Without a file this command needs no more than the address.
-            faults = []
+            diagnostics = []
             tree = checked(self.tree(of: variables.values), folder: nil)
         }
         guard let tree else { return .unknown(errors) }
@@ -76,28 +76,28 @@ struct ConfigurationLoader {
         return address.text.flatMap { try? AddressText.listenAddress($0) }.map { .address($0) } ?? .none
     }
 
-    private var errors: [ConfigurationFault] { told(faults.filter { $0.severity != .warning }) }
+    private var errors: [ConfigurationError] { limited(diagnostics.filter { $0.severity != .warning }) }
 
     private func failed() -> LoadedConfiguration {
-        LoadedConfiguration(configuration: nil, faults: told(faults), printed: "")
+        LoadedConfiguration(configuration: nil, diagnostics: limited(diagnostics), printed: "")
     }
 
     // MARK: - Sources
 
     private mutating func merged(arguments: [String], environment: [String: String]) -> ConfigurationNode? {
-        let flags = ConfigurationGiven(arguments: arguments)
-        let variables = ConfigurationGiven(environment: environment)
-        faults += variables.faults + flags.faults
+        let flags = ConfigurationFlagValues(arguments: arguments)
+        let variables = ConfigurationFlagValues(environment: environment)
+        diagnostics += variables.diagnostics + flags.diagnostics
         // What a command line meant that contradicts itself would be a guess.
-        guard flags.faults.isEmpty else { return nil }
+        guard flags.diagnostics.isEmpty else { return nil }
         var short = ConfigurationShortForm(variables.values + flags.values)
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
         if let file = flags.value("--config") ?? variables.value("--config") {
             guard let read = self.file(file) else { return nil }
             tree = read
         } else if short.isEmpty {
-            faults.append(
-                ConfigurationFault(
+            diagnostics.append(
+                ConfigurationError(
                     at: .commandLine, "no configuration",
                     remedy: "name a file with --config PATH, or give at least --upstream and --token-file"))
             return nil
@@ -105,13 +105,13 @@ struct ConfigurationLoader {
         if !short.isEmpty {
             let taken = ["listeners", "users", "identities", "routes"].first { tree[$0] != nil }
             if let taken {
-                faults.append(
-                    ConfigurationFault(
+                diagnostics.append(
+                    ConfigurationError(
                         .usage, at: short.place, "is of the short form, and the file has \(taken)",
                         remedy: "remove it, or write it into the file"))
             } else {
                 let shortTree = short.tree()
-                faults += short.faults
+                diagnostics += short.diagnostics
                 tree.overlay(checked(shortTree, folder: nil))
             }
         }
@@ -119,18 +119,18 @@ struct ConfigurationLoader {
         return tree
     }
 
-    private mutating func file(_ given: ConfigurationGiven.Value) -> ConfigurationNode? {
-        do throws(ConfigurationValue.Problem) {
+    private mutating func file(_ given: ConfigurationFlagValues.Value) -> ConfigurationNode? {
+        do throws(ConfigurationValue.ValueError) {
             return document(try ConfigurationFile.read(given.text), path: given.text)
         } catch {
-            faults.append(ConfigurationFault(at: .wholeFile(path: given.text), error.words, remedy: error.remedy))
+            diagnostics.append(ConfigurationError(at: .wholeFile(path: given.text), error.words, remedy: error.remedy))
             return nil
         }
     }
 
     private mutating func document(_ text: [UInt8], path: String) -> ConfigurationNode? {
         let (tree, found) = ConfigurationDocument.read(text, path: path)
-        faults += found
+        diagnostics += found
         guard let tree else { return nil }
         let known = checked(tree, folder: path.lastIndex(of: "/").map { String(path[..<$0]) })
         return known.content == .invalid ? nil : known
@@ -138,11 +138,11 @@ struct ConfigurationLoader {
 
     private mutating func checked(_ tree: ConfigurationNode, folder: String?) -> ConfigurationNode {
         let (checked, found) = ConfigurationCheck.run(tree, folder: folder)
-        faults += found
+        diagnostics += found
         return checked
     }
 
-    private func tree(of values: [ConfigurationGiven.Value]) -> ConfigurationNode {
+    private func tree(of values: [ConfigurationFlagValues.Value]) -> ConfigurationNode {
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
         for value in values {
             guard case .key(let path) = value.flag.target else { continue }
@@ -153,7 +153,7 @@ struct ConfigurationLoader {
         return tree
     }
 
-    private static var standardListeners: ConfigurationNode {
+    private static var defaultListeners: ConfigurationNode {
         var listener = ConfigurationNode(.mapping([]), at: .commandLine)
         let address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7400).description
         listener.set(["address"], to: ConfigurationNode(.scalar(address), at: .commandLine))
@@ -178,7 +178,7 @@ struct ConfigurationLoader {
     // MARK: - Not in this version
 
     /// The tree without what this version cannot do, each named as a fault or warning.
-    private mutating func withoutUnbuilt(_ node: ConfigurationNode, keys section: String, shown: String)
+    private mutating func removingUnsupported(_ node: ConfigurationNode, keys section: String, shown: String)
         -> ConfigurationNode
     {
         guard case .mapping(let entries) = node.content else { return node }
@@ -187,31 +187,31 @@ struct ConfigurationLoader {
                 return entry
             }
             let name = shown.isEmpty ? entry.key : "\(shown).\(entry.key)"
-            if let unbuilt = NotInThisVersion.forbids(entry.value, at: key.path) {
-                report(unbuilt, entry, key: key, shown: name)
-                guard unbuilt.isFault else { return nil }
+            if let unsupported = UnsupportedSetting.matching(entry.value, at: key.path) {
+                report(unsupported, entry, key: key, shown: name)
+                guard unsupported.isError else { return nil }
                 return .init(key: entry.key, place: entry.place, value: .init(.invalid, at: entry.value.place))
             }
             var entry = entry
-            entry.value = withoutUnbuilt(below: entry.value, of: key, shown: name)
+            entry.value = removingUnsupported(below: entry.value, of: key, shown: name)
             return entry
         }
         return ConfigurationNode(.mapping(kept), at: node.place)
     }
 
-    private mutating func withoutUnbuilt(
+    private mutating func removingUnsupported(
         below node: ConfigurationNode, of key: ConfigurationKey, shown: String
     ) -> ConfigurationNode {
         switch (key.kind, node.content) {
-        case (.section, .mapping): return withoutUnbuilt(node, keys: key.below, shown: shown)
+        case (.section, .mapping): return removingUnsupported(node, keys: key.below, shown: shown)
         case (.sections, .sequence(let elements)):
-            let kept = elements.enumerated().map { withoutUnbuilt($1, keys: key.below, shown: "\(shown)[\($0)]") }
+            let kept = elements.enumerated().map { removingUnsupported($1, keys: key.below, shown: "\(shown)[\($0)]") }
             return ConfigurationNode(.sequence(kept), at: node.place)
         case (.named, .mapping(let entries)):
             let kept = entries.map { entry in
                 ConfigurationNode.Entry(
                     key: entry.key, place: entry.place,
-                    value: withoutUnbuilt(entry.value, keys: key.below, shown: "\(shown).\(entry.key)"))
+                    value: removingUnsupported(entry.value, keys: key.below, shown: "\(shown).\(entry.key)"))
             }
             return ConfigurationNode(.mapping(kept), at: node.place)
         default: return node
@@ -219,38 +219,39 @@ struct ConfigurationLoader {
     }
 
     private mutating func report(
-        _ unbuilt: NotInThisVersion, _ entry: ConfigurationNode.Entry, key: ConfigurationKey, shown: String
+        _ unsupported: UnsupportedSetting, _ entry: ConfigurationNode.Entry, key: ConfigurationKey, shown: String
     ) {
-        let value = unbuilt.values == .any ? "" : entry.value.text.map { " \(ConfigurationText.quoted($0))" } ?? ""
+        let value = unsupported.values == .any ? "" : entry.value.text.map { " \(ConfigurationText.quoted($0))" } ?? ""
         // A mapping's own place is its first key; its name stands where the eye looks.
         let place = entry.value.text == nil ? entry.place : entry.value.place
-        faults.append(
-            ConfigurationFault(
-                unbuilt.isFault ? .fault : .warning, at: place, "\(shown)\(value) is not in this version",
-                remedy: unbuilt.isFault
-                    ? unbuilt.instead ?? "remove it if Lanyard may run without it"
-                    : "it is ignored: " + (unbuilt.instead ?? key.standard.map { "\($0) holds" } ?? "remove it")))
+        diagnostics.append(
+            ConfigurationError(
+                unsupported.isError ? .error : .warning, at: place, "\(shown)\(value) is not in this version",
+                remedy: unsupported.isError
+                    ? unsupported.alternative ?? "remove it if Lanyard may run without it"
+                    : "it is ignored: "
+                        + (unsupported.alternative ?? key.defaultValue.map { "\($0) holds" } ?? "remove it")))
     }
 
     // MARK: - What is told
 
     /// In order; of more than a hundred faults the first hundred that keep Lanyard from starting, if any does.
-    private func told(_ faults: [ConfigurationFault]) -> [ConfigurationFault] {
-        let all = sorted(faults)
-        guard all.count > ConfigurationCheck.faultsMax else { return all }
+    private func limited(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {
+        let all = sorted(diagnostics)
+        guard all.count > ConfigurationCheck.diagnosticsMax else { return all }
         let grave = all.filter { $0.severity != .warning }
         let kept = grave.isEmpty ? all : grave
-        guard kept.count > ConfigurationCheck.faultsMax else { return kept }
-        let next = kept[ConfigurationCheck.faultsMax]
-        let rest = ConfigurationFault(
+        guard kept.count > ConfigurationCheck.diagnosticsMax else { return kept }
+        let next = kept[ConfigurationCheck.diagnosticsMax]
+        let rest = ConfigurationError(
             next.severity, at: next.place, "and more faults from here on", remedy: "mend those above first")
-        return kept.prefix(ConfigurationCheck.faultsMax) + [rest]
+        return kept.prefix(ConfigurationCheck.diagnosticsMax) + [rest]
     }
 
     /// By source, and within a file by line.
-    private func sorted(_ faults: [ConfigurationFault]) -> [ConfigurationFault] {
-        func rank(_ fault: ConfigurationFault, _ order: Int) -> (Int, Int, Int, Int) {
-            switch fault.place {
+    private func sorted(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {
+        func rank(_ error: ConfigurationError, _ order: Int) -> (Int, Int, Int, Int) {
+            switch error.place {
             case .wholeFile: (0, 0, 0, order)
             case .file(_, let line, let column): (1, line, column, order)
             case .environment: (2, 0, 0, order)
@@ -258,6 +259,7 @@ struct ConfigurationLoader {
             case .commandLine: (4, 0, 0, order)
             }
         }
-        return faults.enumerated().sorted { rank($0.element, $0.offset) < rank($1.element, $1.offset) }.map(\.element)
+        return diagnostics.enumerated().sorted { rank($0.element, $0.offset) < rank($1.element, $1.offset) }.map(
+            \.element)
     }
 }

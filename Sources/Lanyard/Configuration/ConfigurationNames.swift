@@ -19,7 +19,7 @@ struct ConfigurationNames {
     }
 
     /// Whether a name is certainly that of nobody.
-    func lacks(_ name: String) -> Bool { !isPartial && !known.contains(name) }
+    func isUnknown(_ name: String) -> Bool { !isPartial && !known.contains(name) }
 
     func contains(_ name: String) -> Bool { known.contains(name) }
 

@@ -13,7 +13,7 @@ struct ConfigurationPrinter {
     }
 
     private mutating func print(_ key: ConfigurationKey, _ node: ConfigurationNode?, indent: String) {
-        guard let node else { return printStandard(key, indent: indent) }
+        guard let node else { return printDefault(key, indent: indent) }
         switch node.content {
         case .scalar(let text): lines.append("\(indent)\(key.name): \(Self.scalar(text))")
         case .sequence(let elements):
@@ -57,22 +57,23 @@ struct ConfigurationPrinter {
     }
 
     /// A key that nobody gave: its default, and a section's if it has no key that somebody would have to choose.
-    private mutating func printStandard(_ key: ConfigurationKey, indent: String) {
-        if let standard = key.standard {
-            let isUnbuilt = NotInThisVersion.forbids(.init(.scalar(standard), at: .commandLine), at: key.path) != nil
+    private mutating func printDefault(_ key: ConfigurationKey, indent: String) {
+        if let defaultValue = key.defaultValue {
+            let isUnsupported =
+                UnsupportedSetting.matching(.init(.scalar(defaultValue), at: .commandLine), at: key.path) != nil
             // A default that does nothing yet would be warned about if it were given.
-            if isUnbuilt { return }
+            if isUnsupported { return }
             if case .values = key.kind {
-                lines.append("\(indent)\(key.name): \(standard)")
+                lines.append("\(indent)\(key.name): \(defaultValue)")
             } else {
-                lines.append("\(indent)\(key.name): \(Self.scalar(standard))")
+                lines.append("\(indent)\(key.name): \(Self.scalar(defaultValue))")
             }
             return
         }
         let below = ConfigurationKeys.keys(in: key.below)
-        let isUnbuilt = NotInThisVersion.all.contains { $0.path == key.path && $0.values == .any }
-        guard key.kind == .section, !isUnbuilt, !below.contains(where: \.isRequired),
-            below.contains(where: { $0.standard != nil })
+        let isUnsupported = UnsupportedSetting.all.contains { $0.path == key.path && $0.values == .any }
+        guard key.kind == .section, !isUnsupported, !below.contains(where: \.isRequired),
+            below.contains(where: { $0.defaultValue != nil })
         else { return }
         lines.append("\(indent)\(key.name):")
         keys(in: key.below, of: nil, indent: indent + "  ")

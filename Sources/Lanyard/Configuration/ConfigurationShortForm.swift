@@ -1,10 +1,10 @@
 /// The one-user set-up that needs no file: `--upstream`, an identity and a login. All its names are `default`.
 struct ConfigurationShortForm {
     /// By flag name; flags have won over the environment.
-    private let given: [String: ConfigurationGiven.Value]
-    private(set) var faults: [ConfigurationFault] = []
+    private let given: [String: ConfigurationFlagValues.Value]
+    private(set) var diagnostics: [ConfigurationError] = []
 
-    init(_ values: [ConfigurationGiven.Value]) {
+    init(_ values: [ConfigurationFlagValues.Value]) {
         given = Dictionary(values.filter { $0.flag.target == .short }.map { ($0.flag.name, $0) }) { $1 }
     }
 
@@ -18,14 +18,14 @@ struct ConfigurationShortForm {
     /// The tree that a file would have said; single values are not checked yet.
     mutating func tree() -> ConfigurationNode {
         var tree = ConfigurationNode(.mapping([]), at: place)
-        refuseContradictions()
+        reportContradictions()
         if let listen = given["--listen"] {
             var listener = ConfigurationNode(.mapping([]), at: listen.place)
             listener.set(["address"], to: node(listen))
             tree.set(["listeners"], to: ConfigurationNode(.sequence([listener]), at: listen.place))
         }
         let (identity, login) = (self.identity(), self.login())
-        if let upstream = need("--upstream") {
+        if let upstream = required("--upstream") {
             var route = ConfigurationNode(.mapping([]), at: upstream.place)
             route.set(["name"], to: ConfigurationNode(.scalar("default"), at: upstream.place))
             route.set(["upstream"], to: node(upstream))
@@ -46,10 +46,10 @@ struct ConfigurationShortForm {
             return identity
         }
         guard given["--app-id"] != nil || given["--base-url"] != nil || !loginFlags.isEmpty else {
-            fault("no identity", remedy: "add --app-id, --base-url and a login, or --token-file")
+            reportError("no identity", remedy: "add --app-id, --base-url and a login, or --token-file")
             return ConfigurationNode(.invalid, at: place)
         }
-        guard let appID = need("--app-id"), let base = need("--base-url") else {
+        guard let appID = required("--app-id"), let base = required("--base-url") else {
             return ConfigurationNode(.invalid, at: place)
         }
         identity.set(["app_services", "app_id"], to: node(appID))
@@ -70,14 +70,14 @@ struct ConfigurationShortForm {
             guard let key = given["--api-key-file"] else { return nil }
             login.set(["api_key", "key_file"], to: node(key))
         case .some:
-            guard let email = need("--email"), let password = need("--password-file") else {
+            guard let email = required("--email"), let password = required("--password-file") else {
                 return ConfigurationNode(.invalid, at: place)
             }
             login.set(["email_password", "email"], to: node(email))
             login.set(["email_password", "password_file"], to: node(password))
         case nil:
             guard given["--app-id"] != nil || given["--base-url"] != nil else { return nil }
-            fault("no login", remedy: "add --email with --password-file, --api-key-file or --anonymous")
+            reportError("no login", remedy: "add --email with --password-file, --api-key-file or --anonymous")
             return ConfigurationNode(.invalid, at: place)
         }
         return login
@@ -90,7 +90,7 @@ struct ConfigurationShortForm {
         return [mail, given["--api-key-file"].map { _ in "--api-key-file" }, anonymous].compactMap { $0 }
     }
 
-    private mutating func refuseContradictions() {
+    private mutating func reportContradictions() {
         let logins = loginFlags
         if logins.count > 1 {
             usage("\(logins[0]) and \(logins[1]) are two ways to log in")
@@ -101,20 +101,20 @@ struct ConfigurationShortForm {
         }
     }
 
-    private func node(_ value: ConfigurationGiven.Value) -> ConfigurationNode {
+    private func node(_ value: ConfigurationFlagValues.Value) -> ConfigurationNode {
         ConfigurationNode(.scalar(value.text), at: value.place)
     }
 
-    private mutating func need(_ flag: String) -> ConfigurationGiven.Value? {
-        if given[flag] == nil { fault("missing flag \(flag)", remedy: "add it, or name a file with --config") }
+    private mutating func required(_ flag: String) -> ConfigurationFlagValues.Value? {
+        if given[flag] == nil { reportError("missing flag \(flag)", remedy: "add it, or name a file with --config") }
         return given[flag]
     }
 
-    private mutating func fault(_ words: String, remedy: String) {
-        faults.append(ConfigurationFault(at: .commandLine, words, remedy: remedy))
+    private mutating func reportError(_ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(at: .commandLine, message, remedy: remedy))
     }
 
-    private mutating func usage(_ words: String) {
-        faults.append(ConfigurationFault(.usage, at: .commandLine, words, remedy: "keep one of them"))
+    private mutating func usage(_ message: String) {
+        diagnostics.append(ConfigurationError(.usage, at: .commandLine, message, remedy: "keep one of them"))
     }
 }

@@ -46,7 +46,7 @@ package enum ConfigurationValue: Equatable, Sendable {
     }
 
     /// Why a text is not such a value, and what to write.
-    package struct Problem: Error, Equatable, Sendable {
+    package struct ValueError: Error, Equatable, Sendable {
         package var words: String
         package var remedy: String
         package init(_ words: String, remedy: String) {
@@ -56,8 +56,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     }
 
     /// - Throws: words and remedy, if `text` is not such a value. What a file path names is not looked at.
-    package func check(_ text: String) throws(Problem) {
-        if text.isEmpty { throw Problem("no value", remedy: "write \(wanted), or remove the key") }
+    package func check(_ text: String) throws(ValueError) {
+        if text.isEmpty { throw ValueError("no value", remedy: "write \(wanted), or remove the key") }
         switch self {
         case .listenAddress where text.hasPrefix("systemd:"): return
         case .listenAddress: _ = try AddressText.listenAddress(text)
@@ -65,15 +65,15 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .baseURL: _ = try URLText.base(text)
         case .url: _ = try URLText.parts(text, schemes: ["http", "https"])
         case .file where text.utf8.contains(0) || text.utf8.count > 4095:
-            throw Problem("not a path", remedy: "write \(wanted)")
+            throw ValueError("not a path", remedy: "write \(wanted)")
         default:
             guard !isRight(text) else { return }
             if case .choice(let words) = self {
-                throw Problem(
+                throw ValueError(
                     "\(ConfigurationText.quoted(text)) is none of \(words.joined(separator: ", "))",
                     remedy: NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" } ?? "write one of them")
             }
-            throw Problem("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy(for: text))
+            throw ValueError("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy(for: text))
         }
     }
 

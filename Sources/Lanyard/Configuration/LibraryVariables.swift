@@ -7,7 +7,7 @@ package enum LibraryVariables: Sendable {
     /// Read by libcurl for identities with `proxy: environment` only.
     case proxies
 
-    private static let obeyed: Set<String> = [
+    private static let libraryVariables: Set<String> = [
         // Writes the secrets of every TLS connection to a file (libcurl).
         "SSLKEYLOGFILE",
         // Configuration and code that OpenSSL loads.
@@ -20,13 +20,13 @@ package enum LibraryVariables: Sendable {
         "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS",
     ]
     private static let prefixes = ["CURL_", "RESOLV_"]
-    private static let ofProxies: Set<String> = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"]
+    private static let proxyVariables: Set<String> = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"]
 
     /// Whether the variable of this name is one of them.
     package func contains(_ name: String) -> Bool {
         switch self {
-        case .always: Self.obeyed.contains(name) || Self.prefixes.contains { name.hasPrefix($0) }
-        case .proxies: Self.ofProxies.contains(name.lowercased())
+        case .always: Self.libraryVariables.contains(name) || Self.prefixes.contains { name.hasPrefix($0) }
+        case .proxies: Self.proxyVariables.contains(name.lowercased())
         }
     }
 }

@@ -1,23 +1,23 @@
 /// The addresses that listeners, health and admin are to be bound to, so that no two of them need the same one.
-struct TakenAddresses {
-    struct Holder {
+struct ReservedAddresses {
+    struct Reservation {
         let address: ListenerSettings.Address
         let place: ConfigurationPlace
         /// `listeners`, `health` or `admin`.
         let shown: String
     }
 
-    private var byAddress: [String: Holder] = [:]
-    private var byPort: [UInt16: [Holder]] = [:]
+    private var byAddress: [String: Reservation] = [:]
+    private var byPort: [UInt16: [Reservation]] = [:]
     /// Those of `byPort` that are every address of the machine.
-    private var wildcards: [UInt16: [Holder]] = [:]
+    private var wildcards: [UInt16: [Reservation]] = [:]
 
     /// Takes an address.
     ///
     /// - Returns: the holder that has taken it before, or one that cannot be bound beside it.
-    mutating func take(_ holder: Holder) -> Holder? {
-        guard case .tcp(let host, let port) = holder.address else {
-            return register(holder, as: "\(holder.address)")
+    mutating func reserve(_ reservation: Reservation) -> Reservation? {
+        guard case .tcp(let host, let port) = reservation.address else {
+            return register(reservation, as: "\(reservation.address)")
         }
         // The kernel chooses another one each time.
         guard port != 0 else { return nil }
@@ -26,16 +26,16 @@ struct TakenAddresses {
         let canonical = AddressText.authority(host: spelt, port: port)
         let isWildcard = AddressText.reach(host) == .wildcard
         // Only what is every address meets many others; that it is taken twice shows before they are looked through.
-        if let same = register(holder, as: canonical) { return same }
+        if let same = register(reservation, as: canonical) { return same }
         let others = (isWildcard ? byPort[port] : wildcards[port]) ?? []
-        byPort[port, default: []].append(holder)
-        if isWildcard { wildcards[port, default: []].append(holder) }
-        return others.first { AddressText.clash($0.address, holder.address) }
+        byPort[port, default: []].append(reservation)
+        if isWildcard { wildcards[port, default: []].append(reservation) }
+        return others.first { AddressText.clash($0.address, reservation.address) }
     }
 
-    private mutating func register(_ holder: Holder, as name: String) -> Holder? {
+    private mutating func register(_ reservation: Reservation, as name: String) -> Reservation? {
         if let other = byAddress[name] { return other }
-        byAddress[name] = holder
+        byAddress[name] = reservation
         return nil
     }
 }

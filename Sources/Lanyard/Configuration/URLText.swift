@@ -16,7 +16,7 @@ package enum URLText {
     /// - Throws: words and remedy.
     package static func parts(
         _ text: String, schemes: [String], takesPath: Bool = true
-    ) throws(ConfigurationValue.Problem) -> Parts {
+    ) throws(ConfigurationValue.ValueError) -> Parts {
         // A password with an unescaped slash reaches into what looks like the path: with an @ anywhere nothing is quoted.
         let mayHoldSecret = text.utf8.contains(UInt8(ascii: "@"))
         func shown(_ part: some StringProtocol, or words: String) -> String {
@@ -30,9 +30,9 @@ package enum URLText {
         let rest = text.dropFirst(scheme.utf8.count + 3)
         let end = rest.firstIndex { "/?#\\".contains($0) } ?? rest.endIndex
         let (authority, tail) = (rest[..<end], rest[end...])
-        if let excess = excess(mayHoldSecret, authority, tail, takesPath: takesPath) {
+        if let unexpectedParts = unexpectedParts(mayHoldSecret, authority, tail, takesPath: takesPath) {
             let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
-            throw .init("\(words) \(excess.words)", remedy: excess.remedy)
+            throw .init("\(words) \(unexpectedParts.words)", remedy: unexpectedParts.remedy)
         }
         guard let (host, port) = AddressText.hostAndPort(String(authority)), port != 0 else {
             throw .init(
@@ -48,9 +48,9 @@ package enum URLText {
     }
 
     /// What a URL holds beside what is wanted, all of it at once.
-    private static func excess(
+    private static func unexpectedParts(
         _ hasAt: Bool, _ authority: Substring, _ tail: Substring, takesPath: Bool
-    ) -> ConfigurationValue.Problem? {
+    ) -> ConfigurationValue.ValueError? {
         let path = tail.prefix { $0 != "?" && $0 != "#" }
         var (what, rest): ([String], [String]) = ([], [])
         // Where no path may be, what looks like one before an @ is a password.
@@ -86,7 +86,7 @@ package enum URLText {
     /// `http://…`, `https://…` or `unix:/path`.
     ///
     /// - Throws: words and remedy.
-    package static func upstream(_ text: String) throws(ConfigurationValue.Problem) -> Upstream {
+    package static func upstream(_ text: String) throws(ConfigurationValue.ValueError) -> Upstream {
         if text.hasPrefix("unix:") {
             let path = try AddressText.socketPath(String(text.dropFirst(5)))
             return Upstream(endpoint: .unix(path: path), authority: "localhost", path: nil)
@@ -103,7 +103,7 @@ package enum URLText {
     /// `app_services.base_url`: scheme, host and perhaps a port; one trailing slash is dropped.
     ///
     /// - Throws: words and remedy.
-    package static func base(_ text: String) throws(ConfigurationValue.Problem) -> String {
+    package static func base(_ text: String) throws(ConfigurationValue.ValueError) -> String {
         let parts = try parts(text, schemes: ["http", "https"], takesPath: false)
         return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"
     }

@@ -25,8 +25,8 @@ struct YAMLParser: ~Copyable {
     }
 
     /// What is not YAML, in libyaml's words.
-    struct Problem: Error {
-        var words: String
+    struct ParseError: Error {
+        var message: String
         var line: Int
         var column: Int
     }
@@ -61,7 +61,7 @@ struct YAMLParser: ~Copyable {
     /// The next event.
     ///
     /// - Throws: what libyaml cannot read. The parser is of no more use then.
-    mutating func next() throws(Problem) -> Event {
+    mutating func next() throws(ParseError) -> Event {
         var raw = yaml_event_t()
         guard yaml_parser_parse(parser, &raw) == 1 else { throw problem }
         defer { yaml_event_delete(&raw) }
@@ -95,11 +95,11 @@ struct YAMLParser: ~Copyable {
         return event
     }
 
-    private var problem: Problem {
+    private var problem: ParseError {
         let said = parser.pointee.problem.map { String(cString: $0) } ?? "out of memory"
         let context = parser.pointee.context.map { " " + String(cString: $0) } ?? ""
         // Unreadable characters are told by offset, with the mark still at the start.
         let mark = parser.pointee.error == YAML_READER_ERROR ? parser.pointee.mark : parser.pointee.problem_mark
-        return Problem(words: said + context, line: Int(mark.line) + 1, column: Int(mark.column) + 1)
+        return ParseError(message: said + context, line: Int(mark.line) + 1, column: Int(mark.column) + 1)
     }
 }

@@ -20,5 +20,5 @@ package final class ClientArrivals: Sendable {
     }
 
     /// Has `work` called, on any thread, when nothing can arrive any more. To be set before the first shard stops.
-    package func onceNone(_ work: @escaping @Sendable () -> Void) { whenNone.withLock { $0 = work } }
+    package func notifyWhenNone(_ work: @escaping @Sendable () -> Void) { whenNone.withLock { $0 = work } }
 }

@@ -3,7 +3,7 @@ extension ClientConnection {
     enum Admission {
         case forward(Route, RequestTarget)
         /// `OPTIONS *`, or one whose `Max-Forwards` is used up.
-        case answerOptions
+        case respondToOptions
         case refuse(Problem)
     }
 
@@ -13,24 +13,24 @@ extension ClientConnection {
         if head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
             return .refuse(.malformed("a field name that resembles one of framing or routing"))
         }
-        do throws(HeadFault) {
+        do throws(HeadError) {
             let raw = bytes[run: head.target]
             let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
-            if let problem = try judgeAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
-            if let problem = judgeOrigin(bytes, buffer.table) { return .refuse(problem) }
+            if let problem = try checkAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
+            if let problem = checkOrigin(bytes, buffer.table) { return .refuse(problem) }
             if head.kind == .connect || head.kind == .trace {
                 let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
                 return .refuse(.methodNotAllowed(allow, closes: head.kind == .connect))
             }
-            var asksUs = target.asksServer(head.kind)
+            var isForLanyard = target.targetsServer(head.kind)
             if head.traits.contains(.maxForwards), head.kind == .options {
                 guard let forwards = maxForwards(bytes, buffer.table) else {
                     return .refuse(.malformed("a Max-Forwards that is not one number", closes: false))
                 }
-                if forwards == 0 { asksUs = true }
+                if forwards == 0 { isForLanyard = true }
             }
             if head.expectation == .unknown { return .refuse(.expectationFailed) }
-            if asksUs { return .answerOptions }
+            if isForLanyard { return .respondToOptions }
             return decideRoute(target, bytes, buffer.table)
         } catch {
             return .refuse(.malformed(error))
@@ -42,16 +42,16 @@ extension ClientConnection {
         let host = names ? hostName(table.value(head.host, in: bytes)) : nil
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
-        let verdict =
+        let decision =
             path.isEmpty
             ? Self.rootPath.withUnsafeBufferPointer {
                 shard.context.routes.decide(method: bytes[run: head.method], host: host, path: $0)
             } : shard.context.routes.decide(method: bytes[run: head.method], host: host, path: path)
-        switch verdict {
+        switch decision {
         case .route(let route):
             // What is refused from here on counts as the route's.
             self.route = route
-            if let problem = judgePolicy(route, bytes, table) { return .refuse(problem) }
+            if let problem = checkPolicy(route, bytes, table) { return .refuse(problem) }
             return .forward(route, target)
         case .none: return .refuse(.noRoute)
         case .methodNotAllowed(let allow): return .refuse(.methodNotAllowed(String(decoding: allow, as: UTF8.self)))
@@ -73,27 +73,27 @@ extension ClientConnection {
     }
 
     /// `Host`, and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
-    private func judgeAuthority(
+    private func checkAuthority(
         _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
-    ) throws(HeadFault) -> Problem? {
+    ) throws(HeadError) -> Problem? {
         var host: Bytes?
         if head.host >= 0 {
             let value = table.value(head.host, in: bytes)
-            if let problem = try judge(host: value) { return problem }
+            if let problem = try check(host: value) { return problem }
             host = value
         }
         guard case .absolute(let scheme, let authority) = target.form else { return nil }
         guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
         // HTTP/1.0 may come without Host: the target speaks for it.
-        guard let host else { return try judge(host: raw[run: authority]) }
+        guard let host else { return try check(host: raw[run: authority]) }
         guard sameAuthority(raw[run: authority], host) else {
             throw .malformed("its target and its Host name different servers")
         }
         return nil
     }
 
-    private func judge(host value: Bytes) throws(HeadFault) -> Problem? {
-        switch rules.hosts.judge(value) {
+    private func check(host value: Bytes) throws(HeadError) -> Problem? {
+        switch rules.hosts.check(value) {
         case .malformed: throw .malformed("a Host that is not host[:port]")
         case .unknown: .hostNotAllowed
         case .allowed: nil
@@ -107,7 +107,7 @@ extension ClientConnection {
     }
 
     /// A web page may not ask (http-rules.md 4.4).
-    private func judgeOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
+    private func checkOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
         for index in 0..<table.count where table[index].name == .origin {
@@ -138,7 +138,7 @@ extension ClientConnection {
     }
 
     /// What the route itself refuses.
-    private func judgePolicy(_ route: Route, _ bytes: Bytes, _ table: FieldTable) -> Problem? {
+    private func checkPolicy(_ route: Route, _ bytes: Bytes, _ table: FieldTable) -> Problem? {
         if route.settings.clientAuthorization == .reject {
             for index in 0..<table.count {
                 let name = table.name(index, in: bytes)

@@ -5,8 +5,8 @@ import Logging
 
 /// Steps of `Exchange` carried out: own answers, the end of an exchange, the end of the connection.
 extension ClientConnection {
-    func perform(_ step: Exchange.Step) {
-        switch step {
+    func perform(_ action: Exchange.Action) {
+        switch action {
         case .wait: break
         case .retry: retry()
         case .refuse(let problem): refuse(problem)
@@ -34,11 +34,11 @@ extension ClientConnection {
             shard: shard, problem: problem, requestID: id, toHead: method == .head, closes: closes,
             clientMinorVersion: framed ? head.minorVersion : 1)
         writer.write(into: &shard.out)
-        answered(closes: closes)
+        sendResponse(closes: closes)
     }
 
     private func logRefusal(_ problem: Problem, _ id: String) {
-        guard shard.log.logLevel <= .debug, let leftOut = shard.refusals.take(at: shard.loop.now) else { return }
+        guard shard.log.logLevel <= .debug, let leftOut = shard.refusals.admitLine(at: shard.loop.now) else { return }
         var metadata: Logger.Metadata = [
             "event": "request.refused", "reason": "\(problem.name)", "status": "\(problem.status)",
             "request_id": "\(id)", "route": "\(route?.settings.name ?? "")",
@@ -50,7 +50,7 @@ extension ClientConnection {
     }
 
     /// `OPTIONS *` (http-rules.md 1.8).
-    func answerOptions() {
+    func respondToOptions() {
         let closes = !body.isEnded || exchange.closesClient || shard.isDraining
         shard.counters.request(route: nil, status: 200, origin: .lanyard)
         shard.out.clear()
@@ -62,23 +62,23 @@ extension ClientConnection {
             shard.out.write("\r\nConnection: keep-alive" as StaticString)
         }
         shard.out.write("\r\n\r\n" as StaticString)
-        answered(closes: closes)
+        sendResponse(closes: closes)
     }
 
     /// Sends the out buffer, which holds a whole answer; then the next request, or the end.
-    private func answered(closes: Bool) {
+    private func sendResponse(closes: Bool) {
         replayBody.forget()
         clearInbound()
         clearOutbound()
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = Outlet.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
+        let code = SocketWriter.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
         // Not abandoned: it was counted when it was answered.
         guard code == 0 else { return close() }
-        if closes { closeAfterFlush() } else { goOn() }
+        if closes { closeAfterFlush() } else { beginNextRequest() }
     }
 
     /// The next request may have arrived already.
-    private func goOn() {
+    private func beginNextRequest() {
         nextRequest()
         // The parse loop further up goes on by itself; reading in its middle could meet the client's end too early.
         guard !isParsing else { return }
@@ -92,14 +92,14 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         clearInbound()
         clearOutbound()
-        seekFreshUpstream()
+        connectUpstream()
     }
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         let isWritten = upstream?.outbound.isEmpty ?? false
         dropUpstream(keeps: keepsUpstream && isWritten)
-        if keepsClient { goOn() } else { closeAfterFlush() }
+        if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
 
     /// Parts with the upstream connection, or with the wait for one.
@@ -116,8 +116,8 @@ extension ClientConnection {
         partialTable = nil
         partialHead.release()
         responseBody = nil
-        owesContinue = false
-        headWaiting = 0
+        isContinueDue = false
+        unsentHeadBytes = 0
         guard let upstream, let route else { return }
         self.upstream = nil
         let pool = shard.pools[route.index]
@@ -150,7 +150,7 @@ extension ClientConnection {
     }
 
     /// No place is left for it: 503 and the end.
-    func turnAway() {
+    func rejectOverloaded() {
         shard.counters.rejected(.limit)
         refuse(.overloaded("Too many client connections.", closes: true))
         if case .none = place { close() }
@@ -161,7 +161,7 @@ extension ClientConnection {
     private func closeAfterFlush() {
         phase = .flushing
         clearInbound()
-        if outbound.isEmpty { beginLinger() } else { expectTaking() }
+        if outbound.isEmpty { beginLinger() } else { beginWriteTimeout() }
     }
 
     /// Shuts down writing and reads what still comes, so that closing does not reset what the client has not read yet

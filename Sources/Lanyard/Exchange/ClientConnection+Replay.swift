@@ -6,7 +6,7 @@ extension ClientConnection {
     private var breaker: RouteBreaker? { route.map { shard.context.breakers[$0.index] } }
 
     /// Judges a final head. False: it goes to the client at once, with `hindrance` if that is worth a word.
-    func holdsBack(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
+    func holdsForReplay(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
         guard response.status >= 200, let route, route.reauthenticates(on: response.status), let user, let token,
             let breaker
         else { return false }
@@ -17,58 +17,61 @@ extension ClientConnection {
             return false
         }
         switch refusal {
-        case .insufficientScope: return noReplay(.insufficientScope)
-        case .invalidRequest: return noReplay(.invalidRequest)
+        case .insufficientScope: return recordObstacle(.insufficientScope)
+        case .invalidRequest: return recordObstacle(.invalidRequest)
         case .token: break
         }
         let mayForce = !breaker.isOpen(at: shard.loop.now)
         // Where the client's own authorization went upstream, its refusal says nothing about our token.
-        if route.settings.clientAuthorization == .pass, !sentToken { return noReplay(.clientAuthorization) }
-        let hope = shard.tokens.refused(
-            token.generation, of: user, era: token.era, at: shard.loop.now, forces: mayForce)
-        if route.settings.clientAuthorization == .pass { return noReplay(.clientAuthorization) }
-        let answer = RefusedAnswer(body: bodyPart, token: part(hope, otherwise: mayForce ? .refreshFailed : .breaker))
-        if case .relay(let hindrance) = answer.step { return noReplay(hindrance) }
+        if route.settings.clientAuthorization == .pass, !hasSentToken { return recordObstacle(.clientAuthorization) }
+        let outlook = shard.tokens.refused(
+            token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
+        if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
+        let answer = RefusedResponse(
+            body: bodyPart, token: part(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
+        if case .relay(let replayObstacle) = answer.action { return recordObstacle(replayObstacle) }
         let sent = answer.body == .awaited ? replayBody.count : nil
-        hold(HeldAnswer(response, table, view, answer, bodyBytesSent: sent, budget: shard.context.buffers), hope)
+        hold(HeldResponse(response, table, view, answer, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
         return true
     }
 
     /// Memory is tight: copies for replays go first (http-rules.md 8). Gives up the copy of a body that nothing needs yet: its request
     /// was sent, and no answer to it is held. While a connection is sought for a replay or a retry the copy is the only one.
-    func forgetReplay() {
+    func releaseReplayCopy() {
         if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.forget() }
     }
 
-    private func noReplay(_ hindrance: RefusedAnswer.Hindrance) -> Bool {
-        shard.counters.noReplay(hindrance)
-        self.hindrance = hindrance
+    private func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
+        shard.counters.recordObstacle(replayObstacle)
+        self.replayObstacle = replayObstacle
         return false
     }
 
     /// What there is of the request's body to be sent again.
-    private var bodyPart: RefusedAnswer.Part {
+    private var bodyPart: RefusedResponse.Part {
         // An answer in place of 100 came before the body: whatever its size, all of it is still to come (http-rules.md 17.3).
         if head.expectation == .continue100, body.total == 0, !body.isEnded { return .ready }
         guard replayBody.isWhole else { return .lost(.bodyTooLarge) }
         return body.isEnded ? .ready : .awaited
     }
 
-    private func part(_ hope: TokenBoard.Hope, otherwise hindrance: RefusedAnswer.Hindrance) -> RefusedAnswer.Part {
-        switch hope {
+    private func part(
+        _ outlook: TokenCache.ReplacementOutlook, otherwise replayObstacle: RefusedResponse.ReplayObstacle
+    ) -> RefusedResponse.Part {
+        switch outlook {
         case .renewed: .ready
         case .awaited: .awaited
         // With the breaker open nothing is waited for.
-        case .underWay: hindrance == .breaker ? .lost(.breaker) : .awaited
-        case .coolingDown: .lost(hindrance == .breaker ? .breaker : .cooldown)
+        case .underWay: replayObstacle == .breaker ? .lost(.breaker) : .awaited
+        case .coolingDown: .lost(replayObstacle == .breaker ? .breaker : .cooldown)
         case .replaced: .lost(.sessionReplaced)
-        case .none: .lost(hindrance)
+        case .none: .lost(replayObstacle)
         }
     }
 
     // MARK: Waiting
 
-    private func hold(_ held: HeldAnswer, _ hope: TokenBoard.Hope) {
+    private func hold(_ held: HeldResponse, _ outlook: TokenCache.ReplacementOutlook) {
         self.held = held
         exchange.hold()
         upstream?.keepAliveSeconds = held.head.keepAliveSeconds
@@ -76,18 +79,18 @@ extension ClientConnection {
         if held.table === shard.responseTable {
             shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
         }
-        owesContinue = false
+        isContinueDue = false
         clearInbound()
         clearOutbound()
-        switch hope {
+        switch outlook {
         case .renewed(let token): held.token = token
         case .underWay: held.sawRenewal = true
         default: break
         }
-        guard held.answer.step == .wait else { return replay() }
+        guard held.answer.action == .wait else { return replay() }
         if held.answer.token == .awaited, !awaitToken() { return }
         guard held.answer.body == .awaited else { return }
-        setInbound(HeldAnswer.bodyWaitMax)
+        setInbound(HeldResponse.bodyWaitMax)
         pump()
     }
 
@@ -109,9 +112,9 @@ extension ClientConnection {
         guard let held, let user, let token, let breaker else { return }
         // After a refresh that brought nothing no other one is forced.
         let mayForce = !held.sawRenewal && !breaker.isOpen(at: shard.loop.now)
-        let hope = shard.tokens.refused(
-            token.generation, of: user, era: token.era, at: shard.loop.now, forces: mayForce)
-        switch hope {
+        let outlook = shard.tokens.refused(
+            token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
+        switch outlook {
         case .awaited: return shard.tokens.park(self, for: user)
         case .underWay:
             held.sawRenewal = true
@@ -120,17 +123,19 @@ extension ClientConnection {
         case .coolingDown, .replaced, .none: break
         }
         unpark()
-        held.answer.token = outcome(hope, held, breaker)
+        held.answer.token = outcome(outlook, held, breaker)
         decide(held)
     }
 
     /// What the wait for a token has brought.
-    private func outcome(_ hope: TokenBoard.Hope, _ held: HeldAnswer, _ breaker: RouteBreaker) -> RefusedAnswer.Part {
-        switch hope {
+    private func outcome(_ outlook: TokenCache.ReplacementOutlook, _ held: HeldResponse, _ breaker: RouteBreaker)
+        -> RefusedResponse.Part
+    {
+        switch outlook {
         case .coolingDown where held.sawRenewal, .none where held.sawRenewal: return .lost(.refreshFailed)
         default:
             let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
-            return part(hope, otherwise: isBroken ? .breaker : .refreshFailed)
+            return part(outlook, otherwise: isBroken ? .breaker : .refreshFailed)
         }
     }
 
@@ -143,13 +148,13 @@ extension ClientConnection {
     }
 
     /// `refresh.wait_max` is over.
-    func heldOverdue() { relayHeld(.refreshFailed) }
+    func heldResponseTimedOut() { relayHeld(.refreshFailed) }
 
-    private func decide(_ held: HeldAnswer) {
-        switch held.answer.step {
+    private func decide(_ held: HeldResponse) {
+        switch held.answer.action {
         case .wait: break
         case .replay: replay()
-        case .relay(let hindrance): relayHeld(hindrance)
+        case .relay(let replayObstacle): relayHeld(replayObstacle)
         }
     }
 
@@ -165,27 +170,27 @@ extension ClientConnection {
     ///
     /// - Returns: whether the exchange goes on.
     @discardableResult
-    func relayHeld(_ hindrance: RefusedAnswer.Hindrance) -> Bool {
+    func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
         guard let held else { return false }
         let number = requests
         forgetToken()
         clearInbound()
         clearOutbound()
-        _ = noReplay(hindrance)
+        _ = recordObstacle(replayObstacle)
         if let sent = held.bodyBytesSent {
             // What came meanwhile was only kept: the upload goes on where it stood. A piece that was too large follows by itself.
             shard.out.clear()
-            pushKept(from: sent, ends: body.isEnded && hindrance != .bodyTooLarge)
+            pushKept(from: sent, ends: body.isEnded && replayObstacle != .bodyTooLarge)
         }
         self.held = nil
         // The piece that was too large may be the last one; until it was sent, too, the upstream has not got the request whole.
-        if hindrance != .bodyTooLarge { noteSent() }
+        if replayObstacle != .bodyTooLarge { updateSendTimeout() }
         let bytes = held.bytes.mutableBytes
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         relayFinal(held.head, view, held.table, UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...]))
         guard phase == .exchange, requests == number else { return false }
         // Not here: what is being read may still stand in the shard's scratch.
-        shard.loop.later(self)
+        shard.loop.resumeLater(self)
         return true
     }
 
@@ -207,7 +212,7 @@ extension ClientConnection {
         self.held = nil
         if exchange.needsFreshConnection {
             self.upstream = nil
-            return seekFreshUpstream(inPlaceOf: upstream)
+            return connectUpstream(inPlaceOf: upstream)
         }
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
@@ -215,18 +220,18 @@ extension ClientConnection {
         if isInStep, used == behind.count, !upstream.hasEnded {
             if rejected.isEnded, upstream.isQuiet {
                 self.upstream = nil
-                upstream.startOver()
+                upstream.reuse()
                 return attach(upstream)
             }
             if !rejected.isEnded {
                 self.upstream = nil
-                _ = RejectedBody(rejected, of: upstream, in: shard.pools[route.index], shard: shard)
-                return seekUpstream()
+                _ = RejectedBodyReader(rejected, of: upstream, in: shard.pools[route.index], shard: shard)
+                return acquireUpstream()
             }
         }
         self.upstream = nil
         shard.pools[route.index].discard(upstream)
-        seekUpstream()
+        acquireUpstream()
     }
 
     // MARK: Breaker

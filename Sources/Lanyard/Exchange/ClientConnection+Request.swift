@@ -29,7 +29,7 @@ extension ClientConnection {
         isParsing = true
         defer { isParsing = false }
         while isWaitingForRequest, outbound.isEmpty, let buffer, buffer.count > 0 {
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 let limits = shard.context.headLimits
                 guard let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
                     return awaitRest()
@@ -69,11 +69,11 @@ extension ClientConnection {
         switch admit() {
         case .forward(let route, let target):
             self.target = target
-            upgrade = upgradeAsked(on: route)
+            upgrade = requestedUpgrade(on: route)
             replayBody.begin(head.framing, most: route.settings.replayBodyMax)
-            hindrance = nil
-            seekToken()
-        case .answerOptions: answerOptions()
+            replayObstacle = nil
+            acquireToken()
+        case .respondToOptions: respondToOptions()
         case .refuse(let problem): refuse(problem)
         }
     }
@@ -114,8 +114,8 @@ extension ClientConnection {
 
     /// Passes body bytes on; what belongs to the next request is kept.
     private func forwardBody(_ input: UnsafeMutableRawBufferPointer, from source: RequestBuffer?) {
-        owesContinue = false
-        do throws(HeadFault) {
+        isContinueDue = false
+        do throws(HeadError) {
             let place = source?.used
             let (used, data) = try body.take(input)
             if held != nil, !replayBody.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
@@ -126,11 +126,11 @@ extension ClientConnection {
                 keep(UnsafeRawBufferPointer(rebasing: input[used...]))
             }
             if let most = route?.settings.bodyBytesMax, body.total > most {
-                return perform(exchange.requestFault(.contentTooLarge))
+                return perform(exchange.requestFailed(.contentTooLarge))
             }
             if held == nil { sendBody(data) } else if body.isEnded { heldBodyArrived() }
         } catch {
-            perform(exchange.requestFault(.malformed(error)))
+            perform(exchange.requestFailed(.malformed(error)))
         }
     }
 
@@ -151,25 +151,27 @@ extension ClientConnection {
     ///
     /// Once the answer has begun neither ends it: the upload goes on while the response lasts, if it goes on (http-rules.md 9.6), and a
     /// response that moves is not cut (http-rules.md 8.2). Its own deadline stays.
-    func uploadDue() {
+    func uploadTimedOut() {
         if held != nil {
             relayHeld(.bodyLate)
             return
         }
         guard exchange.response == .awaited else { return }
         if isPaused, let route { return setInbound(timeouts(route).requestIdle) }
-        if owesContinue, headWaiting == 0 {
-            owesContinue = false
+        if isContinueDue, unsentHeadBytes == 0 {
+            isContinueDue = false
             deliver("HTTP/1.1 100 Continue\r\n\r\n")
             if phase == .exchange, let route { setInbound(timeouts(route).requestIdle) }
         } else if let upstream, !upstream.outbound.isEmpty {
             let waiting = Socket.unsentBytes(upstream.raw)
-            guard waiting < heldForUpstream, let route else { return perform(exchange.timedOut(.upstreamWriteTimeout)) }
+            guard waiting < kernelBytesForUpstream, let route else {
+                return perform(exchange.timedOut(.upstreamWriteTimeout))
+            }
             // It took none of ours, but some of the kernel's (http-rules.md 8.2).
-            heldForUpstream = waiting
+            kernelBytesForUpstream = waiting
             setInbound(timeouts(route).write)
         } else if !body.isEnded {
-            perform(exchange.requestFault(.requestTimeout))
+            perform(exchange.requestFailed(.requestTimeout))
         }
     }
 

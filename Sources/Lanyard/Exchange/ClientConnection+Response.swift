@@ -4,13 +4,13 @@ extension ClientConnection {
     func pumpResponse() {
         var share = 256 << 10
         while phase == .exchange, held == nil, let upstream, upstream.canRead, outbound.isEmpty {
-            guard let room = shard.room(for: self, upTo: appetite) else { return }
+            guard let room = shard.room(for: self, upTo: readSizeMax) else { return }
             switch Socket.receive(upstream.raw, into: room) {
             case .bytes(let count):
                 if count < room.count { upstream.canRead = upstream.hasEnded || upstream.isBroken }
                 receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
                 share -= count
-                noteAppetite(afterReading: count)
+                adaptReadSize(afterReading: count)
             case .wouldBlock:
                 upstream.canRead = false
                 if upstream.isBroken { return end(upstream, clean: false) }
@@ -18,20 +18,20 @@ extension ClientConnection {
             case .end: end(upstream, clean: !upstream.isBroken)
             case .failed: end(upstream, clean: false)
             }
-            if share <= 0 { return shard.loop.later(self) }
+            if share <= 0 { return shard.loop.resumeLater(self) }
         }
     }
 
     /// With a chunk's framing it fits into 8 KiB.
-    private static let leastAppetite = 8000
+    private static let readSizeMin = 8000
 
     /// What a client does not take has to wait here. For one that stalls the next read is small, and grows again with what it takes: so a
     /// crowd of slow readers holds less as time goes by, and not more.
-    private func noteAppetite(afterReading count: Int) {
+    private func adaptReadSize(afterReading count: Int) {
         if !outbound.isEmpty {
-            appetite = Self.leastAppetite
-        } else if count >= appetite {
-            appetite = min(appetite * 2, Shard.scratchBytes)
+            readSizeMax = Self.readSizeMin
+        } else if count >= readSizeMax {
+            readSizeMax = min(readSizeMax * 2, Shard.scratchBytes)
         }
     }
 
@@ -78,20 +78,20 @@ extension ClientConnection {
         while phase == .exchange, connection != nil, upstream === connection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 guard let response = try responseReader.read(view, into: table, toHead: head.kind == .head) else {
                     return start
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
-                    if holdsBack(response, view, table) { return nil }
+                    if holdsForReplay(response, view, table) { return nil }
                     relayFinal(response, view, table, after)
                     return nil
                 }
                 relayInterim(response, view, table)
                 start += response.length
             } catch {
-                perform(exchange.upstreamFault(error))
+                perform(exchange.upstreamFailed(error))
             }
         }
         return nil
@@ -106,11 +106,11 @@ extension ClientConnection {
     /// Every 1xx but 101 goes to HTTP/1.1 clients (http-rules.md 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         responseReader = ResponseReader()
-        let step = exchange.interim(bytes: response.length, continues: response.status == 100)
-        guard step == .wait else { return perform(step) }
-        if response.status == 100, owesContinue {
-            owesContinue = false
-            if let route, headWaiting == 0 { setInbound(timeouts(route).requestIdle) }
+        let action = exchange.interim(bytes: response.length, continues: response.status == 100)
+        guard action == .wait else { return perform(action) }
+        if response.status == 100, isContinueDue {
+            isContinueDue = false
+            if let route, unsentHeadBytes == 0 { setInbound(timeouts(route).requestIdle) }
         }
         guard head.minorVersion > 0 else { return }
         shard.out.clear()
@@ -132,22 +132,23 @@ extension ClientConnection {
         var body = ResponseBody(response.framing, delivery: delivery)
         let used: Int
         let data: UnsafeRawBufferPointer
-        do throws(HeadFault) {
+        do throws(HeadError) {
             (used, data) = try body.take(after)
         } catch {
             // No byte of this response has gone to the client yet, so that it can be told.
-            return perform(exchange.upstreamFault(error))
+            return perform(exchange.upstreamFailed(error))
         }
         if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
         if shard.isDraining { exchange.closeClient() }
         replayBody.forget()
         exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
         sentStatus = response.status
-        owesContinue = false
+        isContinueDue = false
         shard.out.clear()
         var writer = writer(response, view, table)
         writer.keepsTrailer = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
-        writer.writeFinal(into: &shard.out, delivery: delivery, closes: exchange.closesClient, hindrance: hindrance)
+        writer.writeFinal(
+            into: &shard.out, delivery: delivery, closes: exchange.closesClient, replayObstacle: replayObstacle)
         if writer.keepsTrailer { keepNominations(response, view, table) }
         keepTrailers(of: body, in: UnsafeRawBufferPointer(after))
         deliver(data, of: body, leftover: used < after.count)
@@ -156,7 +157,7 @@ extension ClientConnection {
     /// Passes body bytes on as they came.
     private func relayBody(_ input: UnsafeMutableRawBufferPointer) {
         guard var body = responseBody else { return }
-        do throws(HeadFault) {
+        do throws(HeadError) {
             let (used, data) = try body.take(input)
             if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
             shard.out.clear()
@@ -164,7 +165,7 @@ extension ClientConnection {
             deliver(data, of: body, leftover: used < input.count)
         } catch {
             // What came before the fault may be sent; the end is made visible by the abort.
-            perform(exchange.upstreamFault(error))
+            perform(exchange.upstreamFailed(error))
         }
     }
 
@@ -180,7 +181,7 @@ extension ClientConnection {
         push(data, tail)
         guard phase == .exchange else { return }
         if body.isEnded { return perform(exchange.responseEnded(leftover: leftover)) }
-        noteRelayed()
+        updateRelayTimeout()
         releaseHead()
     }
 
@@ -203,7 +204,7 @@ extension ClientConnection {
 
     /// Hands the shard's out buffer, `data` and `tail` to the client.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
-        let code = Outlet.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
+        let code = SocketWriter.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
         if code != 0 { abandon() }
     }
 
@@ -215,27 +216,27 @@ extension ClientConnection {
 
     /// Sends what waits for the client; when it has gone, reading goes on.
     func flush() {
-        guard Outlet.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
+        guard SocketWriter.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
         if !outbound.isEmpty {
             // It takes something: the time without a byte begins anew.
-            return expectTaking()
+            return beginWriteTimeout()
         }
         switch phase {
         case .flushing: beginLinger()
         case .exchange:
-            noteRelayed()
+            updateRelayTimeout()
             pumpResponse()
         case .waiting:
-            beginSilence()
+            beginIdleTimeout()
             parse()
         case .head, .tunnel, .lingering, .closed: break
         }
     }
 
     /// Moves the deadline on after bytes went, or did not go, to the client.
-    private func noteRelayed() {
+    private func updateRelayTimeout() {
         guard exchange.response == .relaying, let route else { return }
-        if !outbound.isEmpty { return expectTaking() }
+        if !outbound.isEmpty { return beginWriteTimeout() }
         if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
     }
 

@@ -57,7 +57,7 @@ extension ClientConnection {
     }
 
     private func send(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
-        let code = Outlet.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
+        let code = SocketWriter.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
         if code != 0 { abandon() }
     }
 
@@ -75,7 +75,7 @@ extension ClientConnection {
         guard (try? reader.read(bytes, from: &position, into: table, limits: .response)) == true else { return }
         for index in 0..<table.count {
             let name = table.name(index, in: bytes)
-            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominate(name, table, in: bytes) else {
+            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table, in: bytes) else {
                 continue
             }
             shard.out.write(name)

@@ -4,7 +4,7 @@ import Logging
 extension ClientConnection {
     /// The protocol that the request asks for and the route allows, as the route spells it; nil is an ordinary request
     /// (http-rules.md 15.1).
-    func upgradeAsked(on route: Route) -> [UInt8]? {
+    func requestedUpgrade(on route: Route) -> [UInt8]? {
         guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0, let buffer,
             head.framing == .none || head.framing == .length(0),
             let asked = Self.onlyProtocol(buffer.table, buffer.bytes)
@@ -33,7 +33,7 @@ extension ClientConnection {
         guard let upgrade, let upstream, response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
-        else { return perform(exchange.upstreamFault(.malformed("a 101 that nobody asked for"))) }
+        else { return perform(exchange.upstreamFailed(.malformed("a 101 that nobody asked for"))) }
         shard.out.clear()
         writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
         beginTunnel(upstream, after)
@@ -48,7 +48,7 @@ extension ClientConnection {
         // A tunnel outlives its token by far.
         token = nil
         replayBody.forget()
-        owesContinue = false
+        isContinueDue = false
         clearOutbound()
         tunnel = relay
         shard.tunnels[ObjectIdentifier(self)] = self

@@ -3,7 +3,7 @@ extension ClientConnection {
     // MARK: Token
 
     /// Finds the token of the route's user, or parks. Asked again, because a token has ended before it was sent, the user is who it was.
-    func seekToken() {
+    func acquireToken() {
         guard let route, let user = user ?? route.user ?? shard.tokens.active else { return refuse(.noActiveUser) }
         self.user = user
         switch shard.tokens.decide(user, at: shard.loop.now) {
@@ -15,11 +15,11 @@ extension ClientConnection {
 
     private func use(_ token: AccessToken) {
         // It has had a token, and may have left with it: the user may be another account by now (threats.md T18).
-        if let old = self.token, old.era != token.era, let user {
+        if let old = self.token, old.accountEpoch != token.accountEpoch, let user {
             return refuse(.sessionReplaced(user: shard.context.userName(user)))
         }
         self.token = token
-        seekUpstream()
+        acquireUpstream()
     }
 
     private func park(_ user: UserIndex) {
@@ -38,7 +38,7 @@ extension ClientConnection {
         clearOutbound()
     }
 
-    package func tokenBoardChanged() {
+    package func tokenCacheChanged() {
         guard isParked, let user else { return }
         if held != nil { return heldTokenChanged() }
         switch shard.tokens.decide(user, at: shard.loop.now) {
@@ -53,11 +53,11 @@ extension ClientConnection {
     }
 
     /// `refresh.wait_max` is over: the token at hand serves while it is unexpired (refresh.md 4).
-    func tokenOverdue() {
+    func tokenWaitTimedOut() {
         guard let user else { return }
         shard.tokens.unpark(self, for: user)
         unpark()
-        if let token = shard.tokens.lastResort(user, at: shard.loop.now) { return use(token) }
+        if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token) }
         refuse(.identityUnreachable(user: shard.context.userName(user), retryAfter: 1))
     }
 
@@ -65,7 +65,7 @@ extension ClientConnection {
         let name = shard.context.userName(user)
         switch refusal {
         case .loginRequired: return .loginRequired(user: name, status: shard.context.loginRequiredStatus)
-        case .credentialRefused(let words): return .credentialRefused(user: name, because: words)
+        case .credentialRefused(let message): return .credentialRefused(user: name, because: message)
         case .userUnknown(wasRemoved: false):
             return .userUnknown(user: name, status: shard.context.loginRequiredStatus)
         case .userUnknown(wasRemoved: true):
@@ -80,14 +80,14 @@ extension ClientConnection {
 
     private var pool: UpstreamPool? { route.map { shard.pools[$0.index] } }
 
-    func seekUpstream() {
+    func acquireUpstream() {
         guard let pool, let user else { return }
         if !exchange.needsFreshConnection, let connection = pool.takeIdle(for: user) { return attach(connection) }
-        seekFreshUpstream()
+        connectUpstream()
     }
 
     /// - Parameter old: ends, and gives the fresh one its place.
-    func seekFreshUpstream(inPlaceOf old: UpstreamConnection? = nil) {
+    func connectUpstream(inPlaceOf old: UpstreamConnection? = nil) {
         guard let pool, let user else { return }
         let request = pool.connect(for: user, inPlaceOf: old) { [unowned self] result in
             acquisition = nil
@@ -104,7 +104,7 @@ extension ClientConnection {
         guard let token, shard.loop.now < token.usableUntil else {
             // It ended while the connection was being made: never send an expired one.
             pool?.giveBack(connection)
-            return seekToken()
+            return acquireToken()
         }
         upstream = connection
         connection.owner = self
@@ -126,7 +126,7 @@ extension ClientConnection {
             shard: shard, route: route, bytes: buffer.bytes, head: head, table: buffer.table, target: target,
             upgrade: upgrade, peer: route.settings.forwarded == .append ? peer : nil)
         shard.out.clear()
-        sentToken = writer.write(
+        hasSentToken = writer.write(
             into: &shard.out, token: token, authority: shard.context.authorities[route.index],
             requestID: currentRequestID)
         // Sent before, its body goes with the head in one piece.
@@ -138,19 +138,19 @@ extension ClientConnection {
             push(UnsafeRawBufferPointer(start: nil, count: 0), "", withHead: true)
         }
         guard upstream === connection, !body.isEnded else { return }
-        owesContinue = head.expectation == .continue100
+        isContinueDue = head.expectation == .continue100
         // Behind a head that waits no body waits: until then the request can still be given up. Nor can it be answered by a 100.
-        guard headWaiting == 0 else { return }
-        if owesContinue { setInbound(Self.continueWait) }
+        guard unsentHeadBytes == 0 else { return }
+        if isContinueDue { setInbound(Self.continueWait) }
         forwardBuffered()
         pump()
     }
 
     /// Some of the head waits, and it cannot or must not be sent on: its token has ended, or the connection is broken.
     private func giveUpHead(_ upstream: UpstreamConnection) {
-        let isUntouched = upstream.outbound.count == headWaiting
-        headWaiting = 0
-        if isUntouched, exchange.canGoElsewhere { return perform(exchange.goElsewhere()) }
+        let isUntouched = upstream.outbound.count == unsentHeadBytes
+        unsentHeadBytes = 0
+        if isUntouched, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
         perform(exchange.timedOut(.upstreamWriteTimeout))
     }
 
@@ -195,40 +195,40 @@ extension ClientConnection {
     /// Hands the shard's out buffer, `data` and `tail` to the upstream.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString, withHead: Bool = false) {
         guard let upstream else { return }
-        let code = Outlet.send(
+        let code = SocketWriter.send(
             upstream.raw, shard.out.bytes, data, tail, queue: &upstream.outbound, canWrite: &upstream.canWrite)
         if code != 0 {
-            if withHead, exchange.canGoElsewhere { return perform(exchange.goElsewhere()) }
-            return upstreamBroken()
+            if withHead, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
+            return upstreamWriteFailed()
         }
         if withHead {
-            headWaiting = upstream.outbound.isEmpty ? 0 : shard.out.count + data.count + tail.utf8CodeUnitCount
+            unsentHeadBytes = upstream.outbound.isEmpty ? 0 : shard.out.count + data.count + tail.utf8CodeUnitCount
         }
-        noteSent()
+        updateSendTimeout()
     }
 
     func flushUpstream() {
         guard let upstream else { return }
         // The token may have ended while its head waited: never send an expired one.
-        if headWaiting > 0, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
-        if Outlet.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite) != 0 {
-            if headWaiting == upstream.outbound.count, exchange.canGoElsewhere { return giveUpHead(upstream) }
-            return upstreamBroken()
+        if unsentHeadBytes > 0, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
+        if SocketWriter.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite) != 0 {
+            if unsentHeadBytes == upstream.outbound.count, exchange.canRetryUnsent { return giveUpHead(upstream) }
+            return upstreamWriteFailed()
         }
-        let headIsGone = headWaiting > 0 && upstream.outbound.isEmpty
-        if headIsGone { headWaiting = 0 }
-        noteSent()
-        if headIsGone, owesContinue { setInbound(Self.continueWait) }
+        let headIsGone = unsentHeadBytes > 0 && upstream.outbound.isEmpty
+        if headIsGone { unsentHeadBytes = 0 }
+        updateSendTimeout()
+        if headIsGone, isContinueDue { setInbound(Self.continueWait) }
         if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }
 
     /// Moves the deadlines on after bytes went, or did not go, upstream.
-    func noteSent() {
+    func updateSendTimeout() {
         guard let upstream, let route, phase == .exchange, held == nil else { return }
         let timeouts = timeouts(route)
         if !upstream.outbound.isEmpty {
-            heldForUpstream = Socket.unsentBytes(upstream.raw)
+            kernelBytesForUpstream = Socket.unsentBytes(upstream.raw)
             return setInbound(timeouts.write)
         }
         if !body.isEnded { return setInbound(timeouts.requestIdle) }
@@ -238,7 +238,7 @@ extension ClientConnection {
     }
 
     /// A failing write is not the end: what the upstream has already said is read first (http-rules.md 9.7).
-    private func upstreamBroken() {
+    private func upstreamWriteFailed() {
         guard let upstream else { return }
         upstream.outbound.release()
         upstream.canRead = true

@@ -5,7 +5,7 @@ import Glibc
 /// It reads, writes and keeps deadlines; what follows from what it sees is decided by the readers and by `Exchange`. Belongs to the shard's
 /// queue. The parts: this file has its state and its events; `+Request` reads heads, `+Admission` judges them, `+Upstream` sends them on,
 /// `+Response` brings the answer back, `+Upgrade` makes a tunnel of it where it may, `+Ending` closes.
-package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter, @unchecked Sendable {
+package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter, @unchecked Sendable {
     /// Where the connection stands between two requests.
     enum Phase {
         /// No byte of a request has come.
@@ -24,18 +24,18 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     }
 
     /// What a connection counts against.
-    enum Place {
+    enum ConnectionSlot {
         /// `connections_max`, and `connections_per_peer_max` of a peer.
         case slot(String?)
         /// It is turned away, and one of those that may linger.
-        case farewell
+        case rejectionSlot
         /// It is turned away at once.
         case none
     }
 
     let shard: Shard
     let rules: ListenerRules
-    let place: Place
+    let place: ConnectionSlot
     private var socket: OwnedDescriptor?
     /// The descriptor, lent while the connection is open.
     let raw: CInt
@@ -56,15 +56,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     var hasEnded = false
     /// What the kernel held for the client, or for the upstream, when the time began in which that side must take something: a side that
     /// takes little at a time has the kernel's buffer to empty before it can take a byte of ours.
-    private var heldForClient = 0
-    var heldForUpstream = 0
+    private var kernelBytesForClient = 0
+    var kernelBytesForUpstream = 0
     /// Between two requests: when it must have taken some of what the kernel holds.
-    private var takingDue = Instant.never
+    private var kernelFlushDeadline = Instant.never
     /// How long it may take nothing of what belongs to no route: the end of an answer keeps the time of its own.
     var tailTimeout = ClientConnection.standardWriteTimeout
     var outbound: ByteQueue
     /// How much of a response one read may bring: little for a client that stalls.
-    var appetite = Shard.scratchBytes
+    var readSizeMax = Shard.scratchBytes
     /// Heads, request bodies, idling; also the lingering close.
     let inboundDeadline = Deadline()
     /// Token, response, the client's taking of it.
@@ -87,16 +87,16 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     var token: AccessToken?
     var isParked = false
     /// The length of what was sent upstream with the head, while some of it waits; else 0.
-    var headWaiting = 0
+    var unsentHeadBytes = 0
     /// Our own `100 Continue` is due if the upstream says nothing (http-rules.md 11.2).
-    var owesContinue = false
+    var isContinueDue = false
     /// The protocol that the request may be upgraded to, as its route spells it.
     var upgrade: [UInt8]?
     var tunnel: TunnelRelay?
 
     // The answer.
     var upstream: UpstreamConnection?
-    var acquisition: UpstreamPool.Request?
+    var acquisition: UpstreamPool.Acquisition?
     var responseReader = ResponseReader()
     /// A response head that is not whole yet, and its field table; behind a body, its trailer section.
     var partialHead: ByteQueue
@@ -106,17 +106,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     // A replay (http-rules.md 17).
     var replayBody: ReplayBody
     /// What decides about a replay; nothing is read from the upstream meanwhile.
-    var held: HeldAnswer?
+    var held: HeldResponse?
     /// The route's token went with the request; false where the client's own authorization passed.
-    var sentToken = false
+    var hasSentToken = false
     /// Why the answer that is relayed was not replayed.
-    var hindrance: RefusedAnswer.Hindrance?
+    var replayObstacle: RefusedResponse.ReplayObstacle?
     /// The client learns the body's end from the connection's: a truncation must be a reset.
     var isDelimitedByClose = false
 
     init(
-        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, place: Place
-    ) throws(Fault) {
+        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, place: ConnectionSlot
+    ) throws(SystemError) {
         raw = socket.raw
         self.socket = consume socket
         self.shard = shard
@@ -145,7 +145,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     // MARK: Events
 
-    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         guard phase != .closed else { return }
         if !readiness.isDisjoint(with: [.error, .hangUp]) {
             hasEnded = true
@@ -194,7 +194,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
             case .lingering: share -= discardInput()
             case .flushing, .tunnel, .closed: return
             }
-            if share <= 0 { return shard.loop.later(self) }
+            if share <= 0 { return shard.loop.resumeLater(self) }
         }
     }
 
@@ -207,9 +207,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     private func inboundDue() {
         switch phase {
-        case .waiting: silenceOver()
+        case .waiting: idleTimeoutExpired()
         case .head: refuse(.requestTimeout)
-        case .exchange: uploadDue()
+        case .exchange: uploadTimedOut()
         case .tunnel: tunnel?.due()
         case .lingering: close()
         case .flushing, .closed: break
@@ -218,14 +218,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
 
     private func outboundDue() {
         switch phase {
-        case .exchange where held != nil: heldOverdue()
-        case .exchange where isParked: tokenOverdue()
-        case .exchange where !outbound.isEmpty: clientTakesNothing()
+        case .exchange where held != nil: heldResponseTimedOut()
+        case .exchange where isParked: tokenWaitTimedOut()
+        case .exchange where !outbound.isEmpty: clientWriteTimedOut()
         case .exchange where isPaused: awaitUpstreamAnew()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
-        case .flushing: clientTakesNothing()
+        case .flushing: clientWriteTimedOut()
         // The end of an answer waits, whose request is over.
-        case .waiting where !outbound.isEmpty: clientTakesNothing()
+        case .waiting where !outbound.isEmpty: clientWriteTimedOut()
         case .waiting, .head, .tunnel, .lingering, .closed: break
         }
     }
@@ -239,14 +239,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
     }
 
     /// The client must take something within the write time-out.
-    func expectTaking() {
-        heldForClient = Socket.unsentBytes(raw)
+    func beginWriteTimeout() {
+        kernelBytesForClient = Socket.unsentBytes(raw)
         setOutbound(writeTimeout)
     }
 
     /// It took no byte of ours in that time; perhaps some of the kernel's (http-rules.md 8.2).
-    private func clientTakesNothing() {
-        if Socket.unsentBytes(raw) < heldForClient { expectTaking() } else { abandon() }
+    private func clientWriteTimedOut() {
+        if Socket.unsentBytes(raw) < kernelBytesForClient { beginWriteTimeout() } else { abandon() }
     }
 
     // MARK: Between requests
@@ -263,57 +263,59 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenBoard.Waiter,
         upgrade = nil
         if let buffer {
             if buffer.used < buffer.count {
-                buffer.startOver()
+                buffer.compact()
             } else {
                 shard.giveBack(buffer)
                 self.buffer = nil
             }
         }
-        if outbound.isEmpty { return beginSilence() }
+        if outbound.isEmpty { return beginIdleTimeout() }
         clearInbound()
-        expectTaking()
+        beginWriteTimeout()
     }
 
     /// Nothing of an answer waits here any more. Before, a client that is slow to take it is not idle, and it is not drained
     /// (http-rules.md 8.2, 20.1).
-    func beginSilence() {
+    func beginIdleTimeout() {
         beginWaiting()
-        heldForClient = 0
+        kernelBytesForClient = 0
         clearOutbound()
-        setInbound(silenceMax)
+        setInbound(currentIdleTimeout)
     }
 
     /// A drain's is the time that a request may have been on its way.
-    private var silenceMax: Duration { shard.isDraining ? .milliseconds(500) : shard.context.limits.idleTimeout }
+    private var currentIdleTimeout: Duration {
+        shard.isDraining ? .milliseconds(500) : shard.context.limits.idleTimeout
+    }
 
     /// Closes after 500 ms of silence, if no request comes before.
     func drain() {
         guard phase == .waiting, outbound.isEmpty else { return }
-        setInbound(silenceMax)
+        setInbound(currentIdleTimeout)
     }
 
-    private func silenceOver() {
+    private func idleTimeoutExpired() {
         // A drain's last look: what has arrived meanwhile is served.
         if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
             canRead = true
             return pump()
         }
         let held = Socket.unsentBytes(raw)
-        if held > 0 { return awaitTaking(of: held) }
+        if held > 0 { return awaitKernelFlush(of: held) }
         // If it had not taken all before, its silence begins now.
-        if heldForClient > 0 { beginSilence() } else { close() }
+        if kernelBytesForClient > 0 { beginIdleTimeout() } else { close() }
     }
 
     /// The kernel still holds some of the last answer. Were the connection closed now, the client's next request would be answered by a
     /// reset that takes the rest away; and where the process ends its network may go with it. As long as some of it moves, it is looked at again.
-    private func awaitTaking(of held: Int) {
-        if heldForClient == 0 || held < heldForClient {
-            heldForClient = held
-            takingDue = shard.loop.now + tailTimeout
-        } else if shard.loop.now >= takingDue {
+    private func awaitKernelFlush(of held: Int) {
+        if kernelBytesForClient == 0 || held < kernelBytesForClient {
+            kernelBytesForClient = held
+            kernelFlushDeadline = shard.loop.now + tailTimeout
+        } else if shard.loop.now >= kernelFlushDeadline {
             return abandon()
         }
-        setInbound(min(silenceMax, .milliseconds(500)))
+        setInbound(min(currentIdleTimeout, .milliseconds(500)))
     }
 
     /// Gives the descriptor back. Once.

@@ -23,7 +23,7 @@ package struct Exchange: Equatable, Sendable {
         case ended
     }
 
-    package enum Step: Equatable, Sendable {
+    package enum Action: Equatable, Sendable {
         case wait
         /// Send the request once more, on a fresh connection.
         case retry
@@ -36,7 +36,7 @@ package struct Exchange: Equatable, Sendable {
     }
 
     /// Interim responses to one request (http-rules.md 8).
-    private static let interimMost = 16
+    private static let interimsMax = 16
     /// Their heads together.
     private static let interimBytesMax = 64 << 10
 
@@ -54,7 +54,7 @@ package struct Exchange: Equatable, Sendable {
     private var framing = BodyFraming.none
     private var isReused = false
     /// A fresh connection took no byte of the head.
-    private var hasFreshBroken = false
+    private var hasFreshConnectionFailed = false
     /// After a stale connection; at most one.
     package private(set) var retries = 0
     /// After a refused token; at most one.
@@ -82,11 +82,13 @@ package struct Exchange: Equatable, Sendable {
     /// Whether the request may go to another connection, should this one have taken no byte of its head: a kept connection that the upstream has
     /// closed meanwhile, or a fresh one that was closed as soon as it was made. That is no retry, and good for any method
     /// (http-rules.md 16.4); the second fresh one that takes nothing is the upstream's fault.
-    package var canGoElsewhere: Bool { (isReused || !hasFreshBroken) && response == .awaited && interims == 0 }
+    package var canRetryUnsent: Bool {
+        (isReused || !hasFreshConnectionFailed) && response == .awaited && interims == 0
+    }
 
     /// No byte of the head was taken, and `canGoElsewhere`.
-    package mutating func goElsewhere() -> Step {
-        if !isReused { hasFreshBroken = true }
+    package mutating func retryUnsent() -> Action {
+        if !isReused { hasFreshConnectionFailed = true }
         (request, isReused) = (.unsent, false)
         return .retry
     }
@@ -94,13 +96,13 @@ package struct Exchange: Equatable, Sendable {
     /// A 1xx other than 101 came, with a head of so many bytes.
     ///
     /// - Parameter continues: it is a 100.
-    package mutating func interim(bytes: Int, continues: Bool = false) -> Step {
+    package mutating func interim(bytes: Int, continues: Bool = false) -> Action {
         if continues { sawContinue = true }
         interims += 1
         sawInterim = true
         interimBytes += bytes
-        guard interims <= Self.interimMost, interimBytes <= Self.interimBytesMax else {
-            return upstreamFault(HeadFault(.fieldsTooLarge, "too many interim responses"))
+        guard interims <= Self.interimsMax, interimBytes <= Self.interimBytesMax else {
+            return upstreamFailed(HeadError(.fieldsTooLarge, "too many interim responses"))
         }
         return .wait
     }
@@ -146,7 +148,7 @@ package struct Exchange: Equatable, Sendable {
     /// The body is whole by length, chunks, or the upstream's orderly end.
     ///
     /// - Parameter leftover: bytes came behind it, which belong to nobody (http-rules.md 13.4).
-    package mutating func responseEnded(leftover: Bool) -> Step {
+    package mutating func responseEnded(leftover: Bool) -> Action {
         response = .ended
         return .finish(
             keepsUpstream: upstreamKeepsAlive && request == .sent && !leftover,
@@ -159,7 +161,7 @@ package struct Exchange: Equatable, Sendable {
     ///   - clean: an orderly end, which completes a body that lasts until the end.
     ///   - sawBytes: some bytes of a response head came before.
     ///   - holdsRequest: there is no body, or all of it has come and is kept.
-    package mutating func upstreamEnded(clean: Bool, sawBytes: Bool, holdsRequest: Bool) -> Step {
+    package mutating func upstreamEnded(clean: Bool, sawBytes: Bool, holdsRequest: Bool) -> Action {
         switch response {
         case .awaited where !sawInterim && !sawBytes && isReused && isIdempotent && holdsRequest && retries == 0:
             retries += 1
@@ -174,30 +176,30 @@ package struct Exchange: Equatable, Sendable {
     }
 
     /// No byte of a final answer has gone to the client.
-    private var isUnanswered: Bool { response == .awaited || response == .held }
+    private var isResponseUnsent: Bool { response == .awaited || response == .held }
 
     /// The upstream's bytes break a rule.
-    package mutating func upstreamFault(_ fault: HeadFault) -> Step {
-        isUnanswered ? .refuse(.upstreamInvalid(fault)) : .abort
+    package mutating func upstreamFailed(_ fault: HeadError) -> Action {
+        isResponseUnsent ? .refuse(.upstreamInvalid(fault)) : .abort
     }
 
     /// There is no memory to hold what has come of a head or a trailer section until the rest comes.
-    package mutating func outOfMemory() -> Step { isUnanswered ? .refuse(.buffersFull) : .abort }
+    package mutating func outOfMemory() -> Action { isResponseUnsent ? .refuse(.buffersFull) : .abort }
 
     /// The client's body was cut short or breaks a rule: it must not look complete upstream.
-    package mutating func requestFault(_ problem: Problem) -> Step {
-        isUnanswered ? .refuse(problem) : .abort
+    package mutating func requestFailed(_ problem: Problem) -> Action {
+        isResponseUnsent ? .refuse(problem) : .abort
     }
 
     /// The client ends its upload early, by a half-close. Before the answer has begun that is its fault. Afterwards it is how a client takes note
     /// of an early answer (RFC 9112 §9.5), which is relayed to its end; the upstream never sees the body whole, since its connection
     /// ends with the response (http-rules.md 5.8, 9.6).
-    package mutating func requestCut(_ problem: Problem) -> Step {
-        isUnanswered ? .refuse(problem) : .wait
+    package mutating func requestCut(_ problem: Problem) -> Action {
+        isResponseUnsent ? .refuse(problem) : .wait
     }
 
     /// The response did not come, or stood still, for too long; or a side took no byte.
-    package mutating func timedOut(_ problem: Problem) -> Step {
-        isUnanswered ? .refuse(problem) : .abort
+    package mutating func timedOut(_ problem: Problem) -> Action {
+        isResponseUnsent ? .refuse(problem) : .abort
     }
 }

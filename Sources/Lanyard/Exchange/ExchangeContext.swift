@@ -20,10 +20,10 @@ package final class ExchangeContext: Sendable {
     /// Client connections of the process.
     package let connections: SharedLimit
     /// The same by peer address; nil without a limit.
-    let peers: PeerTable?
+    let peers: PeerConnectionLimit?
     /// Clients without a place that are told so in peace. A flood must not hold more descriptors by being turned away than by being served;
     /// beyond these an answer is written and the connection closed at once.
-    let farewells = SharedLimit(64)
+    let rejectionSlots = SharedLimit(64)
     /// Where clients may still come from.
     package let arrivals: ClientArrivals
     /// A shard's upstream connections, in use or idle, beyond which it closes idle ones.
@@ -50,7 +50,7 @@ package final class ExchangeContext: Sendable {
         viaName = Array("lanyard-\(String(repeating: "0", count: 8 - digits.count))\(digits)".utf8)
         breakers = routes.map { _ in RouteBreaker() }
         connections = SharedLimit(limits.connectionsMax)
-        peers = limits.connectionsPerPeerMax.map(PeerTable.init)
+        peers = limits.connectionsPerPeerMax.map(PeerConnectionLimit.init)
         arrivals = ClientArrivals(shardCount: shardCount)
         upstreamConnectionsOfShardMax = max(limits.upstreamConnectionsMax / shardCount, 1)
         parked = SharedLimit(limits.parkedRequestsMax)

@@ -1,7 +1,7 @@
-/// The answer that a `RefusedAnswer` decides about: its head and what has come behind it. The rest is not read meanwhile.
+/// The answer that a `RefusedResponse` decides about: its head and what has come behind it. The rest is not read meanwhile.
 ///
 /// Belongs to the queue of its connection.
-final class HeldAnswer {
+final class HeldResponse {
     /// How long a body that has not ended yet is waited for (http-rules.md 17.2).
     static let bodyWaitMax = Duration.seconds(1)
 
@@ -9,7 +9,7 @@ final class HeldAnswer {
     let table: FieldTable
     /// From the head's first byte on.
     var bytes: ByteQueue
-    var answer: RefusedAnswer
+    var answer: RefusedResponse
     /// The token that a replay will carry.
     var token: AccessToken?
     /// A refresh was seen under way: if it brings none, no other one is forced.
@@ -19,7 +19,7 @@ final class HeldAnswer {
 
     /// - Parameter budget: where its bytes are counted.
     init(
-        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ answer: RefusedAnswer, bodyBytesSent: Int?,
+        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ answer: RefusedResponse, bodyBytesSent: Int?,
         budget: BufferBudget
     ) {
         self.bytes = ByteQueue(budget: budget)

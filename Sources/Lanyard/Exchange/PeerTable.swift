@@ -1,5 +1,5 @@
 /// Client connections of each peer address, for `limits.connections_per_peer_max`. Touched when connections come and go, by any shard.
-final class PeerTable: Sendable {
+final class PeerConnectionLimit: Sendable {
     private let most: Int
     private let counts = Guarded<[String: Int]>([:])
 

@@ -27,25 +27,25 @@ package struct Problem: Equatable, Sendable {
     // MARK: The client's fault
 
     /// What the reader refused.
-    package static func malformed(_ fault: HeadFault) -> Problem {
-        let words = fault.words.description
+    package static func malformed(_ fault: HeadError) -> Problem {
+        let message = fault.message.description
         return switch fault.kind {
-        case .malformed: malformed(words)
+        case .malformed: malformed(message)
         case .lineTooLong:
-            refusal("uri-too-long", 414, "URI too long", words, .limit)
+            refusal("uri-too-long", 414, "URI too long", message, .limit)
         case .fieldsTooLarge:
-            refusal("fields-too-large", 431, "Request header fields too large", words, .limit)
+            refusal("fields-too-large", 431, "Request header fields too large", message, .limit)
         case .notImplemented:
-            refusal("not-implemented", 501, "Not implemented", words, .malformed)
+            refusal("not-implemented", 501, "Not implemented", message, .malformed)
         case .versionNotSupported:
-            refusal("version-not-supported", 505, "HTTP version not supported", words, .malformed)
+            refusal("version-not-supported", 505, "HTTP version not supported", message, .malformed)
         }
     }
 
     /// - Parameter closes: false where the message itself is framed soundly.
-    package static func malformed(_ words: String, closes: Bool = true) -> Problem {
+    package static func malformed(_ message: String, closes: Bool = true) -> Problem {
         refusal(
-            "malformed-request", 400, "Malformed request", "The request cannot be read: \(words).", .malformed,
+            "malformed-request", 400, "Malformed request", "The request cannot be read: \(message).", .malformed,
             closes: closes)
     }
 
@@ -130,9 +130,9 @@ package struct Problem: Equatable, Sendable {
     }
 
     /// - Parameter words: what is wrong with the credential or its identity, and what to do; no secret.
-    package static func credentialRefused(user: String, because words: String) -> Problem {
+    package static func credentialRefused(user: String, because message: String) -> Problem {
         var problem = unavailable(
-            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(words).")
+            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).")
         problem.user = user
         return problem
     }
@@ -180,12 +180,12 @@ package struct Problem: Equatable, Sendable {
     // MARK: The upstream
 
     /// What went wrong before a connection was there.
-    package static func upstream(_ failure: UpstreamFailure) -> Problem {
+    package static func upstream(_ failure: UpstreamError) -> Problem {
         switch failure {
         case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
         case .nameTimedOut: timeout("Its name was not resolved in time.", error: "dns_timeout")
         case .refused(let code):
-            unreachable("Connecting failed: \(SystemError.text(of: code)).", error: "connection_refused")
+            unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
         case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
         case .connectionLimit: overloaded("All connections to the upstream are in use.")
         case .forbiddenAddress:
@@ -211,9 +211,9 @@ package struct Problem: Equatable, Sendable {
         name: "loop", status: 502, title: "Loop detected", detail: "The request has passed this Lanyard before.",
         error: "proxy_loop_detected")
 
-    package static func upstreamInvalid(_ fault: HeadFault) -> Problem {
+    package static func upstreamInvalid(_ fault: HeadError) -> Problem {
         invalid(
-            "Its response cannot be trusted: \(fault.words.description).",
+            "Its response cannot be trusted: \(fault.message.description).",
             error: fault.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
     }
 

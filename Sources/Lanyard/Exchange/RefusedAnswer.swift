@@ -3,9 +3,9 @@
 ///
 /// Decided from what becomes of the request's body and of the token; it does no I/O. Nothing waits longer than it must: what makes a
 /// replay impossible decides at once.
-package struct RefusedAnswer: Equatable, Sendable {
+package struct RefusedResponse: Equatable, Sendable {
     /// Why there is no replay: `result` of `lanyard_replays_total`, and in words in `Proxy-Status`.
-    package enum Hindrance: String, CaseIterable, Sendable {
+    package enum ReplayObstacle: String, CaseIterable, Sendable {
         /// Larger than `replay_body_max`, or its copy was given up.
         case bodyTooLarge = "body_too_large"
         /// It had not arrived within a second.
@@ -44,13 +44,13 @@ package struct RefusedAnswer: Equatable, Sendable {
         /// The body is held whole, or no byte of it has been taken from the client yet; the token is newer than the one refused.
         case ready
         case awaited
-        case lost(Hindrance)
+        case lost(ReplayObstacle)
     }
 
-    package enum Step: Equatable, Sendable {
+    package enum Action: Equatable, Sendable {
         case wait
         case replay
-        case relay(Hindrance)
+        case relay(ReplayObstacle)
     }
 
     package var body: Part
@@ -61,10 +61,10 @@ package struct RefusedAnswer: Equatable, Sendable {
         self.token = token
     }
 
-    package var step: Step {
+    package var action: Action {
         switch (body, token) {
-        case (.lost(let hindrance), _): .relay(hindrance)
-        case (_, .lost(let hindrance)): .relay(hindrance)
+        case (.lost(let replayObstacle), _): .relay(replayObstacle)
+        case (_, .lost(let replayObstacle)): .relay(replayObstacle)
         case (.ready, .ready): .replay
         default: .wait
         }

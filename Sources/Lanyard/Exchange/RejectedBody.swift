@@ -2,7 +2,7 @@
 /// second at most, else it closes (http-rules.md 17.4).
 ///
 /// Belongs to the shard's queue. The connection holds it as its owner until the end.
-final class RejectedBody: Watcher, UpstreamOwner, @unchecked Sendable {
+final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     private static let bytesMax = 64 << 10
     private static let timeMax = Duration.seconds(1)
 
@@ -10,7 +10,7 @@ final class RejectedBody: Watcher, UpstreamOwner, @unchecked Sendable {
     private let pool: UpstreamPool
     private let connection: UpstreamConnection
     private var body: ResponseBody
-    private var bytesLeft = RejectedBody.bytesMax
+    private var bytesLeft = RejectedBodyReader.bytesMax
     private let deadline = Deadline()
     private var isOver = false
 
@@ -25,7 +25,7 @@ final class RejectedBody: Watcher, UpstreamOwner, @unchecked Sendable {
         connection.owner = self
         shard.loop.set(deadline, at: shard.loop.now + Self.timeMax)
         // What has arrived already brings no event of its own.
-        shard.loop.later(self)
+        shard.loop.resumeLater(self)
     }
 
     package override func resume() { read() }

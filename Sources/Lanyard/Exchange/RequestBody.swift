@@ -20,7 +20,7 @@ struct RequestBody {
     /// - Returns: how many bytes of input were used, and how many bytes of data stand at `data`.
     mutating func take(
         _ bytes: UnsafeMutableRawBufferPointer
-    ) throws(HeadFault) -> (used: Int, data: UnsafeRawBufferPointer) {
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }
         if framing != .chunked {
             let count = min(left, bytes.count)

@@ -58,7 +58,7 @@ final class RequestBuffer {
     }
 
     /// Moves what belongs to no request yet to the front.
-    func startOver() {
+    func compact() {
         let left = count - used
         if left > 0 { memmove(base, base + used, left) }
         (count, used) = (left, 0)

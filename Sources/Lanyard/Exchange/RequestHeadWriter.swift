@@ -108,7 +108,7 @@ struct RequestHeadWriter {
 
     /// A `Connection` line names it: it belongs to this hop.
     private func isNominated(_ name: Bytes) -> Bool {
-        head.connection.nominatesFields && ConnectionOptions.nominate(name, table, in: bytes)
+        head.connection.nominatesFields && ConnectionOptions.nominates(name, table, in: bytes)
     }
 
     private func writeFraming(_ out: inout HeadWriter) {

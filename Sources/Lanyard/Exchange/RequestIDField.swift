@@ -3,7 +3,7 @@
 /// A client's own id goes upstream in place of ours, so that one id leads through all services, if it can do no harm in anybody's log: one
 /// line of 1 to 64 letters, digits, `.`, `_` and `-`. Anything else is dropped, and ours is sent.
 enum RequestIDField {
-    private static let lengthMost = 64
+    private static let lengthMax = 64
 
     /// The client's id in `table`; nil if there is none, none that is safe, or more than one.
     static func safe(on route: Route, _ head: RequestHead, _ table: FieldTable, in bytes: Bytes) -> Bytes? {
@@ -18,7 +18,7 @@ enum RequestIDField {
         guard let found, isSafe(found) else { return nil }
         // Named by `Connection` it was meant for this hop (http-rules.md 10.1).
         if head.connection.nominatesFields,
-            own.withUnsafeBufferPointer({ ConnectionOptions.nominate($0, table, in: bytes) })
+            own.withUnsafeBufferPointer({ ConnectionOptions.nominates($0, table, in: bytes) })
         {
             return nil
         }
@@ -26,7 +26,7 @@ enum RequestIDField {
     }
 
     private static func isSafe(_ value: Bytes) -> Bool {
-        (1...lengthMost).contains(value.count)
+        (1...lengthMax).contains(value.count)
             && value.allSatisfy {
                 ByteClass.isAlphanumeric($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "_")
                     || $0 == UInt8(ascii: "-")

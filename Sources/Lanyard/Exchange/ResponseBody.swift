@@ -22,7 +22,7 @@ struct ResponseBody {
     /// As `RequestBody.take`; a body that lasts until the end takes everything.
     mutating func take(
         _ bytes: UnsafeMutableRawBufferPointer
-    ) throws(HeadFault) -> (used: Int, data: UnsafeRawBufferPointer) {
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         switch framing {
         case _ where isEnded, .none: return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0]))
         case .untilClose: return (bytes.count, UnsafeRawBufferPointer(bytes))

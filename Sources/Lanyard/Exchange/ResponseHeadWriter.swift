@@ -32,7 +32,8 @@ struct ResponseHeadWriter {
     ///   - closes: say `Connection: close`.
     ///   - hindrance: why an answer that refuses the token was not replaced by a replay.
     func writeFinal(
-        into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool, hindrance: RefusedAnswer.Hindrance?
+        into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool,
+        replayObstacle: RefusedResponse.ReplayObstacle?
     ) {
         writeStart(&out)
         // HEAD and 304 describe a body that does not come; a 204 has none to describe (RFC 9110 §8.6).
@@ -49,12 +50,12 @@ struct ResponseHeadWriter {
             shard.writeDate(&out)
             out.write("\r\n" as StaticString)
         }
-        if let hindrance {
+        if let replayObstacle {
             // Behind the upstream's own (RFC 9209 §2, http-rules.md 17.5).
             out.write("Proxy-Status: lanyard; received-status=" as StaticString)
             out.write(decimal: head.status)
             out.write("; details=\"replay-not-possible: " as StaticString)
-            out.write(hindrance.words)
+            out.write(replayObstacle.words)
             out.write("\"\r\n" as StaticString)
         }
         if head.status == 426, hasUpgrade {
@@ -94,7 +95,7 @@ struct ResponseHeadWriter {
             }
             let name = table.name(index, in: bytes)
             if head.connection.nominatesFields, line.name != .contentLength, line.name != .upgrade,
-                ConnectionOptions.nominate(name, table, in: bytes)
+                ConnectionOptions.nominates(name, table, in: bytes)
             {
                 continue
             }

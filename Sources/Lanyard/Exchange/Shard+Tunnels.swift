@@ -24,7 +24,7 @@ extension Shard {
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
         guard let user = client.user, let route = client.route, let tunnel = client.tunnel else { return nil }
         let isAnother = tunnel.account != tokens.account(of: user)
-        if route.closesOnLogout, isAnother || tokens.isWithdrawn(user) { return .logout }
+        if route.closesOnLogout, isAnother || tokens.isSessionOver(user) { return .logout }
         guard route.closesOnSwitch else { return nil }
         if isAnother { return .switched }
         if route.user == nil, let active = tokens.active, active != user { return .switched }

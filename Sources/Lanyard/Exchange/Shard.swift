@@ -7,19 +7,19 @@ import Synchronization
 /// All state belongs to `loop`'s queue.
 package final class Shard: @unchecked Sendable {
     /// Buffers kept for the next request.
-    private static let spareBuffersMost = 256
+    private static let spareBuffersMax = 256
     static let scratchBytes = 64 << 10
 
     package let index: Int
     package let loop: EventLoop
     package let context: ExchangeContext
-    package let tokens: TokenBoard
+    package let tokens: TokenCache
     package let pools: [UpstreamPool]
     /// Of all pools.
     package let idleConnections: IdleConnections
     package let counters: ShardCounters
     let log: Logger
-    var refusals = RefusalSample()
+    var refusals = RefusalLogThrottle()
     /// One read of any socket; used up before the next.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
@@ -36,7 +36,7 @@ package final class Shard: @unchecked Sendable {
     /// Clients of this shard; other shards read it to hand connections on.
     package let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
-    private let promised = Atomic<Int>(0)
+    private let incoming = Atomic<Int>(0)
     private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
     private var dateSecond: Int64 = -1
     private var requestNumber: UInt64
@@ -48,7 +48,7 @@ package final class Shard: @unchecked Sendable {
         self.loop = loop
         self.context = context
         self.log = log
-        tokens = TokenBoard(source: source)
+        tokens = TokenCache(source: source)
         let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
         idleConnections = idle
         pools = context.targets.map {
@@ -71,14 +71,14 @@ package final class Shard: @unchecked Sendable {
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
         guard let place = self.place(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
-            return others[others.startIndex].hand(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
+            return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
         }
         do {
             let client = try ClientConnection(taking: socket, shard: self, rules: rules, place: place)
             if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if case .slot = place { client.begin() } else { client.turnAway() }
+            if case .slot = place { client.begin() } else { client.rejectOverloaded() }
         } catch {
             giveBack(place)
             log.warning(
@@ -87,42 +87,44 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// nil: nobody waits here, and this shard is not the last to be asked.
-    private func place(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.Place? {
+    private func place(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
-            guard peers.take(address.host) else { return farewell }
+            guard peers.take(address.host) else { return rejectionSlot }
             peer = address.host
         }
         if context.connections.take() || (closeLongestWaiting() && context.connections.take()) { return .slot(peer) }
         if let peer { context.peers?.giveBack(peer) }
-        return isLast ? farewell : nil
+        return isLast ? rejectionSlot : nil
     }
 
-    private var farewell: ClientConnection.Place { context.farewells.take() ? .farewell : .none }
+    private var rejectionSlot: ClientConnection.ConnectionSlot {
+        context.rejectionSlots.take() ? .rejectionSlot : .none
+    }
 
-    private func giveBack(_ place: ClientConnection.Place) {
+    private func giveBack(_ place: ClientConnection.ConnectionSlot) {
         switch place {
         case .slot(let peer):
             context.connections.giveBack()
             if let peer { context.peers?.giveBack(peer) }
-        case .farewell: context.farewells.giveBack()
+        case .rejectionSlot: context.rejectionSlots.giveBack()
         case .none: break
         }
     }
 
     /// Clients held and on their way. From anywhere: without those on their way a slow shard would be handed far too many.
-    package var expectedLoad: Int { load.value + promised.load(ordering: .relaxed) }
+    package var expectedLoad: Int { load.value + incoming.load(ordering: .relaxed) }
 
     /// Hands a client's socket over from another shard's queue.
-    package func hand(
+    package func handOver(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        promised.add(1, ordering: .relaxed)
+        incoming.add(1, ordering: .relaxed)
         context.arrivals.begin()
         let raw = socket.release()
         loop.post { [self] in
             adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP, others: others)
-            promised.subtract(1, ordering: .relaxed)
+            incoming.subtract(1, ordering: .relaxed)
             context.arrivals.end()
         }
     }
@@ -168,11 +170,11 @@ package final class Shard: @unchecked Sendable {
     }
 
     func giveBack(_ buffer: RequestBuffer) {
-        guard spareBuffers.count < Self.spareBuffersMost, buffer.capacity == RequestBuffer.firstCapacity,
+        guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
             !context.buffers.isTight
         else { return }
         buffer.used = buffer.count
-        buffer.startOver()
+        buffer.compact()
         spareBuffers.append(buffer)
     }
 
@@ -181,9 +183,9 @@ package final class Shard: @unchecked Sendable {
     func room(
         for client: ClientConnection, upTo most: Int = Shard.scratchBytes
     ) -> UnsafeMutableRawBufferPointer? {
-        let portion = context.buffers.portion(upTo: most)
-        if portion == Self.scratchBytes { return scratch }
-        guard portion == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<portion]) }
+        let readSize = context.buffers.readSize(upTo: most)
+        if readSize == Self.scratchBytes { return scratch }
+        guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }
         if !client.isPaused {
             client.isPaused = true
             paused.add(client)
@@ -192,16 +194,18 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Memory is tight: lets go of what can be done without (http-rules.md 8: replay copies go first).
-    func relieve() {
+    func releaseSpareMemory() {
         spareBuffers.removeAll()
-        for client in clients.values { client.forgetReplay() }
+        for client in clients.values { client.releaseReplayCopy() }
     }
 
     /// Memory is crowded: gives up heads and trailer sections that are not whole, the largest first, until there is some to spare. Whoever
     /// sends endless parts of them would else keep all others from being served until a deadline.
     func giveUpPartialHeads() {
-        let hoarders = clients.values.filter { $0.partialBytes > 0 }.sorted { $0.partialBytes > $1.partialBytes }
-        for client in hoarders {
+        let largestPartialHeads = clients.values.filter { $0.partialBytes > 0 }.sorted {
+            $0.partialBytes > $1.partialBytes
+        }
+        for client in largestPartialHeads {
             guard context.buffers.isTight else { return }
             client.giveUpPartialHead()
         }

@@ -16,7 +16,7 @@ package final class ShardCounters: Sendable {
     private let droppedFields = DroppedField.allCases.map { _ in Counter() }
     private let unauthorized: [Counter]
     private let replayed = Counter()
-    private let hindered = RefusedAnswer.Hindrance.allCases.map { _ in Counter() }
+    private let obstacles = RefusedResponse.ReplayObstacle.allCases.map { _ in Counter() }
     package let internalErrors = Counter()
     /// Tunnels that are open.
     let upgraded = Counter()
@@ -45,12 +45,12 @@ package final class ShardCounters: Sendable {
 
     func replay() { replayed.add() }
 
-    func noReplay(_ hindrance: RefusedAnswer.Hindrance) {
-        hindered[RefusedAnswer.Hindrance.allCases.firstIndex(of: hindrance)!].add()
+    func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) {
+        obstacles[RefusedResponse.ReplayObstacle.allCases.firstIndex(of: replayObstacle)!].add()
     }
 
     private var replaySamples: [MetricSample] {
-        let results = [("replayed", replayed)] + zip(RefusedAnswer.Hindrance.allCases.map(\.rawValue), hindered)
+        let results = [("replayed", replayed)] + zip(RefusedResponse.ReplayObstacle.allCases.map(\.rawValue), obstacles)
         return zip(routeNames, unauthorized).map { route, counter in
             MetricSample(
                 "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", route)],

@@ -30,7 +30,7 @@ package struct Tunnel: Equatable, Sendable {
         case aborted
     }
 
-    package enum Step: Equatable, Sendable {
+    package enum Action: Equatable, Sendable {
         case wait
         /// The other side's last byte has gone to this one: shut down writing.
         case shutDown(Side)
@@ -103,23 +103,23 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// This side was handed bytes, or took some that waited; so many wait now.
-    package mutating func wrote(to side: Side, waiting: Int, at now: Instant) -> Step {
+    package mutating func wrote(to side: Side, waiting: Int, at now: Instant) -> Action {
         lastByte = now
         self[to: side].waiting = waiting
         self[to: side].stuckAt = waiting == 0 ? .never : now + limits.write
-        return settle(side)
+        return advance(side)
     }
 
     /// This side has ended its direction in order.
-    package mutating func ended(_ side: Side) -> Step {
+    package mutating func ended(_ side: Side) -> Action {
         // After a failed write nobody can tell an end from a reset whose news that write has used up.
         if isBroken(side) { return failed(side) }
         self[to: side.other].sourceHasEnded = true
-        return settle(side.other)
+        return advance(side.other)
     }
 
     /// Writing to this side failed. That is not the end yet: what it has said before is read first (http-rules.md 9.7).
-    package mutating func writeFailed(to side: Side) -> Step {
+    package mutating func writeFailed(to side: Side) -> Action {
         self[to: side].isBroken = true
         self[to: side].waiting = 0
         self[to: side].stuckAt = .never
@@ -127,7 +127,7 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// This side was reset, or has nothing left to say after a failed write.
-    package mutating func failed(_ side: Side) -> Step {
+    package mutating func failed(_ side: Side) -> Action {
         hasFailed = true
         self[to: side].waiting = 0
         self[to: side].stuckAt = .never
@@ -136,7 +136,7 @@ package struct Tunnel: Equatable, Sendable {
 
     /// This side took none of the bytes that wait here, but some that its kernel's buffer held: it is slow, and has not stopped
     /// (http-rules.md 8.2).
-    package mutating func tookSome(_ side: Side, at now: Instant) {
+    package mutating func madeProgress(_ side: Side, at now: Instant) {
         lastByte = now
         if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.write }
     }
@@ -145,7 +145,7 @@ package struct Tunnel: Equatable, Sendable {
     package mutating func paused(until now: Instant) { lastByte = now }
 
     /// The deadline has passed.
-    package func due(at now: Instant) -> Step {
+    package func due(at now: Instant) -> Action {
         if now >= agedAt { return .close(.aged) }
         if now >= min(toClient.stuckAt, toUpstream.stuckAt) { return .close(.stuck) }
         return now >= idleAt ? .close(.idle) : .wait
@@ -162,7 +162,7 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// What follows once nothing waits for this side.
-    private mutating func settle(_ side: Side) -> Step {
+    private mutating func advance(_ side: Side) -> Action {
         guard self[to: side].waiting == 0 else { return .wait }
         if hasFailed { return .close(.reset) }
         guard self[to: side].sourceHasEnded, !self[to: side].isShut else { return .wait }

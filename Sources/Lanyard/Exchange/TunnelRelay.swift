@@ -19,8 +19,8 @@ final class TunnelRelay {
     private var isOver = false
     /// What the kernel held for each side when it last took a byte of ours, or at the last look: a side that takes little at a time has that
     /// to empty first.
-    private var heldForClient = 0
-    private var heldForUpstream = 0
+    private var kernelBytesForClient = 0
+    private var kernelBytesForUpstream = 0
 
     init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: Int?, limits: Tunnel.Limits) {
         self.account = account
@@ -40,30 +40,32 @@ final class TunnelRelay {
     /// Sends what waits and moves what has come, up to a turn's share.
     func run() {
         flush()
-        noticeResets()
+        detectResets()
         var left = Self.turnBytesMax
         while !isOver, left > 0 {
-            let moved = moveUp() + moveDown()
+            let moved = moveToUpstream() + moveToClient()
             if moved == 0 { break }
             left -= moved
         }
         guard !isOver else { return }
         shard.loop.set(client.inboundDeadline, at: machine.deadline)
-        if left <= 0 { shard.loop.later(client) }
+        if left <= 0 { shard.loop.resumeLater(client) }
     }
 
     /// The deadline has passed.
     func due() {
         if client.isPaused { machine.paused(until: shard.loop.now) }
-        if takesFromKernel(client.raw, &heldForClient) { machine.tookSome(.client, at: shard.loop.now) }
-        if takesFromKernel(upstream.raw, &heldForUpstream) { machine.tookSome(.upstream, at: shard.loop.now) }
+        if hasKernelProgress(client.raw, &kernelBytesForClient) { machine.madeProgress(.client, at: shard.loop.now) }
+        if hasKernelProgress(upstream.raw, &kernelBytesForUpstream) {
+            machine.madeProgress(.upstream, at: shard.loop.now)
+        }
         perform(machine.due(at: shard.loop.now))
         if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
     }
 
     /// Since the last look. The first one at a side for which nothing waits here has nothing to compare with: what the kernel holds for it
     /// counts as moving until the next.
-    private func takesFromKernel(_ raw: CInt, _ before: inout Int) -> Bool {
+    private func hasKernelProgress(_ raw: CInt, _ before: inout Int) -> Bool {
         let held = Socket.unsentBytes(raw)
         defer { before = held }
         return held > 0 && before == 0 || held < before
@@ -73,22 +75,23 @@ final class TunnelRelay {
 
     /// Hands the client the shard's out buffer, the 101, and what came behind it.
     func begin(_ after: UnsafeRawBufferPointer) {
-        let code = Outlet.send(
+        let code = SocketWriter.send(
             client.raw, shard.out.bytes, after, "", queue: &client.outbound, canWrite: &client.canWrite)
-        noteClient(code)
+        recordClientWrite(code)
     }
 
     func sendUpstream(_ bytes: UnsafeRawBufferPointer) {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = Outlet.send(
+        let code = SocketWriter.send(
             upstream.raw, nothing, bytes, "", queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        noteUpstream(code)
+        recordUpstreamWrite(code)
     }
 
     private func sendClient(_ bytes: UnsafeRawBufferPointer) {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = Outlet.send(client.raw, nothing, bytes, "", queue: &client.outbound, canWrite: &client.canWrite)
-        noteClient(code)
+        let code = SocketWriter.send(
+            client.raw, nothing, bytes, "", queue: &client.outbound, canWrite: &client.canWrite)
+        recordClientWrite(code)
     }
 
     // MARK: Moving
@@ -96,17 +99,17 @@ final class TunnelRelay {
     private func flush() {
         if !client.outbound.isEmpty, client.canWrite {
             let before = client.outbound.count
-            let code = Outlet.flush(client.raw, queue: &client.outbound, canWrite: &client.canWrite)
-            if code != 0 || client.outbound.count < before { noteClient(code) }
+            let code = SocketWriter.flush(client.raw, queue: &client.outbound, canWrite: &client.canWrite)
+            if code != 0 || client.outbound.count < before { recordClientWrite(code) }
         }
         guard !isOver, !upstream.outbound.isEmpty, upstream.canWrite else { return }
         let before = upstream.outbound.count
-        let code = Outlet.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        if code != 0 || upstream.outbound.count < before { noteUpstream(code) }
+        let code = SocketWriter.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite)
+        if code != 0 || upstream.outbound.count < before { recordUpstreamWrite(code) }
     }
 
     /// A side that is not read, because the other takes nothing or because it has ended, may have been reset (http-rules.md 9.5).
-    private func noticeResets() {
+    private func detectResets() {
         if !isOver, client.hasEnded, !machine.wantsBytes(of: .client), Socket.pendingError(client.raw) != 0 {
             perform(machine.failed(.client))
         }
@@ -116,14 +119,14 @@ final class TunnelRelay {
     }
 
     /// One read of the client. Returns how many bytes came.
-    private func moveUp() -> Int {
+    private func moveToUpstream() -> Int {
         guard !isOver, client.canRead, machine.wantsBytes(of: .client) else { return 0 }
         // Without memory for what the other side does not take, it waits in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         let received = Socket.receive(client.raw, into: room)
         guard case .bytes(let count) = received else {
             client.canRead = false
-            judge(received, of: .client)
+            handleRead(received, of: .client)
             return 0
         }
         // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
@@ -133,14 +136,14 @@ final class TunnelRelay {
     }
 
     /// One read of the upstream. Returns how many bytes came.
-    private func moveDown() -> Int {
+    private func moveToClient() -> Int {
         guard !isOver, upstream.canRead, machine.wantsBytes(of: .upstream) else { return 0 }
         // Without memory for what the other side does not take, it waits in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         let received = Socket.receive(upstream.raw, into: room)
         guard case .bytes(let count) = received else {
             upstream.canRead = false
-            judge(received, of: .upstream)
+            handleRead(received, of: .upstream)
             return 0
         }
         if count < room.count { upstream.canRead = upstream.hasEnded || machine.isBroken(.upstream) }
@@ -149,7 +152,7 @@ final class TunnelRelay {
     }
 
     /// A read brought no bytes.
-    private func judge(_ received: Socket.Received, of side: Tunnel.Side) {
+    private func handleRead(_ received: Socket.Received, of side: Tunnel.Side) {
         switch received {
         case .bytes: break
         case .wouldBlock: if machine.isBroken(side) { perform(machine.failed(side)) }
@@ -160,9 +163,9 @@ final class TunnelRelay {
 
     // MARK: Outcomes
 
-    private func noteClient(_ code: CInt) {
+    private func recordClientWrite(_ code: CInt) {
         if code == 0 {
-            heldForClient = client.outbound.isEmpty ? 0 : Socket.unsentBytes(client.raw)
+            kernelBytesForClient = client.outbound.isEmpty ? 0 : Socket.unsentBytes(client.raw)
             return perform(machine.wrote(to: .client, waiting: client.outbound.count, at: shard.loop.now))
         }
         client.outbound.release()
@@ -170,9 +173,9 @@ final class TunnelRelay {
         perform(machine.writeFailed(to: .client))
     }
 
-    private func noteUpstream(_ code: CInt) {
+    private func recordUpstreamWrite(_ code: CInt) {
         if code == 0 {
-            heldForUpstream = upstream.outbound.isEmpty ? 0 : Socket.unsentBytes(upstream.raw)
+            kernelBytesForUpstream = upstream.outbound.isEmpty ? 0 : Socket.unsentBytes(upstream.raw)
             return perform(machine.wrote(to: .upstream, waiting: upstream.outbound.count, at: shard.loop.now))
         }
         upstream.outbound.release()
@@ -180,8 +183,8 @@ final class TunnelRelay {
         perform(machine.writeFailed(to: .upstream))
     }
 
-    private func perform(_ step: Tunnel.Step) {
-        switch step {
+    private func perform(_ action: Tunnel.Action) {
+        switch action {
         case .wait: break
         case .shutDown(let side): shutdown(side == .client ? client.raw : upstream.raw, CInt(SHUT_WR))
         case .close(let end): client.endTunnel(end)

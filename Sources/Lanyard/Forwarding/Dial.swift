@@ -12,8 +12,8 @@ struct ConnectedSocket {
 /// One attempt to connect: addresses in order, the next one after 250 ms or a failure (RFC 8305), the first that answers wins.
 ///
 /// Belongs to the shard's queue. Answers exactly once, unless it is cancelled.
-package final class Dial: Watcher, @unchecked Sendable {
-    typealias Answer = (Result<ConnectedSocket, UpstreamFailure>) -> Void
+package final class Connector: Watcher, @unchecked Sendable {
+    typealias Completion = (Result<ConnectedSocket, UpstreamError>) -> Void
 
     private struct Attempt {
         let raw: CInt
@@ -21,53 +21,54 @@ package final class Dial: Watcher, @unchecked Sendable {
         let end: Instant
     }
 
-    private static let stagger = Duration.milliseconds(250)
+    private static let attemptDelay = Duration.milliseconds(250)
 
     private let loop: EventLoop
     private let settings: UpstreamSettings
     private var addresses: ArraySlice<SocketAddress>
     private var attempts: [Attempt] = []
-    private var answer: Answer?
-    private var failure = UpstreamFailure.nameNotFound
+    private var completion: Completion?
+    private var failure = UpstreamError.nameNotFound
     private let end: Instant
-    private var nextStart = Instant.never
+    private var nextAttemptAt = Instant.never
     private lazy var deadline = Deadline(of: self)
 
-    init(_ addresses: [SocketAddress], _ settings: UpstreamSettings, loop: EventLoop, answer: @escaping Answer) {
+    init(_ addresses: [SocketAddress], _ settings: UpstreamSettings, loop: EventLoop, completion: @escaping Completion)
+    {
         self.addresses = addresses.filter { settings.prohibition(of: $0) == nil }[...]
         if self.addresses.isEmpty, let first = addresses.first { failure = settings.prohibition(of: first) ?? failure }
         self.settings = settings
         self.loop = loop
-        self.answer = answer
+        self.completion = completion
         end = loop.now + settings.timeouts.connectAll
         super.init()
     }
 
     /// May answer before it returns.
-    func start() { startNext() }
+    func start() { startNextAttempt() }
 
     func cancel() {
-        answer = nil
-        tearDown()
+        completion = nil
+        closeAttempts()
     }
 
-    private func startNext() {
-        nextStart = .never
-        while answer != nil, let address = addresses.popFirst() {
-            switch begin(address) {
+    private func startNextAttempt() {
+        nextAttemptAt = .never
+        while completion != nil, let address = addresses.popFirst() {
+            switch startAttempt(address) {
             case .connected(let raw): return finish(.success(ConnectedSocket(raw: raw)))
             case .underWay:
-                if !addresses.isEmpty { nextStart = loop.now + Self.stagger }
-                return arm()
+                if !addresses.isEmpty { nextAttemptAt = loop.now + Self.attemptDelay }
+                return armDeadline()
             case .failed(let failure): self.failure = failure
             }
         }
-        if attempts.isEmpty { finish(.failure(failure)) } else { arm() }
+        if attempts.isEmpty { finish(.failure(failure)) } else { armDeadline() }
     }
 
-    private enum Beginning { case connected(CInt), underWay, failed(UpstreamFailure) }
+    private enum AttemptStart { case connected(CInt), underWay, failed(UpstreamError) }
 
-    private func begin(_ address: SocketAddress) -> Beginning {
+    private func startAttempt(_ address: SocketAddress) -> AttemptStart {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
         let raw = DescriptorShortage.shared.open { socket(address.family, kind, 0) }
         guard raw >= 0 else { return .failed(.local(errno)) }
@@ -92,7 +93,7 @@ package final class Dial: Watcher, @unchecked Sendable {
         }
     }
 
-    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         guard let index = attempts.firstIndex(where: { $0.watch == watch }) else { return }
         let attempt = attempts.remove(at: index)
         loop.unwatch(attempt.watch)
@@ -100,7 +101,7 @@ package final class Dial: Watcher, @unchecked Sendable {
         if code == 0 { return finish(.success(ConnectedSocket(raw: attempt.raw))) }
         close(attempt.raw)
         failure = .refused(code)
-        startNext()
+        startNextAttempt()
     }
 
     package override func due(_ deadline: Deadline) {
@@ -111,21 +112,21 @@ package final class Dial: Watcher, @unchecked Sendable {
             failure = .connectTimedOut
         }
         attempts.removeAll { $0.end <= loop.now }
-        if attempts.isEmpty || loop.now >= nextStart { startNext() } else { arm() }
+        if attempts.isEmpty || loop.now >= nextAttemptAt { startNextAttempt() } else { armDeadline() }
     }
 
-    private func arm() {
-        loop.set(deadline, at: min(end, nextStart, attempts.map(\.end).min() ?? .never))
+    private func armDeadline() {
+        loop.set(deadline, at: min(end, nextAttemptAt, attempts.map(\.end).min() ?? .never))
     }
 
-    private func finish(_ result: Result<ConnectedSocket, UpstreamFailure>) {
-        tearDown()
-        let answer = self.answer
-        self.answer = nil
-        answer?(result)
+    private func finish(_ result: Result<ConnectedSocket, UpstreamError>) {
+        closeAttempts()
+        let completion = self.completion
+        self.completion = nil
+        completion?(result)
     }
 
-    private func tearDown() {
+    private func closeAttempts() {
         loop.drop(deadline)
         for attempt in attempts {
             loop.unwatch(attempt.watch)

@@ -7,13 +7,13 @@ import Glibc
 /// The call cannot be ended, so who asks bounds its own waiting. Each name that waits has a thread of its own, up to eight: a silent name
 /// server for some names holds up no other. Two threads stay when there is nothing to do.
 package final class Resolver: Sendable {
-    package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamFailure>) -> Void
-    typealias LookUp = @Sendable (String) -> Result<[SocketAddress], UpstreamFailure>
+    package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamError>) -> Void
+    typealias Lookup = @Sendable (String) -> Result<[SocketAddress], UpstreamError>
     /// Starts a thread that runs the resolver; 0 or the reason why there is none.
     typealias Start = @Sendable (Resolver) -> CInt
 
     /// A lookup is answered by then, or nobody waits for it any more.
-    package static let patience = Duration.seconds(5)
+    package static let waitMax = Duration.seconds(5)
     private static let threadsAtRest = 2
     private static let threadsMax = 8
 
@@ -27,17 +27,17 @@ package final class Resolver: Sendable {
         var idle = 0
     }
 
-    private enum Turn { case lookUp(String), wait, end }
+    private enum Work { case lookUp(String), wait, end }
 
     private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
-    private let lookUp: LookUp
+    private let lookUp: Lookup
     private let start: Start
 
-    package convenience init() { self.init { Self.ask($0) } }
+    package convenience init() { self.init { Self.lookUpBlocking($0) } }
 
     /// - Parameter lookUp: blocks until a name's addresses are known.
-    init(lookUp: @escaping LookUp, start: @escaping Start = { Resolver.startThread($0) }) {
+    init(lookUp: @escaping Lookup, start: @escaping Start = { Resolver.startThread($0) }) {
         self.lookUp = lookUp
         self.start = start
     }
@@ -59,7 +59,7 @@ package final class Resolver: Sendable {
             return
         }
         let code = start(self)
-        if code != 0 { missThread(code) }
+        if code != 0 { threadUnavailable(code) }
     }
 
     private static func startThread(_ resolver: Resolver) -> CInt {
@@ -76,7 +76,7 @@ package final class Resolver: Sendable {
     }
 
     /// There is no thread for a name: the next one that is free takes it. If there is none at all, nobody would ever answer.
-    private func missThread(_ code: CInt) {
+    private func threadUnavailable(_ code: CInt) {
         let replies = state.withLock { state -> [Reply] in
             state.threads -= 1
             guard state.threads == 0 else { return [] }
@@ -91,7 +91,7 @@ package final class Resolver: Sendable {
     func run() {
         lanyard_limit_resolver()
         while true {
-            switch nextTurn() {
+            switch nextWork() {
             case .lookUp(let host): answer(host)
             case .wait:
                 work.wait()
@@ -101,7 +101,7 @@ package final class Resolver: Sendable {
         }
     }
 
-    private func nextTurn() -> Turn {
+    private func nextWork() -> Work {
         state.withLock { state in
             if !state.order.isEmpty { return .lookUp(state.order.removeFirst()) }
             guard state.idle < Self.threadsAtRest else {
@@ -120,7 +120,7 @@ package final class Resolver: Sendable {
     }
 
     /// Blocks for as long as the name servers take.
-    private static func ask(_ host: String) -> Result<[SocketAddress], UpstreamFailure> {
+    private static func lookUpBlocking(_ host: String) -> Result<[SocketAddress], UpstreamError> {
         var hints = addrinfo()
         hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_ADDRCONFIG

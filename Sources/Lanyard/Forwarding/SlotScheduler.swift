@@ -21,7 +21,7 @@ struct SlotScheduler: Hashable {
         case shed
     }
 
-    enum Step: Hashable {
+    enum Action: Hashable {
         /// The first waiter gets an idle connection of its own user.
         case handOver
         /// Take a slot for the first waiter of this shard. Outcome: whether there was one.
@@ -46,9 +46,9 @@ struct SlotScheduler: Hashable {
     private var mustAnnounce = false
     private var mustShed = false
     /// The outcome of the step before has decided it.
-    private var decided: Step?
+    private var decided: Action?
 
-    mutating func note(_ event: Event) {
+    mutating func record(_ event: Event) {
         switch event {
         case .serve: mustServe = true
         case .freed: (mustServe, mustAnnounce) = (true, true)
@@ -63,12 +63,12 @@ struct SlotScheduler: Hashable {
     ///   - hasWaiters: requests wait on this shard.
     ///   - hasIdle: connections are idle on this shard.
     ///   - hasFitting: one of them is of the first waiter's user.
-    mutating func next(hasWaiters: Bool, hasIdle: Bool, hasFitting: Bool) -> Step? {
-        if let step = decided {
+    mutating func next(hasWaiters: Bool, hasIdle: Bool, hasMatchingIdle: Bool) -> Action? {
+        if let action = decided {
             decided = nil
-            return step
+            return action
         }
-        if mustServe, hasWaiters { return hasFitting ? .handOver : .takeSlot }
+        if mustServe, hasWaiters { return hasMatchingIdle ? .handOver : .takeSlot }
         mustServe = false
         if mustShed, hasIdle {
             mustShed = false
@@ -84,8 +84,8 @@ struct SlotScheduler: Hashable {
     /// Tells what came of a step, before anything else happens on the shard.
     ///
     /// - Parameter hasIdle: connections are idle on this shard.
-    mutating func finished(_ step: Step, _ outcome: Bool = true, hasIdle: Bool) {
-        switch step {
+    mutating func finished(_ action: Action, _ outcome: Bool = true, hasIdle: Bool) {
+        switch action {
         case .takeSlot where outcome: decided = .serveFirst
         case .takeSlot where hasIdle: decided = .closeIdle
         case .takeSlot:
@@ -94,7 +94,7 @@ struct SlotScheduler: Hashable {
         case .checkDemand: if outcome { decided = .closeIdle }
         case .checkWaiting: if outcome { decided = .notifyWaiters }
         case .closeIdle: decided = .freeSlot
-        case .freeSlot: note(.freed)
+        case .freeSlot: record(.freed)
         case .handOver, .serveFirst, .notifyWaiters, .notifyIdle: break
         }
     }

@@ -46,7 +46,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     init(
         taking socket: consuming OwnedDescriptor, for user: UserIndex, loop: EventLoop, pool: UpstreamPool
-    ) throws(Fault) {
+    ) throws(SystemError) {
         self.user = user
         outbound = ByteQueue(budget: pool.buffers)
         self.socket = socket
@@ -60,7 +60,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The descriptor, lent.
     package var raw: CInt { socket.raw }
 
-    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         guard isOpen else { return }
         if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hasEnded = true }
         if hasEnded || readiness.contains(.read) { canRead = true }
@@ -76,7 +76,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package override func due(_ deadline: Deadline) { pool.discard(self) }
 
     /// Waits in the pool until `instant`.
-    func rest(until instant: Instant) {
+    func becomeIdle(until instant: Instant) {
         owner = nil
         isReused = true
         outbound.release()
@@ -85,10 +85,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     }
 
     /// Carries another request of the same exchange; nothing may be left of the one before.
-    package func startOver() { isReused = true }
+    package func reuse() { isReused = true }
 
     /// Is idle no more.
-    func wake() {
+    func becomeActive() {
         isIdle = false
         loop.set(deadline, at: .never)
     }

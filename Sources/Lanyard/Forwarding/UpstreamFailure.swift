@@ -1,5 +1,5 @@
 /// Why no usable upstream connection came about, or why it ended: each is a `Proxy-Status` error (RFC 9209 §2.3).
-package enum UpstreamFailure: Error, Equatable, Sendable {
+package enum UpstreamError: Error, Equatable, Sendable {
     case nameNotFound
     case nameTimedOut
     case refused(CInt)

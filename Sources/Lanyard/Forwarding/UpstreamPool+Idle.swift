@@ -8,7 +8,7 @@ extension UpstreamPool {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             removeIdle(connection)
-            if connection.isQuiet, isStillNamed(connection) { return connection }
+            if connection.isQuiet, hasCurrentAddress(connection) { return connection }
             end(connection)
         }
         return nil
@@ -23,7 +23,7 @@ extension UpstreamPool {
     func keepIdle(_ connection: UpstreamConnection) {
         var time = Self.idleTimeout
         if connection.keepAliveSeconds >= 0 { time = min(time, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
-        connection.rest(until: loop.now + time)
+        connection.becomeIdle(until: loop.now + time)
         let user = connection.user.number
         while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
         idleOfUsers[user].append(connection)
@@ -34,7 +34,7 @@ extension UpstreamPool {
 
     /// Takes a connection out of those that are idle; it stays open.
     func removeIdle(_ connection: UpstreamConnection) {
-        connection.wake()
+        connection.becomeActive()
         idleOfUsers[connection.user.number].remove(connection)
         idle.remove(connection)
         idleOfShard.remove(connection)
@@ -47,11 +47,11 @@ extension UpstreamPool {
     }
 
     /// The name has other addresses now: closes idle connections to those that it had.
-    func closeMoved() {
+    func closeStaleConnections() {
         var moved: [UpstreamConnection] = []
         var place = idle.oldest
         while let connection = place {
-            if !isStillNamed(connection) { moved.append(connection) }
+            if !hasCurrentAddress(connection) { moved.append(connection) }
             place = idle.next(after: connection)
         }
         // The end of one may be another one's: its slot serves a request that waits.

@@ -5,13 +5,13 @@ import Synchronization
 ///
 /// Belongs to the shard's queue.
 package final class UpstreamPool: Watcher, @unchecked Sendable {
-    package typealias Answer = (Result<UpstreamConnection, UpstreamFailure>) -> Void
+    package typealias Completion = (Result<UpstreamConnection, UpstreamError>) -> Void
 
     /// An acquisition that is under way, to be cancelled if its client goes.
-    package final class Request {
+    package final class Acquisition {
         fileprivate let user: UserIndex
-        fileprivate var dial: Dial?
-        fileprivate var answer: Answer?
+        fileprivate var dial: Connector?
+        fileprivate var answer: Completion?
         fileprivate var end = Instant.never
         /// It is in the line for a slot, and counted as a waiter of its upstream.
         fileprivate var isWaiting = false
@@ -20,7 +20,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         /// How often descriptors were released for it.
         private var releases = 0
 
-        fileprivate init(_ user: UserIndex, _ answer: @escaping Answer) {
+        fileprivate init(_ user: UserIndex, _ answer: @escaping Completion) {
             self.user = user
             self.answer = answer
         }
@@ -44,16 +44,16 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     var idle = IdleList(.pool)
     /// By `UserIndex.number`.
     var idleOfUsers: [IdleList] = []
-    private var waiters: [Request] = []
+    private var waiters: [Acquisition] = []
     private var scheduler = SlotScheduler()
     /// The scheduler's steps are being carried out further up: whatever comes meanwhile is only noted.
     private var isScheduling = false
     /// `resume` will go on.
     private var isDeferred = false
-    private var naming: [Request] = []
+    private var resolving: [Acquisition] = []
     private lazy var deadline = Deadline(of: self)
     /// When the name is to be looked up again, as long as connections are open.
-    private lazy var nameDeadline = Deadline(of: self)
+    private lazy var refreshDeadline = Deadline(of: self)
     /// Connections of this shard, used or idle.
     package let open = Counter()
     /// Written here only; sequentially consistent, as `SlotScheduler` demands.
@@ -82,9 +82,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///
     /// - Parameter old: a connection in use, which ends: its slot goes to the fresh one, whoever else waits.
     package func connect(
-        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, answer: @escaping Answer
-    ) -> Request? {
-        let request = Request(user, answer)
+        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, answer: @escaping Completion
+    ) -> Acquisition? {
+        let request = Acquisition(user, answer)
         if let old {
             old.close()
             open.add(-1)
@@ -99,15 +99,15 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// The client has gone: nothing will be answered.
-    package func cancel(_ request: Request) {
+    package func cancel(_ request: Acquisition) {
         guard request.answer != nil else { return }
         request.answer = nil
         if request.isWaiting {
             waiters.removeAll { $0 === request }
-            leaveLine(request)
+            leaveQueue(request)
         } else {
             request.dial?.cancel()
-            naming.removeAll { $0 === request }
+            resolving.removeAll { $0 === request }
             freeSlot()
         }
     }
@@ -115,7 +115,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended soundly: the connection waits for the next one.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard !connection.hasEnded, isStillNamed(connection) else { return end(connection) }
+        guard !connection.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
         keepIdle(connection)
         // Whoever waits here may use it; if somebody waits who cannot, here or on another shard, its slot is what helps.
         schedule(.idled)
@@ -128,11 +128,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// A connection to an address that the name no longer has carries no further request (architecture.md 2.6).
-    func isStillNamed(_ connection: UpstreamConnection) -> Bool {
+    func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
         if connection.epoch == epoch { return true }
         let raw = connection.raw
-        guard let peer = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }), target.has(peer) else {
+        guard let peer = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }), target.hasAddress(peer) else {
             return false
         }
         connection.epoch = epoch
@@ -152,7 +152,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     // MARK: Waiting at the limit
 
     /// Joins the line. It may have left it again with a slot when this returns.
-    private func wait(_ request: Request) {
+    private func wait(_ request: Acquisition) {
         request.isWaiting = true
         request.end = loop.now + target.settings.timeouts.connect
         target.waiting.add(1, ordering: .sequentiallyConsistent)
@@ -164,11 +164,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             return armDeadline()
         }
         waiters.removeAll { $0 === request }
-        leaveLine(request)
+        leaveQueue(request)
         reply(request, .failure(.connectionLimit))
     }
 
-    private func leaveLine(_ request: Request) {
+    private func leaveQueue(_ request: Acquisition) {
         request.isWaiting = false
         target.waiting.subtract(1, ordering: .sequentiallyConsistent)
         guard request.isParked else { return }
@@ -189,7 +189,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Carries out what the scheduler decides. A dial may fail before it returns and free its slot, and a connection may be given back by
     /// whom it was just handed to: that is noted, and the loop further up goes on. A call for each would nest as deep as the line is long.
     private func schedule(_ event: SlotScheduler.Event) {
-        scheduler.note(event)
+        scheduler.record(event)
         guard !isScheduling, !isDeferred else { return }
         runScheduler()
     }
@@ -200,17 +200,19 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         var share = Self.servedMax
         while share > 0 {
             let hasIdle = !idle.isEmpty
-            let hasFitting = waiters.first.map { self.hasIdle(for: $0.user) } ?? false
-            guard let step = scheduler.next(hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasFitting: hasFitting)
+            let hasMatchingIdle = waiters.first.map { self.hasIdle(for: $0.user) } ?? false
+            guard
+                let action = scheduler.next(
+                    hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasMatchingIdle: hasMatchingIdle)
             else {
                 return
             }
-            let outcome = perform(step)
-            scheduler.finished(step, outcome, hasIdle: !idle.isEmpty)
-            if step == .serveFirst || step == .handOver { share -= 1 }
+            let outcome = perform(action)
+            scheduler.finished(action, outcome, hasIdle: !idle.isEmpty)
+            if action == .serveFirst || action == .handOver { share -= 1 }
         }
         isDeferred = true
-        loop.later(self)
+        loop.resumeLater(self)
     }
 
     package override func resume() {
@@ -219,17 +221,17 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// One step. Returns its outcome.
-    private func perform(_ step: SlotScheduler.Step) -> Bool {
-        switch step {
+    private func perform(_ action: SlotScheduler.Action) -> Bool {
+        switch action {
         case .handOver:
             guard let connection = takeIdle(for: waiters[0].user) else { return false }
             let first = waiters.removeFirst()
-            leaveLine(first)
+            leaveQueue(first)
             reply(first, .success(connection))
         case .takeSlot: return target.connections.take()
         case .serveFirst:
             let first = waiters.removeFirst()
-            leaveLine(first)
+            leaveQueue(first)
             dial(first)
         case .closeIdle:
             let connection = idle.oldest!
@@ -238,61 +240,61 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             open.add(-1)
         case .freeSlot: giveBackSlot()
         case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
-        case .notifyWaiters: target.tellOthers(than: self) { $0.schedule(.serve) }
-        case .notifyIdle: target.tellOthers(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
+        case .notifyWaiters: target.notifyOtherPools(than: self) { $0.schedule(.serve) }
+        case .notifyIdle: target.notifyOtherPools(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
         }
         return true
     }
 
     package override func due(_ deadline: Deadline) {
-        guard deadline !== nameDeadline else { return keepNameFresh() }
+        guard deadline !== refreshDeadline else { return refreshAddresses() }
         // The news of a free slot may be on its way.
         if !waiters.isEmpty { schedule(.serve) }
         while let first = waiters.first, first.end <= loop.now {
             waiters.removeFirst()
-            leaveLine(first)
+            leaveQueue(first)
             reply(first, .failure(.connectionLimit))
         }
-        while let first = naming.first, first.end <= loop.now {
-            let old = target.oldAddresses(at: loop.now)
-            guard old.isEmpty else { return named(.success(old)) }
-            naming.removeFirst()
+        while let first = resolving.first, first.end <= loop.now {
+            let old = target.staleAddresses(at: loop.now)
+            guard old.isEmpty else { return resolved(.success(old)) }
+            resolving.removeFirst()
             fail(first, .nameTimedOut)
         }
         armDeadline()
     }
 
     private func armDeadline() {
-        loop.set(deadline, at: min(waiters.first?.end ?? .never, naming.first?.end ?? .never))
+        loop.set(deadline, at: min(waiters.first?.end ?? .never, resolving.first?.end ?? .never))
     }
 
     // MARK: Connecting
 
     /// A slot is taken; from here on each way out either keeps it for a connection or gives it back.
-    private func dial(_ request: Request) {
+    private func dial(_ request: Acquisition) {
         idleOfShard.opening()
         let whereabouts = target.whereabouts(at: loop.now) { [self] answer in
             // Whoever waited may have gone meanwhile.
-            loop.post { [self] in named(answer) }
+            loop.post { [self] in resolved(answer) }
         }
         switch whereabouts {
         case .known(let addresses): dial(request, addresses)
-        case .asked(let most):
+        case .pending(let most):
             request.end = loop.now + most
-            naming.append(request)
+            resolving.append(request)
             armDeadline()
         }
     }
 
-    private func keepNameFresh() {
+    private func refreshAddresses() {
         guard open.value > 0 else { return }
-        loop.set(nameDeadline, at: target.keepFresh(at: loop.now))
+        loop.set(refreshDeadline, at: target.refreshIfDue(at: loop.now))
     }
 
     /// The name is resolved: all who wait for it go on.
-    private func named(_ answer: Result<[SocketAddress], UpstreamFailure>) {
-        let waiting = naming
-        naming = []
+    private func resolved(_ answer: Result<[SocketAddress], UpstreamError>) {
+        let waiting = resolving
+        resolving = []
         armDeadline()
         // What follows from one may cancel another.
         for request in waiting where request.answer != nil {
@@ -303,8 +305,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
     }
 
-    private func dial(_ request: Request, _ addresses: [SocketAddress]) {
-        let dial = Dial(addresses, target.settings, loop: loop) { [self] result in
+    private func dial(_ request: Acquisition, _ addresses: [SocketAddress]) {
+        let dial = Connector(addresses, target.settings, loop: loop) { [self] result in
             request.dial = nil
             switch result {
             case .failure(.local(let code)) where request.mayAskForDescriptors(after: code):
@@ -318,7 +320,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// No descriptor is left: idle connections of all pools and shards are closed, then it is tried again.
-    private func dialAfterRelease(_ request: Request, _ addresses: [SocketAddress]) {
+    private func dialAfterRelease(_ request: Acquisition, _ addresses: [SocketAddress]) {
         nonisolated(unsafe) let request = request
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
@@ -328,23 +330,23 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
     }
 
-    private func adopt(_ socket: consuming OwnedDescriptor, for request: Request) {
+    private func adopt(_ socket: consuming OwnedDescriptor, for request: Acquisition) {
         do {
             let connection = try UpstreamConnection(taking: socket, for: request.user, loop: loop, pool: self)
             open.add()
-            if target.hasName, nameDeadline.instant == .never { keepNameFresh() }
+            if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
             reply(request, .success(connection))
         } catch {
             fail(request, .local(ENOMEM))
         }
     }
 
-    private func fail(_ request: Request, _ failure: UpstreamFailure) {
+    private func fail(_ request: Acquisition, _ failure: UpstreamError) {
         freeSlot()
         reply(request, .failure(failure))
     }
 
-    private func reply(_ request: Request, _ result: Result<UpstreamConnection, UpstreamFailure>) {
+    private func reply(_ request: Acquisition, _ result: Result<UpstreamConnection, UpstreamError>) {
         let answer = request.answer
         request.answer = nil
         answer?(result)

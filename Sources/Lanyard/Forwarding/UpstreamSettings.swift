@@ -42,7 +42,7 @@ package struct UpstreamSettings: Equatable, Sendable {
     }
 
     /// Why this address must not be dialled; nil: it may be. A name says nothing about that, `localhost` neither.
-    func prohibition(of address: SocketAddress) -> UpstreamFailure? {
+    func prohibition(of address: SocketAddress) -> UpstreamError? {
         if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress }
         if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback { return .plainBeyondLoopback }
         return nil

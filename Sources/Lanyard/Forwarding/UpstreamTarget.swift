@@ -7,20 +7,20 @@ package final class UpstreamTarget: Sendable {
         weak var pool: UpstreamPool?
     }
 
-    private struct Book {
-        var name: NameBook
+    private struct State {
+        var cache: DNSCache
         var pools: [PoolReference] = []
     }
 
     /// How an acquisition goes on.
-    enum Whereabouts {
+    enum Addresses {
         case known([SocketAddress])
         /// The reply comes, on another thread, perhaps never: go on without it after this time.
-        case asked(atMost: Duration)
+        case pending(waitMax: Duration)
     }
 
     /// Who has an old answer to fall back on does not wait long for a new one.
-    private static let patienceWithOldAnswer = Duration.seconds(1)
+    private static let staleWaitMax = Duration.seconds(1)
 
     package let settings: UpstreamSettings
     /// Connections of all shards.
@@ -29,7 +29,7 @@ package final class UpstreamTarget: Sendable {
     let waiting = Atomic<Int>(0)
     /// Grows when the name's addresses change: a connection that has seen an older number must be looked at. 0 where there is no name.
     let epoch = Atomic<Int>(0)
-    private let book: Guarded<Book>
+    private let state: Guarded<State>
     private let resolver: Resolver
     /// Literal addresses and unix paths need no resolver.
     private let fixed: [SocketAddress]?
@@ -39,7 +39,7 @@ package final class UpstreamTarget: Sendable {
         self.settings = settings
         self.resolver = resolver
         connections = SharedLimit(settings.connectionsMax)
-        book = Guarded(Book(name: NameBook(refresh: settings.dnsRefresh)))
+        state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
         switch settings.endpoint {
         case .unix(let path): fixed = SocketAddress(path: path).map { [$0] } ?? []
         case .tcp(let host, let port, _):
@@ -50,72 +50,72 @@ package final class UpstreamTarget: Sendable {
     /// Addresses to dial, in order: at once if there is an answer that serves, else when the resolver has one.
     ///
     /// An old answer serves while a new one cannot be had. `reply` may come on another thread.
-    func whereabouts(at now: Instant, reply: @escaping Resolver.Reply) -> Whereabouts {
+    func whereabouts(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
         if let fixed { return .known(fixed) }
         guard case .tcp(let host, let port, _) = settings.endpoint else { return .known([]) }
-        let (step, hasOld) = book.withLock { ($0.name.wanted(at: now), !$0.name.addresses.isEmpty) }
-        switch step {
-        case .use(let addresses, let asks):
-            if asks { ask(at: now) }
+        let (action, hasOld) = state.withLock { ($0.cache.addressesNeeded(at: now), !$0.cache.addresses.isEmpty) }
+        switch action {
+        case .use(let addresses, let startsLookup):
+            if startsLookup { startLookup(at: now) }
             return .known(addresses)
-        case .wait(let asks):
+        case .wait(let startsLookup):
             // The resolver answers in this order, so that the book knows first.
-            if asks { ask(at: now) }
+            if startsLookup { startLookup(at: now) }
             resolver.resolve(host) { [self] answer in
-                let old = book.withLock { $0.name.addresses }
+                let old = state.withLock { $0.cache.addresses }
                 if case .failure = answer, !old.isEmpty { return reply(.success(old)) }
                 reply(answer.map { $0.map { $0.with(port: port) } })
             }
-            return .asked(atMost: hasOld ? Self.patienceWithOldAnswer : Resolver.patience)
+            return .pending(waitMax: hasOld ? Self.staleWaitMax : Resolver.waitMax)
         }
     }
 
     /// The reply has not come in time: the old answer, if there is one.
-    func oldAddresses(at now: Instant) -> [SocketAddress] { book.withLock { $0.name.late(at: now) } }
+    func staleAddresses(at now: Instant) -> [SocketAddress] { state.withLock { $0.cache.lookupTimedOut(at: now) } }
 
     /// Connections to the name are open: asks anew when it is time to. Returns when to call again.
-    func keepFresh(at now: Instant) -> Instant {
-        let (asks, next) = book.withLock { book in
-            let asks = book.name.inUse(at: now)
-            return (asks, book.name.askAt)
+    func refreshIfDue(at now: Instant) -> Instant {
+        let (startsLookup, next) = state.withLock { state in
+            let startsLookup = state.cache.beginRefreshIfDue(at: now)
+            return (startsLookup, state.cache.refreshAt)
         }
-        if asks { ask(at: now) }
+        if startsLookup { startLookup(at: now) }
         return max(next, now + settings.dnsRefresh / 8)
     }
 
     /// Whether the name still has this address.
-    func has(_ address: SocketAddress) -> Bool { book.withLock { $0.name.addresses.contains(address) } }
+    func hasAddress(_ address: SocketAddress) -> Bool { state.withLock { $0.cache.addresses.contains(address) } }
 
-    private func ask(at now: Instant) {
+    private func startLookup(at now: Instant) {
         guard case .tcp(let host, let port, _) = settings.endpoint else { return }
         resolver.resolve(host) { [self] answer in
             switch answer {
-            case .success(let addresses): learn(addresses.map { $0.with(port: port) }, askedAt: now)
-            case .failure: book.withLock { $0.name.failed(at: .now) }
+            case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
+            case .failure: state.withLock { $0.cache.lookupFailed(at: .now) }
             }
         }
     }
 
     /// Idle connections to an address that the name no longer has are given up; those in use, when their exchange has ended.
-    private func learn(_ addresses: [SocketAddress], askedAt: Instant) {
-        let pools = book.withLock { book -> [UpstreamPool] in
-            guard book.name.answered(addresses, askedAt: askedAt) else { return [] }
+    private func updateAddresses(_ addresses: [SocketAddress], startedAt: Instant) {
+        let pools = state.withLock { state -> [UpstreamPool] in
+            guard state.cache.lookupSucceeded(addresses, startedAt: startedAt) else { return [] }
             epoch.add(1, ordering: .relaxed)
-            return book.pools.compactMap(\.pool)
+            return state.pools.compactMap(\.pool)
         }
-        for pool in pools { pool.loop.post { pool.closeMoved() } }
+        for pool in pools { pool.loop.post { pool.closeStaleConnections() } }
     }
 
-    func add(_ pool: UpstreamPool) { book.withLock { $0.pools.append(PoolReference(pool: pool)) } }
+    func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(PoolReference(pool: pool)) } }
 
     /// Has the other shards' pools give up an idle connection, or serve who waits there: a connection slot is wanted or free.
     ///
     /// - Parameter isMeant: which of them; asked here, not on their queues.
-    func tellOthers(
-        than pool: UpstreamPool, where isMeant: (UpstreamPool) -> Bool = { _ in true },
+    func notifyOtherPools(
+        than pool: UpstreamPool, where isAffected: (UpstreamPool) -> Bool = { _ in true },
         _ what: @escaping @Sendable (UpstreamPool) -> Void
     ) {
-        let others = book.withLock { $0.pools.compactMap(\.pool) }
-        for other in others where other !== pool && isMeant(other) { other.loop.post { what(other) } }
+        let others = state.withLock { $0.pools.compactMap(\.pool) }
+        for other in others where other !== pool && isAffected(other) { other.loop.post { what(other) } }
     }
 }

@@ -17,25 +17,25 @@ import Synchronization
 /// May be used from anywhere.
 package final class BufferBudget: Sendable {
     /// One read beyond a quarter, a half and three quarters. With a chunk's framing it fits into a queue of 16, 8 and 4 KiB.
-    private static let portions = (quarter: 16_000, half: 8_000, threeQuarters: 4_000)
+    private static let readSizes = (quarter: 16_000, half: 8_000, threeQuarters: 4_000)
 
     private let taken = Atomic<Int>(0)
-    package let most: Int
-    private let spareMost: Int
-    private let requestMost: Int
-    private let relief = Guarded<[@Sendable () -> Void]>([])
-    private let rescue = Guarded<[@Sendable () -> Void]>([])
+    package let bytesMax: Int
+    private let optionalBytesMax: Int
+    private let requestBytesMax: Int
+    private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
+    private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
 
     /// - Parameter most: bytes; what was read already may go beyond it, by one read of each shard.
-    package init(_ most: Int) {
-        self.most = most
-        spareMost = most / 4 * 3
-        requestMost = most / 8 * 7
+    package init(_ bytesMax: Int) {
+        self.bytesMax = bytesMax
+        optionalBytesMax = bytesMax / 4 * 3
+        requestBytesMax = bytesMax / 8 * 7
     }
 
     /// Takes bytes for something that can be done without, such as the copy of a request for a replay. Give back what was taken.
     package func take(_ bytes: Int) -> Bool {
-        guard taken.add(bytes, ordering: .relaxed).newValue <= spareMost else {
+        guard taken.add(bytes, ordering: .relaxed).newValue <= optionalBytesMax else {
             taken.subtract(bytes, ordering: .relaxed)
             return false
         }
@@ -45,9 +45,9 @@ package final class BufferBudget: Sendable {
     /// Counts bytes that must be held, since they have arrived.
     package func add(_ bytes: Int) {
         let now = taken.add(bytes, ordering: .relaxed).newValue
-        guard now > spareMost else { return }
-        if now - bytes <= spareMost { Self.call(relief) }
-        if now > requestMost, now - bytes <= requestMost { Self.call(rescue) }
+        guard now > optionalBytesMax else { return }
+        if now - bytes <= optionalBytesMax { Self.call(tightHandlers) }
+        if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(crowdedHandlers) }
     }
 
     package func giveBack(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }
@@ -57,29 +57,29 @@ package final class BufferBudget: Sendable {
 
     /// How many bytes one read may bring now, which perhaps have to wait; 0: reading pauses.
     @inline(__always)
-    package func portion(upTo whole: Int) -> Int {
+    package func readSize(upTo whole: Int) -> Int {
         let count = taken.load(ordering: .relaxed)
-        if count <= most / 4 { return whole }
-        if count <= most / 2 { return min(whole, Self.portions.quarter) }
-        if count <= spareMost { return min(whole, Self.portions.half) }
-        return count < most ? min(whole, Self.portions.threeQuarters) : 0
+        if count <= bytesMax / 4 { return whole }
+        if count <= bytesMax / 2 { return min(whole, Self.readSizes.quarter) }
+        if count <= optionalBytesMax { return min(whole, Self.readSizes.half) }
+        return count < bytesMax ? min(whole, Self.readSizes.threeQuarters) : 0
     }
 
     /// New requests are refused.
-    package var isCrowded: Bool { taken.load(ordering: .relaxed) > requestMost }
+    package var isCrowded: Bool { taken.load(ordering: .relaxed) > requestBytesMax }
 
     /// Reading pauses.
-    package var isExhausted: Bool { taken.load(ordering: .relaxed) >= most }
+    package var isExhausted: Bool { taken.load(ordering: .relaxed) >= bytesMax }
 
     /// What can be done without is to go.
-    package var isTight: Bool { taken.load(ordering: .relaxed) > spareMost }
+    package var isTight: Bool { taken.load(ordering: .relaxed) > optionalBytesMax }
 
     /// Has `work` called, on any thread, each time three quarters are passed: it lets go of what can be done without, soon and elsewhere.
     /// Set up before the first buffer.
-    package func whenTight(_ work: @escaping @Sendable () -> Void) { relief.withLock { $0.append(work) } }
+    package func whenTight(_ work: @escaping @Sendable () -> Void) { tightHandlers.withLock { $0.append(work) } }
 
     /// The same each time seven eighths are passed: it gives up what merely waits for the rest of a head.
-    package func whenCrowded(_ work: @escaping @Sendable () -> Void) { rescue.withLock { $0.append(work) } }
+    package func whenCrowded(_ work: @escaping @Sendable () -> Void) { crowdedHandlers.withLock { $0.append(work) } }
 
     private static func call(_ works: borrowing Guarded<[@Sendable () -> Void]>) {
         for work in works.withLock({ $0 }) { work() }

@@ -8,7 +8,7 @@ package enum CertificateFile {
     /// Whether a regular file holds at least one certificate, and nothing that the TLS library stumbles over.
     ///
     /// It is read as a secret: the private key may stand in the same file.
-    package static func isSound(_ path: String) -> Bool {
+    package static func hasCertificate(_ path: String) -> Bool {
         guard let content = try? SecretFile.readWhole(path, bytesMax: bytesMax) else { return false }
         return content.secret.withBytes { lanyard_openssl_count_certificates($0.baseAddress, CInt($0.count)) > 0 }
     }

@@ -2,7 +2,7 @@
 ///
 /// A connection moves its deadline with every request, nearly always to a later time. Such a move is a store into the
 /// deadline; the heap looks again when the old time comes. So the steady state costs no heap operation.
-struct Deadlines: ~Copyable {
+struct DeadlineHeap: ~Copyable {
     private var heap: [Deadline] = []
 
     /// No deadline is due before this.

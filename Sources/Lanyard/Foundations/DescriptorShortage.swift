@@ -25,7 +25,7 @@ package final class DescriptorShortage: Sendable {
     }
 
     private let isShort = Atomic<Bool>(false)
-    private let turn = Guarded(())
+    private let openLock = Guarded(())
     private let state = Guarded(Release())
 
     /// The process's own: its table of descriptors is one.
@@ -40,7 +40,7 @@ package final class DescriptorShortage: Sendable {
     package func open(_ attempt: () -> CInt) -> CInt {
         guard isShort.load(ordering: .relaxed) else { return attempt() }
         var code: CInt = 0
-        let raw = turn.withLock { _ in
+        let raw = openLock.withLock { _ in
             let raw = attempt()
             code = errno
             return raw
@@ -51,10 +51,10 @@ package final class DescriptorShortage: Sendable {
     }
 
     /// An attempt failed for want of descriptors.
-    package func found() { isShort.store(true, ordering: .relaxed) }
+    package func recordShortage() { isShort.store(true, ordering: .relaxed) }
 
     /// Gives a kept descriptor up, or takes one back, with nobody opening one in between.
-    package func exchange(_ work: () -> Void) { turn.withLock { _ in work() } }
+    package func exchange(_ work: () -> Void) { openLock.withLock { _ in work() } }
 
     /// Whether no descriptor can be had now: asks the kernel.
     package var isExhausted: Bool {
@@ -77,7 +77,7 @@ package final class DescriptorShortage: Sendable {
     /// Has all holders close what they can do without. `done` comes once with how many descriptors that has freed, on any thread, perhaps before
     /// this returns. Several that ask at the same time share one release.
     package func release(then done: @escaping @Sendable (_ count: Int) -> Void = { _ in }) {
-        found()
+        recordShortage()
         let holders = state.withLock { state -> [any DescriptorHolder]? in
             state.waiting.append(done)
             guard state.left == 0 else { return nil }

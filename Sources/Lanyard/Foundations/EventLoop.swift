@@ -24,14 +24,14 @@ package final class EventLoop: Sendable {
     }
 
     /// A busy loop gives its queue back this often.
-    private static let turnNanoseconds: Int64 = 1_000_000
+    private static let iterationNanoseconds: Int64 = 1_000_000
     /// How long a turn waits for something to do. On the way through the source two threads wake, which costs more than the request that
     /// wakes them: a loop that has something to do fifty times a second does not go that way.
     private static let lingerNanoseconds: Int64 = 20_000_000
     /// A turn that has waited so often, for a millisecond or somewhat more, is one under load.
     private static let loadedBatches = 4
     private static let batchCapacity: CInt = 256
-    private static let turnTimerSlot: UInt64 = 0xffff_fffd
+    private static let iterationTimerSlot: UInt64 = 0xffff_fffd
     private static let wakeupSlot: UInt64 = 0xffff_fffe
     private static let timerSlot: UInt64 = 0xffff_ffff
 
@@ -40,7 +40,7 @@ package final class EventLoop: Sendable {
     private let epoll: OwnedDescriptor
     private let wakeup: OwnedDescriptor
     private let timer: OwnedDescriptor
-    private let turnTimer: OwnedDescriptor
+    private let iterationTimer: OwnedDescriptor
     private nonisolated(unsafe) let batch: UnsafeMutablePointer<epoll_event>
     private let lingering = Atomic<Bool>(false)
     private let posted = Atomic<Int>(0)
@@ -52,7 +52,7 @@ package final class EventLoop: Sendable {
     private nonisolated(unsafe) var handled = 0
     private nonisolated(unsafe) var slots: [Slot] = []
     private nonisolated(unsafe) var freeSlots: [UInt32] = []
-    private nonisolated(unsafe) var deadlines = Deadlines()
+    private nonisolated(unsafe) var deadlines = DeadlineHeap()
     private nonisolated(unsafe) var armed = Instant.never
     private nonisolated(unsafe) var deferred: [Watcher] = []
 
@@ -60,26 +60,26 @@ package final class EventLoop: Sendable {
     private nonisolated(unsafe) var batches = 0
 
     /// Turns so far: a loop at rest has none. On the loop's queue only.
-    package private(set) nonisolated(unsafe) var turns = 0
+    package private(set) nonisolated(unsafe) var iterations = 0
 
     /// The time at the start of the present batch. On the loop's queue only.
     package private(set) nonisolated(unsafe) var now = Instant.now
 
     /// Makes the descriptors. No thread starts before `start`.
-    package init(label: String) throws(Fault) {
+    package init(label: String) throws(SystemError) {
         queue = DispatchQueue(label: label)
         epoll = try Self.descriptor(epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
         wakeup = try Self.descriptor(
             eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
         timer = try Self.makeTimer()
-        turnTimer = try Self.makeTimer()
+        iterationTimer = try Self.makeTimer()
         batch = .allocate(capacity: Int(Self.batchCapacity))
         try control(EPOLL_CTL_ADD, wakeup.raw, [.read, .edge], Self.wakeupSlot)
         try control(EPOLL_CTL_ADD, timer.raw, [.read, .edge], Self.timerSlot)
-        try control(EPOLL_CTL_ADD, turnTimer.raw, [.read, .edge], Self.turnTimerSlot)
+        try control(EPOLL_CTL_ADD, iterationTimer.raw, [.read, .edge], Self.iterationTimerSlot)
     }
 
-    private static func makeTimer() throws(Fault) -> OwnedDescriptor {
+    private static func makeTimer() throws(SystemError) -> OwnedDescriptor {
         let flags = CInt(TFD_CLOEXEC) | CInt(TFD_NONBLOCK)
         return try descriptor(timerfd_create(CLOCK_BOOTTIME, flags), "creating a timerfd")
     }
@@ -124,14 +124,14 @@ package final class EventLoop: Sendable {
     }
 
     /// Traps when called elsewhere than on the loop's queue.
-    package func assertHome() { dispatchPrecondition(condition: .onQueue(queue)) }
+    package func assertOnQueue() { dispatchPrecondition(condition: .onQueue(queue)) }
 
     // MARK: Descriptors
 
     /// Tells `watcher` about `descriptor` until `unwatch` or `forget`. The descriptor stays the caller's.
     package func watch(
-        _ descriptor: CInt, for readiness: Readiness, by watcher: Watcher
-    ) throws(Fault) -> Watch {
+        _ descriptor: CInt, for readiness: IOReadiness, by watcher: Watcher
+    ) throws(SystemError) -> Watch {
         let slot: UInt32
         if let free = freeSlots.popLast() {
             slot = free
@@ -151,7 +151,7 @@ package final class EventLoop: Sendable {
     }
 
     /// Watches for something else from now on.
-    package func change(_ watch: Watch, to readiness: Readiness) throws(Fault) {
+    package func change(_ watch: Watch, to readiness: IOReadiness) throws(SystemError) {
         try control(EPOLL_CTL_MOD, watch.descriptor, readiness, watch.data)
     }
 
@@ -170,20 +170,22 @@ package final class EventLoop: Sendable {
         freeSlots.append(watch.slot)
     }
 
-    private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: Readiness, _ data: UInt64) throws(Fault) {
+    private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: IOReadiness, _ data: UInt64)
+        throws(SystemError)
+    {
         var event = lanyard_epoll_event(readiness.rawValue, data)
         guard epoll_ctl(epoll.raw, operation, descriptor, &event) == 0 else {
-            throw Fault(.local, .system(errno), "watching a descriptor")
+            throw SystemError(.local, .system(errno), "watching a descriptor")
         }
     }
 
-    private static func descriptor(_ raw: CInt, _ doing: String) throws(Fault) -> OwnedDescriptor {
-        guard raw >= 0 else { throw Fault(.local, .system(errno), doing) }
+    private static func descriptor(_ raw: CInt, _ doing: String) throws(SystemError) -> OwnedDescriptor {
+        guard raw >= 0 else { throw SystemError(.local, .system(errno), doing) }
         return OwnedDescriptor(taking: raw)
     }
 
     /// Calls the watcher's `resume` after the others have had their turn: it has read its share (http-rules.md 20.5).
-    package func later(_ watcher: Watcher) { deferred.append(watcher) }
+    package func resumeLater(_ watcher: Watcher) { deferred.append(watcher) }
 
     // MARK: Deadlines
 
@@ -209,7 +211,7 @@ package final class EventLoop: Sendable {
         guard !isBusy, !isStopped else { return }
         isBusy = true
         source?.suspend()
-        turn()
+        runIteration()
     }
 
     private func rest() {
@@ -220,16 +222,16 @@ package final class EventLoop: Sendable {
 
     /// Works until a turn's time is up or somebody has posted. Then gives the queue back: to the next turn, behind whatever was posted, or
     /// to the source if nothing came.
-    private func turn() {
+    private func runIteration() {
         guard !isStopped else { return }
-        turns &+= 1
+        iterations &+= 1
         now = .now
-        let end = now.nanoseconds + Self.turnNanoseconds
-        let patience = now.nanoseconds + Self.lingerNanoseconds
+        let end = now.nanoseconds + Self.iterationNanoseconds
+        let lingerEnd = now.nanoseconds + Self.lingerNanoseconds
         // One timer for the whole turn: a time limit on each wait would cost a kernel timer each. Under load first a near one: with none for
         // many milliseconds the kernel puts the CPU into a deeper sleep, from which each request of a lone client would have to fetch it.
-        var timer = batches >= Self.loadedBatches ? end : patience
-        lanyard_timer_set(turnTimer.raw, timer)
+        var timer = batches >= Self.loadedBatches ? end : lingerEnd
+        lanyard_timer_set(iterationTimer.raw, timer)
         var worked = false
         var isOver = false
         batches = 0
@@ -237,18 +239,18 @@ package final class EventLoop: Sendable {
             let count = wait()
             guard count >= 0 else { break }
             now = .now
-            for index in 0..<count where tell(batch + index) { worked = true }
+            for index in 0..<count where deliver(batch + index) { worked = true }
             fireDeadlines()
             if resumeDeferred() { worked = true }
             batches += 1
-            isOver = now.nanoseconds >= (worked ? end : patience)
+            isOver = now.nanoseconds >= (worked ? end : lingerEnd)
             if !isOver, now.nanoseconds >= timer {
-                timer = patience
-                lanyard_timer_set(turnTimer.raw, timer)
+                timer = lingerEnd
+                lanyard_timer_set(iterationTimer.raw, timer)
             }
         }
         armTimer()
-        if isOver && !worked { rest() } else { queue.async { [self] in turn() } }
+        if isOver && !worked { rest() } else { queue.async { [self] in runIteration() } }
     }
 
     /// Waits for events; the turn's timer ends it. Negative if somebody has posted, whose work comes first.
@@ -261,23 +263,23 @@ package final class EventLoop: Sendable {
     }
 
     /// So many at once: what has become ready meanwhile is not to wait for a thousand shares (http-rules.md 20.5).
-    private static let resumedMost = 16
+    private static let resumedMax = 16
 
     private func resumeDeferred() -> Bool {
         guard !deferred.isEmpty else { return false }
         var watchers: [Watcher] = []
-        if deferred.count <= Self.resumedMost {
+        if deferred.count <= Self.resumedMax {
             swap(&watchers, &deferred)
         } else {
-            watchers = Array(deferred.prefix(Self.resumedMost))
-            deferred.removeFirst(Self.resumedMost)
+            watchers = Array(deferred.prefix(Self.resumedMax))
+            deferred.removeFirst(Self.resumedMax)
         }
         for watcher in watchers { watcher.resume() }
         return true
     }
 
     /// Tells the watcher of an event. False for the loop's own descriptors.
-    private func tell(_ event: UnsafePointer<epoll_event>) -> Bool {
+    private func deliver(_ event: UnsafePointer<epoll_event>) -> Bool {
         let data = lanyard_epoll_data(event)
         let slot = data & 0xffff_ffff
         guard slot < slots.count else {
@@ -288,7 +290,7 @@ package final class EventLoop: Sendable {
         let entry = slots[Int(slot)]
         guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return true }
         let watch = Watch(descriptor: -1, slot: UInt32(slot), generation: entry.generation)
-        watcher.ready(Readiness(rawValue: event.pointee.events), on: watch)
+        watcher.ready(IOReadiness(rawValue: event.pointee.events), on: watch)
         return true
     }
 

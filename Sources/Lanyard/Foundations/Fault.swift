@@ -1,7 +1,7 @@
 /// One typed error for the program: whose fault, what, and while doing what.
 ///
 /// `side` is also the word in the log and the metrics, so an operator reads the same story in all three.
-package struct Fault: Error, Equatable, Sendable, CustomStringConvertible {
+package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Who is to blame.
     package enum Side: String, Sendable { case client, upstream, identity, local, configuration }
 
@@ -33,16 +33,16 @@ package struct Fault: Error, Equatable, Sendable, CustomStringConvertible {
         self.doing = doing
     }
 
-    package var description: String { "\(side.rawValue): \(kindInWords) while \(doing)" }
+    package var description: String { "\(side.rawValue): \(kindText) while \(doing)" }
 
     /// `kind` as an operator reads it: system errors by their text.
-    package var kindInWords: String {
+    package var kindText: String {
         switch kind {
         case .malformed: "malformed"
         case .timedOut: "timed out"
         case .closedEarly: "closed early"
         case .tooLarge: "too large"
-        case .system(let code): SystemError.text(of: code)
+        case .system(let code): Errno.text(of: code)
         case .curl(let code): "libcurl error \(code)"
         case .openSSL(let code): "OpenSSL error \(String(code, radix: 16))"
         }

@@ -2,7 +2,7 @@ import CLanyard.Linux
 import Glibc
 
 /// What one look at a secret file has found.
-package struct FileLook: Sendable {
+package struct FileSnapshot: Sendable {
     /// What `stat` tells of a file; another one means that the content must be read again.
     package struct Stamp: Equatable, Sendable {
         package var device: UInt
@@ -21,7 +21,7 @@ package struct FileLook: Sendable {
         }
     }
 
-    package typealias Outcome = Result<SecretFile.Content, SecretFile.Problem>
+    package typealias Outcome = Result<SecretFile.Content, SecretFile.ReadError>
 
     /// nil: the file cannot be looked up, or was not.
     package var stamp: Stamp?
@@ -34,13 +34,13 @@ package struct FileLook: Sendable {
     }
 
     /// Looks the file up, and reads it unless its stamp is `known`. Blocks for as long as the file system likes.
-    static func take(_ path: String, known: Stamp?) -> FileLook {
+    static func take(_ path: String, known: Stamp?) -> FileSnapshot {
         let stamp = stamp(of: path)
-        if stamp != nil, stamp == known { return FileLook(stamp: stamp, outcome: nil) }
+        if stamp != nil, stamp == known { return FileSnapshot(stamp: stamp, outcome: nil) }
         do {
-            return FileLook(stamp: stamp, outcome: .success(try SecretFile.read(path)))
+            return FileSnapshot(stamp: stamp, outcome: .success(try SecretFile.read(path)))
         } catch {
-            return FileLook(stamp: stamp, outcome: .failure(error))
+            return FileSnapshot(stamp: stamp, outcome: .failure(error))
         }
     }
 

@@ -8,23 +8,23 @@ import Glibc
 /// So a file that hangs costs one thread until it comes back, and holds up no other file. Beyond 64 hanging files, further ones wait.
 /// Threads end when there was nothing to do for 10 s.
 package final class FileReader: Sendable {
-    package typealias Reply = @Sendable (FileLook) -> Void
-    typealias Look = @Sendable (String, FileLook.Stamp?) -> FileLook
+    package typealias Reply = @Sendable (FileSnapshot) -> Void
+    typealias Read = @Sendable (String, FileSnapshot.Stamp?) -> FileSnapshot
     /// Starts a thread that runs the reader; 0 or the reason why there is none.
     typealias Start = @Sendable (FileReader) -> CInt
 
     static let threadsMax = 64
     /// An idle thread ends after that.
-    private static let restTime = DispatchTimeInterval.seconds(10)
+    private static let idleTimeout = DispatchTimeInterval.seconds(10)
 
-    private struct Question {
-        var known: FileLook.Stamp?
+    private struct Request {
+        var known: FileSnapshot.Stamp?
         var reply: Reply
     }
 
     private struct State {
         /// Who waits for a file, from the question to the answer.
-        var waiting: [String: [Question]] = [:]
+        var waiting: [String: [Request]] = [:]
         /// Files that no thread has taken yet.
         var order: [String] = []
         var threads = 0
@@ -34,55 +34,55 @@ package final class FileReader: Sendable {
         var uses: [String: FileUses] = [:]
     }
 
-    private enum Turn { case look(String, FileLook.Stamp?), wait, end }
+    private enum Step { case read(String, FileSnapshot.Stamp?), wait, end }
 
     private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
-    private let look: Look
+    private let read: Read
     private let start: Start
 
     /// No thread starts before the first look.
-    package convenience init() { self.init { FileLook.take($0, known: $1) } }
+    package convenience init() { self.init { FileSnapshot.take($0, known: $1) } }
 
     /// - Parameter look: blocks until the file has answered.
-    init(look: @escaping Look, start: @escaping Start = { FileReader.startThread($0) }) {
-        self.look = look
+    init(read: @escaping Read, start: @escaping Start = { FileReader.startThread($0) }) {
+        self.read = read
         self.start = start
     }
 
     /// Looks at the file, and reads it unless its stamp is `known`. `reply` comes once, on the queue of `loop`, perhaps never: bound your
     /// waiting. Who asks for a file that is being looked at shares that look.
-    package func look(at path: String, known: FileLook.Stamp? = nil, on loop: EventLoop, reply: @escaping Reply) {
-        let question = Question(known: known) { look in loop.post { reply(look) } }
+    package func read(at path: String, known: FileSnapshot.Stamp? = nil, on loop: EventLoop, reply: @escaping Reply) {
+        let request = Request(known: known) { read in loop.post { reply(read) } }
         let (isRefused, spawns, wakes) = state.withLock { state -> (Bool, Bool, Bool) in
             guard !state.isStopped else { return (true, false, false) }
             let isNew = state.waiting[path] == nil
-            state.waiting[path, default: []].append(question)
+            state.waiting[path, default: []].append(request)
             guard isNew else { return (false, false, false) }
             state.order.append(path)
             guard state.order.count > state.idle, state.threads < Self.threadsMax else { return (false, false, true) }
             state.threads += 1
             return (false, true, false)
         }
-        if isRefused { question.reply(Self.stopped) }
+        if isRefused { request.reply(Self.stopped) }
         if wakes { work.signal() }
         guard spawns else { return }
         let code = start(self)
-        if code != 0 { missThread(code) }
+        if code != 0 { handleMissingThread(code) }
     }
 
     /// Who waits is told `.stopping` at once, and so is everybody later. Threads whose files hang are left to the end of the process. For
     /// good; from anywhere.
     package func stop() {
-        let questions = state.withLock { state -> [Question] in
+        let requests = state.withLock { state -> [Request] in
             state.isStopped = true
             defer { (state.waiting, state.order) = ([:], []) }
             return state.waiting.values.flatMap(\.self)
         }
-        for question in questions { question.reply(Self.stopped) }
+        for request in requests { request.reply(Self.stopped) }
     }
 
-    private static let stopped = FileLook(stamp: nil, outcome: .failure(.stopping))
+    private static let stopped = FileSnapshot(stamp: nil, outcome: .failure(.stopping))
 
     // MARK: Uses
 
@@ -110,35 +110,35 @@ package final class FileReader: Sendable {
     }
 
     /// There is no thread for a file: the next one that is free takes it. If there is none at all, nobody would ever answer.
-    private func missThread(_ code: CInt) {
-        let questions = state.withLock { state -> [Question] in
+    private func handleMissingThread(_ code: CInt) {
+        let requests = state.withLock { state -> [Request] in
             state.threads -= 1
             guard state.threads == 0 else { return [] }
             let paths = state.order
             state.order = []
             return paths.flatMap { state.waiting.removeValue(forKey: $0) ?? [] }
         }
-        for question in questions { question.reply(FileLook(stamp: nil, outcome: .failure(.system(code)))) }
+        for request in requests { request.reply(FileSnapshot(stamp: nil, outcome: .failure(.system(code)))) }
     }
 
     /// One thread's life.
     func run() {
         while true {
-            switch nextTurn() {
-            case .look(let path, let known): answer(path, known, look(path, known))
+            switch nextStep() {
+            case .read(let path, let known): deliver(path, known, read(path, known))
             case .wait:
-                let isIdle = work.wait(timeout: .now() + Self.restTime) == .timedOut
-                if endsRest(isIdle) { return }
+                let isIdle = work.wait(timeout: .now() + Self.idleTimeout) == .timedOut
+                if endsAfterIdleWait(isIdle) { return }
             case .end: return
             }
         }
     }
 
-    private func nextTurn() -> Turn {
+    private func nextStep() -> Step {
         state.withLock { state in
             if let path = state.order.first {
                 state.order.removeFirst()
-                return .look(path, state.waiting[path]?.first?.known)
+                return .read(path, state.waiting[path]?.first?.known)
             }
             guard !state.isStopped else {
                 state.threads -= 1
@@ -150,7 +150,7 @@ package final class FileReader: Sendable {
     }
 
     /// - Returns: whether the thread is over. A file that came at the last moment is still its own.
-    private func endsRest(_ isIdle: Bool) -> Bool {
+    private func endsAfterIdleWait(_ isIdle: Bool) -> Bool {
         state.withLock { state in
             state.idle -= 1
             guard isIdle, state.order.isEmpty else { return false }
@@ -160,16 +160,16 @@ package final class FileReader: Sendable {
     }
 
     /// Tells all whom this look serves. For the others, who know another stamp than the one that spared the reading, it is taken again.
-    private func answer(_ path: String, _ known: FileLook.Stamp?, _ look: FileLook) {
-        let served = state.withLock { state -> [Question] in
-            var questions = state.waiting.removeValue(forKey: path) ?? []
-            let split = look.outcome == nil ? questions.partition { $0.known == known } : 0
+    private func deliver(_ path: String, _ known: FileSnapshot.Stamp?, _ read: FileSnapshot) {
+        let served = state.withLock { state -> [Request] in
+            var requests = state.waiting.removeValue(forKey: path) ?? []
+            let split = read.outcome == nil ? requests.partition { $0.known == known } : 0
             if split > 0 {
-                state.waiting[path] = Array(questions[..<split])
+                state.waiting[path] = Array(requests[..<split])
                 state.order.append(path)
             }
-            return Array(questions[split...])
+            return Array(requests[split...])
         }
-        for question in served { question.reply(look) }
+        for request in served { request.reply(read) }
     }
 }

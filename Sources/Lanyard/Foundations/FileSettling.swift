@@ -8,13 +8,13 @@ struct FileSettling {
         enum Content: Equatable {
             /// A hash with this process's own key.
             case bytes(Int)
-            case problem(SecretFile.Problem)
+            case problem(SecretFile.ReadError)
         }
 
-        var stamp: FileLook.Stamp?
+        var stamp: FileSnapshot.Stamp?
         var content: Content
 
-        init(_ stamp: FileLook.Stamp?, _ outcome: FileLook.Outcome) {
+        init(_ stamp: FileSnapshot.Stamp?, _ outcome: FileSnapshot.Outcome) {
             self.stamp = stamp
             switch outcome {
             case .failure(let problem): content = .problem(problem)

@@ -8,31 +8,31 @@ import Logging
 /// told when a second look confirms it (`FileSettling`). All looks are taken on the reader's threads; while one hangs, what was told holds.
 /// All state belongs to the loop's queue.
 package final class FileWatch: Watcher, @unchecked Sendable {
-    package typealias Outcome = FileLook.Outcome
+    package typealias Outcome = FileSnapshot.Outcome
 
     /// Between two looks.
     package static let interval = Duration.seconds(2)
     /// A look that takes longer is logged; at the start, it is told as a problem.
-    package static let answerTimeout = Duration.seconds(5)
+    package static let readTimeout = Duration.seconds(5)
     /// A file that changed so shortly before a look may change again without a new time stamp (the kernel's tick).
     private static let tick: Int64 = 100_000_000
 
     private let path: String
     private let files: FileReader
     private let loop: EventLoop
-    private let tellsStart: Bool
-    private let tell: @Sendable (Outcome) -> Void
+    private let reportsInitialContent: Bool
+    private let report: @Sendable (Outcome) -> Void
     private let log = Logger(label: "lanyard.files")
     /// What need not be read again.
-    private var seen: FileLook.Stamp?
-    private var told: FileSettling.Finding.Content?
+    private var seen: FileSnapshot.Stamp?
+    private var reported: FileSettling.Finding.Content?
     private var settling = FileSettling()
     /// Uses of the file (`FileUses`) that what was told takes account of.
-    private var usesTold = 0
+    private var usesReported = 0
     private var deadline: Deadline?
-    private var isLooking = false
+    private var isReading = false
     /// The reader has answered at least once.
-    private var hasLooked = false
+    private var hasRead = false
     /// A deadline does not hold its owner: a running watch holds itself.
     private var running: FileWatch?
     private var isStopped = false
@@ -41,14 +41,14 @@ package final class FileWatch: Watcher, @unchecked Sendable {
     ///
     /// - Parameter tellsStart: false: only what differs from the very first look is told.
     package init(
-        _ path: String, by files: FileReader = FileReader(), on loop: EventLoop, tellsStart: Bool = true,
-        tell: @escaping @Sendable (Outcome) -> Void
+        _ path: String, by files: FileReader = FileReader(), on loop: EventLoop, reportsInitialContent: Bool = true,
+        report: @escaping @Sendable (Outcome) -> Void
     ) {
         self.path = path
         self.files = files
         self.loop = loop
-        self.tellsStart = tellsStart
-        self.tell = tell
+        self.reportsInitialContent = reportsInitialContent
+        self.report = report
     }
 
     /// Begins to look. Once.
@@ -57,7 +57,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             guard !isStopped, running == nil else { return }
             running = self
             deadline = Deadline(of: self)
-            look()
+            read()
         }
     }
 
@@ -71,15 +71,15 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    package override func due(_ deadline: Deadline) { if isLooking { delay() } else { look() } }
+    package override func due(_ deadline: Deadline) { if isReading { delay() } else { read() } }
 
-    private func look() {
+    private func read() {
         guard let deadline, !isStopped else { return }
-        isLooking = true
-        loop.set(deadline, at: loop.now + Self.answerTimeout)
+        isReading = true
+        loop.set(deadline, at: loop.now + Self.readTimeout)
         // What needs a second look is read again whatever its stamp is, and so is what somebody has used meanwhile.
-        let mustRead = settling.isWaiting || files.uses(of: path).count > usesTold
-        files.look(at: path, known: mustRead ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
+        let mustRead = settling.isWaiting || files.uses(of: path).count > usesReported
+        files.read(at: path, known: mustRead ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
     }
 
     /// The look hangs. It ends when the file system comes back.
@@ -87,42 +87,46 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         log.warning(
             "a secret file has not been read in time; what was read before holds until it can be read",
             metadata: ["event": "file.delayed", "path": .string(path)])
-        guard told == nil else { return }
-        if tellsStart { publish(.problem(.delayed), .failure(.delayed)) } else { told = .problem(.delayed) }
+        guard reported == nil else { return }
+        if reportsInitialContent {
+            publish(.problem(.delayed), .failure(.delayed))
+        } else {
+            reported = .problem(.delayed)
+        }
     }
 
-    private func receive(_ look: FileLook) {
+    private func receive(_ read: FileSnapshot) {
         guard let deadline, !isStopped else { return }
-        isLooking = false
+        isReading = false
         loop.set(deadline, at: loop.now + Self.interval)
-        guard let outcome = look.outcome else { return settling.forget() }
+        guard let outcome = read.outcome else { return settling.forget() }
         if case .failure(.stopping) = outcome { return }
         // It says nothing of the file: what was told holds until a later look can read it.
-        if told != nil, case .failure(let problem) = outcome, problem.isShortage {
+        if reported != nil, case .failure(let problem) = outcome, problem.isShortage {
             seen = nil
             return
         }
-        let finding = FileSettling.Finding(look.stamp, outcome)
+        let finding = FileSettling.Finding(read.stamp, outcome)
         let uses = files.uses(of: path)
-        if told == nil, !tellsStart {
-            told = finding.content
-        } else if finding.content == told, !uses.hasOther(than: finding.content, after: usesTold) {
-            usesTold = uses.count
+        if reported == nil, !reportsInitialContent {
+            reported = finding.content
+        } else if finding.content == reported, !uses.hasOther(than: finding.content, after: usesReported) {
+            usesReported = uses.count
             settling.forget()
-        } else if !settling.accepts(finding, trustsAge: !hasLooked, at: .now) {
-            hasLooked = true
+        } else if !settling.accepts(finding, trustsAge: !hasRead, at: .now) {
+            hasRead = true
             loop.set(deadline, at: loop.now + FileSettling.pause)
             return
         } else {
-            usesTold = uses.count
+            usesReported = uses.count
             publish(finding.content, outcome)
         }
-        hasLooked = true
-        seen = look.stamp.flatMap { WallTime.now.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
+        hasRead = true
+        seen = read.stamp.flatMap { WallTime.now.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
     }
 
     private func publish(_ content: FileSettling.Finding.Content, _ outcome: Outcome) {
-        told = content
-        tell(outcome)
+        reported = content
+        report(outcome)
     }
 }

@@ -1,5 +1,5 @@
 /// Why bytes are not the JSON that `JSONReader` takes (RFC 8259, read strictly). Carries a place, never a byte of the text.
-package struct JSONFault: Error, Equatable, Sendable {
+package struct JSONError: Error, Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
         /// Not the grammar, or something after the value.
         case grammar

@@ -28,7 +28,7 @@ package struct JSONReader: ~Copyable {
 
     private let bytes: UnsafeRawBufferPointer
     private let depthMax: Int
-    private var place = 0
+    private var offset = 0
     private var expectation = Expectation.value
     /// One entry for each open container: the hashes of the names so far, or nil for an array. `Hasher` is keyed at random per
     /// process, so nobody outside can make two names meet.
@@ -41,7 +41,7 @@ package struct JSONReader: ~Copyable {
     }
 
     /// The next token. After `.end` it is `.end` for ever.
-    package mutating func next() throws(JSONFault) -> Token {
+    package mutating func next() throws(JSONError) -> Token {
         skipSpace()
         if expectation == .commaOrEnd { if let closed = try separator() { return closed } }
         guard let byte = peek() else {
@@ -58,7 +58,7 @@ package struct JSONReader: ~Copyable {
     }
 
     /// Passes over the value that comes next, whatever it holds.
-    package mutating func skipValue() throws(JSONFault) {
+    package mutating func skipValue() throws(JSONError) {
         let depth = open.count
         repeat {
             if try next() == .end { return }
@@ -68,12 +68,12 @@ package struct JSONReader: ~Copyable {
     // MARK: Structure
 
     /// Between two members: steps over the comma, or closes.
-    private mutating func separator() throws(JSONFault) -> Token? {
+    private mutating func separator() throws(JSONError) -> Token? {
         guard let byte = peek() else { throw fault(.endsEarly) }
         let isObject = open.last.map { $0 != nil } ?? false
         switch byte {
         case UInt8(ascii: ","):
-            place += 1
+            offset += 1
             skipSpace()
             expectation = isObject ? .name : .value
             return nil
@@ -83,32 +83,32 @@ package struct JSONReader: ~Copyable {
     }
 
     private mutating func close() -> Token {
-        place += 1
+        offset += 1
         let wasObject = (open.popLast() ?? nil) != nil
         expectation = open.isEmpty ? .end : .commaOrEnd
         return wasObject ? .objectEnd : .arrayEnd
     }
 
-    private mutating func name() throws(JSONFault) -> Token {
-        let start = place
+    private mutating func name() throws(JSONError) -> Token {
+        let start = offset
         let text = try string()
         var hasher = Hasher()
         JSONText.decode(text, of: bytes) { hasher.combine($0) }
         let hash = hasher.finalize()
-        guard open[open.count - 1]?.insert(hash).inserted == true else { throw JSONFault(.duplicateKey, at: start) }
+        guard open[open.count - 1]?.insert(hash).inserted == true else { throw JSONError(.duplicateKey, at: start) }
         skipSpace()
         guard let colon = peek() else { throw fault(.endsEarly) }
         guard colon == UInt8(ascii: ":") else { throw fault(.grammar) }
-        place += 1
+        offset += 1
         expectation = .value
         return .name(text)
     }
 
-    private mutating func value(_ first: UInt8) throws(JSONFault) -> Token {
+    private mutating func value(_ first: UInt8) throws(JSONError) -> Token {
         switch first {
         case UInt8(ascii: "{"), UInt8(ascii: "["):
             guard open.count < depthMax else { throw fault(.tooDeep) }
-            place += 1
+            offset += 1
             let isObject = first == UInt8(ascii: "{")
             open.append(isObject ? [] : nil)
             expectation = isObject ? .nameOrObjectEnd : .valueOrArrayEnd
@@ -129,57 +129,57 @@ package struct JSONReader: ~Copyable {
 
     // MARK: Scalars
 
-    private mutating func word(_ word: StaticString, _ token: Token) throws(JSONFault) -> Token {
+    private mutating func word(_ word: StaticString, _ token: Token) throws(JSONError) -> Token {
         for index in 0..<word.utf8CodeUnitCount {
             guard let byte = peek() else { throw fault(.endsEarly) }
             guard byte == word.utf8Start[index] else { throw fault(.grammar) }
-            place += 1
+            offset += 1
         }
         return valueDone(token)
     }
 
-    private mutating func number() throws(JSONFault) -> Range<Int> {
-        let start = place
-        if peek() == UInt8(ascii: "-") { place += 1 }
-        if peek() == UInt8(ascii: "0") { place += 1 } else { try digits() }
+    private mutating func number() throws(JSONError) -> Range<Int> {
+        let start = offset
+        if peek() == UInt8(ascii: "-") { offset += 1 }
+        if peek() == UInt8(ascii: "0") { offset += 1 } else { try digits() }
         if peek() == UInt8(ascii: ".") {
-            place += 1
+            offset += 1
             try digits()
         }
         if let byte = peek(), byte | 0x20 == UInt8(ascii: "e") {
-            place += 1
-            if let sign = peek(), sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") { place += 1 }
+            offset += 1
+            if let sign = peek(), sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") { offset += 1 }
             try digits()
         }
-        return start..<place
+        return start..<offset
     }
 
     /// One digit or more.
-    private mutating func digits() throws(JSONFault) {
-        let start = place
-        while let byte = peek(), byte >= 0x30, byte <= 0x39 { place += 1 }
-        guard place > start else { throw fault(place < bytes.count ? .grammar : .endsEarly) }
+    private mutating func digits() throws(JSONError) {
+        let start = offset
+        while let byte = peek(), byte >= 0x30, byte <= 0x39 { offset += 1 }
+        guard offset > start else { throw fault(offset < bytes.count ? .grammar : .endsEarly) }
     }
 
     /// A string whose first quote is the present byte.
-    private mutating func string() throws(JSONFault) -> Text {
-        place += 1
-        let start = place
+    private mutating func string() throws(JSONError) -> Text {
+        offset += 1
+        let start = offset
         var hasEscapes = false
         while let byte = peek() {
             switch byte {
             case UInt8(ascii: "\""):
-                place += 1
-                return Text(range: start..<(place - 1), hasEscapes: hasEscapes)
+                offset += 1
+                return Text(range: start..<(offset - 1), hasEscapes: hasEscapes)
             case UInt8(ascii: "\\"):
                 hasEscapes = true
-                place += try JSONText.escapeLength(at: place, of: bytes)
+                offset += try JSONText.escapeLength(at: offset, of: bytes)
             case 0x00..<0x20: throw fault(.characters)
-            case 0x20..<0x80: place += 1
+            case 0x20..<0x80: offset += 1
             default:
-                let length = JSONText.sequenceLength(at: place, of: bytes)
+                let length = JSONText.sequenceLength(at: offset, of: bytes)
                 guard length > 0 else { throw fault(.characters) }
-                place += length
+                offset += length
             }
         }
         throw fault(.endsEarly)
@@ -187,11 +187,11 @@ package struct JSONReader: ~Copyable {
 
     // MARK: Bytes
 
-    private func peek() -> UInt8? { place < bytes.count ? bytes[place] : nil }
+    private func peek() -> UInt8? { offset < bytes.count ? bytes[offset] : nil }
 
     private mutating func skipSpace() {
-        while let byte = peek(), byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { place += 1 }
+        while let byte = peek(), byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { offset += 1 }
     }
 
-    private func fault(_ kind: JSONFault.Kind) -> JSONFault { JSONFault(kind, at: place) }
+    private func fault(_ kind: JSONError.Kind) -> JSONError { JSONError(kind, at: offset) }
 }

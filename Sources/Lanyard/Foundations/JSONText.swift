@@ -1,18 +1,18 @@
 /// The characters of JSON strings: their escapes and their UTF-8, read and written on bytes.
 package enum JSONText {
     /// Hands out the bytes that a checked string stands for, one by one.
-    package static func decode(_ text: JSONReader.Text, of bytes: UnsafeRawBufferPointer, _ take: (UInt8) -> Void) {
-        var place = text.range.lowerBound
-        while place < text.range.upperBound {
-            let byte = bytes[place]
+    package static func decode(_ text: JSONReader.Text, of bytes: UnsafeRawBufferPointer, _ emit: (UInt8) -> Void) {
+        var offset = text.range.lowerBound
+        while offset < text.range.upperBound {
+            let byte = bytes[offset]
             guard byte == UInt8(ascii: "\\") else {
-                take(byte)
-                place += 1
+                emit(byte)
+                offset += 1
                 continue
             }
-            guard let (scalar, length) = escape(at: place, of: bytes) else { return }
-            encode(scalar, take)
-            place += length
+            guard let (scalar, length) = escape(at: offset, of: bytes) else { return }
+            encode(scalar, emit)
+            offset += length
         }
     }
 
@@ -44,9 +44,9 @@ package enum JSONText {
     package static func write(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) -> Bool {
         let digits: StaticString = "0123456789abcdef"
         buffer.append(UInt8(ascii: "\""))
-        var place = 0
-        while place < bytes.count {
-            let byte = bytes[place]
+        var offset = 0
+        while offset < bytes.count {
+            let byte = bytes[offset]
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
                 buffer.append(UInt8(ascii: "\\"))
@@ -57,12 +57,12 @@ package enum JSONText {
                 buffer.append(digits.utf8Start[Int(byte & 15)])
             case 0x20..<0x80: buffer.append(byte)
             default:
-                let length = sequenceLength(at: place, of: bytes)
+                let length = sequenceLength(at: offset, of: bytes)
                 guard length > 0 else { return false }
-                for index in place..<(place + length) { buffer.append(bytes[index]) }
-                place += length - 1
+                for index in offset..<(offset + length) { buffer.append(bytes[index]) }
+                offset += length - 1
             }
-            place += 1
+            offset += 1
         }
         buffer.append(UInt8(ascii: "\""))
         return true
@@ -77,18 +77,18 @@ package enum JSONText {
     // MARK: Checking
 
     /// Bytes of the escape at `place`; a surrogate pair is one escape of 12.
-    static func escapeLength(at place: Int, of bytes: UnsafeRawBufferPointer) throws(JSONFault) -> Int {
-        if let (_, length) = escape(at: place, of: bytes) { return length }
+    static func escapeLength(at offset: Int, of bytes: UnsafeRawBufferPointer) throws(JSONError) -> Int {
+        if let (_, length) = escape(at: offset, of: bytes) { return length }
         // Twelve bytes are the longest escape: with fewer left, more text could still have made it one.
-        guard place + 2 <= bytes.count else { throw JSONFault(.endsEarly, at: place) }
-        throw JSONFault(bytes[place + 1] == UInt8(ascii: "u") ? .characters : .grammar, at: place)
+        guard offset + 2 <= bytes.count else { throw JSONError(.endsEarly, at: offset) }
+        throw JSONError(bytes[offset + 1] == UInt8(ascii: "u") ? .characters : .grammar, at: offset)
     }
 
     /// Bytes of the well-formed UTF-8 sequence at `place` (Unicode table 3-7), 0 if there is none. For bytes from 0x80.
-    static func sequenceLength(at place: Int, of bytes: UnsafeRawBufferPointer) -> Int {
+    static func sequenceLength(at offset: Int, of bytes: UnsafeRawBufferPointer) -> Int {
         let length: Int
         let second: ClosedRange<UInt8>
-        switch bytes[place] {
+        switch bytes[offset] {
         case 0xc2...0xdf: (length, second) = (2, 0x80...0xbf)
         case 0xe0: (length, second) = (3, 0xa0...0xbf)
         case 0xed: (length, second) = (3, 0x80...0x9f)
@@ -98,16 +98,16 @@ package enum JSONText {
         case 0xf4: (length, second) = (4, 0x80...0x8f)
         default: return 0
         }
-        guard place + length <= bytes.count, second.contains(bytes[place + 1]) else { return 0 }
-        for index in (place + 2)..<max(place + length, place + 2) where bytes[index] & 0xc0 != 0x80 { return 0 }
+        guard offset + length <= bytes.count, second.contains(bytes[offset + 1]) else { return 0 }
+        for index in (offset + 2)..<max(offset + length, offset + 2) where bytes[index] & 0xc0 != 0x80 { return 0 }
         return length
     }
 
     /// The scalar and the length of the escape at `place`, nil if it is none.
-    private static func escape(at place: Int, of bytes: UnsafeRawBufferPointer) -> (scalar: UInt32, length: Int)? {
-        guard place + 1 < bytes.count else { return nil }
-        switch bytes[place + 1] {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return (UInt32(bytes[place + 1]), 2)
+    private static func escape(at offset: Int, of bytes: UnsafeRawBufferPointer) -> (scalar: UInt32, length: Int)? {
+        guard offset + 1 < bytes.count else { return nil }
+        switch bytes[offset + 1] {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return (UInt32(bytes[offset + 1]), 2)
         case UInt8(ascii: "b"): return (0x08, 2)
         case UInt8(ascii: "f"): return (0x0c, 2)
         case UInt8(ascii: "n"): return (0x0a, 2)
@@ -116,23 +116,23 @@ package enum JSONText {
         case UInt8(ascii: "u"): break
         default: return nil
         }
-        guard let first = hex(at: place + 2, of: bytes) else { return nil }
+        guard let first = hex(at: offset + 2, of: bytes) else { return nil }
         switch first {
         case 0xdc00...0xdfff: return nil
         case 0xd800...0xdbff:
-            guard place + 7 < bytes.count, bytes[place + 6] == UInt8(ascii: "\\"),
-                bytes[place + 7] == UInt8(ascii: "u"),
-                let second = hex(at: place + 8, of: bytes), (0xdc00...0xdfff).contains(second)
+            guard offset + 7 < bytes.count, bytes[offset + 6] == UInt8(ascii: "\\"),
+                bytes[offset + 7] == UInt8(ascii: "u"),
+                let second = hex(at: offset + 8, of: bytes), (0xdc00...0xdfff).contains(second)
             else { return nil }
             return (0x10000 + (first - 0xd800) << 10 + (second - 0xdc00), 12)
         default: return (first, 6)
         }
     }
 
-    private static func hex(at place: Int, of bytes: UnsafeRawBufferPointer) -> UInt32? {
-        guard place + 4 <= bytes.count else { return nil }
+    private static func hex(at offset: Int, of bytes: UnsafeRawBufferPointer) -> UInt32? {
+        guard offset + 4 <= bytes.count else { return nil }
         var value: UInt32 = 0
-        for index in place..<(place + 4) {
+        for index in offset..<(offset + 4) {
             let byte = bytes[index]
             switch byte {
             case 0x30...0x39: value = value << 4 | UInt32(byte - 0x30)
@@ -143,21 +143,21 @@ package enum JSONText {
         return value
     }
 
-    private static func encode(_ scalar: UInt32, _ take: (UInt8) -> Void) {
+    private static func encode(_ scalar: UInt32, _ emit: (UInt8) -> Void) {
         switch scalar {
-        case 0..<0x80: take(UInt8(scalar))
+        case 0..<0x80: emit(UInt8(scalar))
         case 0x80..<0x800:
-            take(UInt8(0xc0 | scalar >> 6))
-            take(UInt8(0x80 | scalar & 0x3f))
+            emit(UInt8(0xc0 | scalar >> 6))
+            emit(UInt8(0x80 | scalar & 0x3f))
         case 0x800..<0x10000:
-            take(UInt8(0xe0 | scalar >> 12))
-            take(UInt8(0x80 | scalar >> 6 & 0x3f))
-            take(UInt8(0x80 | scalar & 0x3f))
+            emit(UInt8(0xe0 | scalar >> 12))
+            emit(UInt8(0x80 | scalar >> 6 & 0x3f))
+            emit(UInt8(0x80 | scalar & 0x3f))
         default:
-            take(UInt8(0xf0 | scalar >> 18 & 0x07))
-            take(UInt8(0x80 | scalar >> 12 & 0x3f))
-            take(UInt8(0x80 | scalar >> 6 & 0x3f))
-            take(UInt8(0x80 | scalar & 0x3f))
+            emit(UInt8(0xf0 | scalar >> 18 & 0x07))
+            emit(UInt8(0x80 | scalar >> 12 & 0x3f))
+            emit(UInt8(0x80 | scalar >> 6 & 0x3f))
+            emit(UInt8(0x80 | scalar & 0x3f))
         }
     }
 }

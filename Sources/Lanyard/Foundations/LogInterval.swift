@@ -1,7 +1,7 @@
 import Synchronization
 
 /// At most one log line in an interval; the others are counted. From any thread.
-final class LogInterval: Sendable {
+final class LogThrottle: Sendable {
     private let interval: Duration
     private let quietUntil = Atomic<Int64>(.min)
     private let leftOut = Atomic<Int>(0)

@@ -4,7 +4,7 @@ import CLanyard.Linux
 /// holes, and the process would grow beyond `limits.buffer_bytes_max` by those.
 ///
 /// Belongs to the queue of its loop, which is none of the shards: a trim takes milliseconds. Lives as long as that loop.
-package final class MemoryReturn: Watcher, @unchecked Sendable {
+package final class MemoryTrimmer: Watcher, @unchecked Sendable {
     /// Between two trims.
     private static let interval = Duration.seconds(1)
 
@@ -31,6 +31,6 @@ package final class MemoryReturn: Watcher, @unchecked Sendable {
     /// Once more when the pressure has gone: what was held then is free now.
     override package func due(_ deadline: Deadline) {
         lanyard_return_memory()
-        if budget.count > budget.most / 2 { loop.set(deadline, at: loop.now + Self.interval) }
+        if budget.count > budget.bytesMax / 2 { loop.set(deadline, at: loop.now + Self.interval) }
     }
 }

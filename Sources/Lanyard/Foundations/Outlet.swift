@@ -2,7 +2,7 @@ import CLanyard.Linux
 import Glibc
 
 /// The way out of one socket: what it does not take at once waits in a queue and goes first the next time.
-package enum Outlet {
+package enum SocketWriter {
     /// Sends three runs in order, or queues what the socket does not take.
     ///
     /// - Parameters:

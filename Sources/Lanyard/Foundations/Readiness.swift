@@ -1,22 +1,22 @@
 import CLanyard.Linux
 
 /// What an `EventLoop` watches for and tells.
-package struct Readiness: OptionSet, Sendable {
+package struct IOReadiness: OptionSet, Sendable {
     package let rawValue: UInt32
     package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// Bytes, a connection or an end to read.
-    package static let read = Readiness(rawValue: EPOLLIN.rawValue)
+    package static let read = IOReadiness(rawValue: EPOLLIN.rawValue)
     /// Room to write, or the outcome of a connect.
-    package static let write = Readiness(rawValue: EPOLLOUT.rawValue)
+    package static let write = IOReadiness(rawValue: EPOLLOUT.rawValue)
     /// The other side has shut down its writing half, or all.
-    package static let readHangUp = Readiness(rawValue: EPOLLRDHUP.rawValue)
+    package static let readHangUp = IOReadiness(rawValue: EPOLLRDHUP.rawValue)
     /// Both directions are over. Always told.
-    package static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
+    package static let hangUp = IOReadiness(rawValue: EPOLLHUP.rawValue)
     /// A pending error (`SO_ERROR`). Always told.
-    package static let error = Readiness(rawValue: EPOLLERR.rawValue)
+    package static let error = IOReadiness(rawValue: EPOLLERR.rawValue)
     /// Told once per change, not while it lasts.
-    package static let edge = Readiness(rawValue: lanyard_EPOLLET)
+    package static let edge = IOReadiness(rawValue: lanyard_EPOLLET)
     /// Of several loops on one descriptor, wake one (best effort; not changeable afterwards).
-    package static let exclusive = Readiness(rawValue: lanyard_EPOLLEXCLUSIVE)
+    package static let exclusive = IOReadiness(rawValue: lanyard_EPOLLEXCLUSIVE)
 }

@@ -10,7 +10,7 @@ package enum SecretFile {
     package static let bytesMax = 64 << 10
 
     /// Why a secret cannot be used, and what to do about it. Never holds a byte of the file.
-    package enum Problem: Error, Equatable, Sendable {
+    package enum ReadError: Error, Equatable, Sendable {
         /// `open`, `fstat` or `read` failed; the value is `errno`.
         case system(CInt)
         case notRegular
@@ -35,15 +35,15 @@ package enum SecretFile {
         }
 
         /// A later reading may do better although nobody has mended anything.
-        package var isPassing: Bool { isShortage || self == .delayed || self == .unsettled }
+        package var isTransient: Bool { isShortage || self == .delayed || self == .unsettled }
 
         /// One sentence with the remedy.
-        package func words(path: String) -> String {
+        package func message(path: String) -> String {
             switch self {
             case .system(ENOENT): "\(path) does not exist; create it, it is read again by itself"
             case .system(EACCES):
                 "\(path) cannot be read (permission denied); let uid \(geteuid()) read it and enter its folders"
-            case .system(let code): "\(path) cannot be read (\(SystemError.text(of: code)))"
+            case .system(let code): "\(path) cannot be read (\(Errno.text(of: code)))"
             case .notRegular: "\(path) is not a regular file"
             case .empty: "\(path) is empty; write the secret into it"
             case .tooLarge: "\(path) is larger than 64 KiB; a secret is not"
@@ -64,16 +64,16 @@ package enum SecretFile {
     }
 
     /// The secret of a text file: all of it but one final newline. Blocks as long as the disk does.
-    package static func read(_ path: String) throws(Problem) -> Content {
+    package static func read(_ path: String) throws(ReadError) -> Content {
         try read(path, isText: true, bytesMax: bytesMax)
     }
 
     /// The whole file, bit for bit. Blocks as long as the disk does.
-    package static func readWhole(_ path: String, bytesMax: Int = bytesMax) throws(Problem) -> Content {
+    package static func readWhole(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
         try read(path, isText: false, bytesMax: bytesMax)
     }
 
-    private static func read(_ path: String, isText: Bool, bytesMax: Int) throws(Problem) -> Content {
+    private static func read(_ path: String, isText: Bool, bytesMax: Int) throws(ReadError) -> Content {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw .system(errno) }
@@ -82,7 +82,7 @@ package enum SecretFile {
         guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= bytesMax else { throw .tooLarge }
-        let read = try Secret(capacity: bytesMax + 1) { room throws(Problem) in
+        let read = try Secret(capacity: bytesMax + 1) { room throws(ReadError) in
             let count = try fill(room, from: descriptor.raw)
             return isText ? withoutFinalNewline(room, count) : count
         }
@@ -92,7 +92,7 @@ package enum SecretFile {
             secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0)
     }
 
-    private static func fill(_ room: UnsafeMutableRawBufferPointer, from descriptor: CInt) throws(Problem) -> Int {
+    private static func fill(_ room: UnsafeMutableRawBufferPointer, from descriptor: CInt) throws(ReadError) -> Int {
         var count = 0
         while count < room.count {
             let more = Glibc.read(descriptor, room.baseAddress! + count, room.count - count)

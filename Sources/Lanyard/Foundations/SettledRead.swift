@@ -8,9 +8,9 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     private let path: String
     private let files: FileReader
     private let loop: EventLoop
-    private var reply: ((FileLook.Outcome) -> Void)?
+    private var reply: ((FileSnapshot.Outcome) -> Void)?
     private var settling = FileSettling()
-    private var isLooking = false
+    private var isReading = false
     private let limit = Deadline()
     private let next = Deadline()
     private var running: SettledRead?
@@ -18,16 +18,16 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     /// Begins at once. `reply` comes once, on the queue of `loop`, never before this returns; its last problems are `.delayed` and
     /// `.unsettled`. On that queue.
     package static func begin(
-        _ path: String, by files: FileReader, on loop: EventLoop, reply: @escaping (FileLook.Outcome) -> Void
+        _ path: String, by files: FileReader, on loop: EventLoop, reply: @escaping (FileSnapshot.Outcome) -> Void
     ) {
         let read = SettledRead(path, files, loop, reply)
         read.running = read
         loop.set(read.limit, at: loop.now + timeout)
-        read.look()
+        read.read()
     }
 
     private init(
-        _ path: String, _ files: FileReader, _ loop: EventLoop, _ reply: @escaping (FileLook.Outcome) -> Void
+        _ path: String, _ files: FileReader, _ loop: EventLoop, _ reply: @escaping (FileSnapshot.Outcome) -> Void
     ) {
         self.path = path
         self.files = files
@@ -39,20 +39,20 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
-        if deadline === next { return look() }
-        finish(.failure(isLooking ? .delayed : .unsettled))
+        if deadline === next { return read() }
+        finish(.failure(isReading ? .delayed : .unsettled))
     }
 
-    private func look() {
-        isLooking = true
-        files.look(at: path, on: loop) { [weak self] in self?.receive($0) }
+    private func read() {
+        isReading = true
+        files.read(at: path, on: loop) { [weak self] in self?.receive($0) }
     }
 
-    private func receive(_ look: FileLook) {
-        isLooking = false
-        guard reply != nil, let outcome = look.outcome else { return }
+    private func receive(_ read: FileSnapshot) {
+        isReading = false
+        guard reply != nil, let outcome = read.outcome else { return }
         if case .failure(let problem) = outcome, problem.isShortage { return finish(outcome) }
-        let finding = FileSettling.Finding(look.stamp, outcome)
+        let finding = FileSettling.Finding(read.stamp, outcome)
         guard settling.accepts(finding, trustsAge: true, at: .now) else {
             return loop.set(next, at: loop.now + FileSettling.pause)
         }
@@ -60,7 +60,7 @@ package final class SettledRead: Watcher, @unchecked Sendable {
         finish(outcome)
     }
 
-    private func finish(_ outcome: FileLook.Outcome) {
+    private func finish(_ outcome: FileSnapshot.Outcome) {
         guard let reply else { return }
         self.reply = nil
         loop.drop(limit)

@@ -6,14 +6,14 @@ import Synchronization
 /// and then looks for waiters (`SlotScheduler`).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)
-    package let most: Int
+    package let countMax: Int
 
-    package init(_ most: Int) { self.most = most }
+    package init(_ countMax: Int) { self.countMax = countMax }
 
     /// Takes one if there is room. It fails only while others hold all: an attempt that fails takes nothing, not even for a moment.
     package func take() -> Bool {
         var seen = taken.load(ordering: .sequentiallyConsistent)
-        while seen < most {
+        while seen < countMax {
             let (isTaken, actual) = taken.weakCompareExchange(
                 expected: seen, desired: seen + 1, ordering: .sequentiallyConsistent)
             if isTaken { return true }

@@ -78,14 +78,14 @@ package enum Socket {
     }
 
     /// The kernel takes no more than this beyond what the other side's window lets it send at once.
-    private static let unsentMost: CInt = 128 << 10
+    private static let unsentBytesMax: CInt = 128 << 10
 
     /// Bounds what the kernel holds for a side that reads slowly: by itself it takes up to 4 MiB over loopback, so that a thousand slow
     /// readers would hold gigabytes outside `buffer_bytes_max`. What is on its way counts apart, so that no throughput is lost. A listener's
     /// connections inherit it.
     package static func limitUnsent(_ descriptor: CInt) {
-        var most = unsentMost
-        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &most, socklen_t(MemoryLayout<CInt>.size))
+        var bytesMax = unsentBytesMax
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &bytesMax, socklen_t(MemoryLayout<CInt>.size))
     }
 
     /// Closing will reset the connection: its end cannot be taken for an orderly one.

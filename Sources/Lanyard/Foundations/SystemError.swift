@@ -1,7 +1,7 @@
 import Glibc
 
 /// The words of `errno`.
-package enum SystemError {
+package enum Errno {
     /// `strerror_r`'s text, such as "Connection refused".
     package static func text(of code: CInt) -> String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in

@@ -5,7 +5,7 @@ package class Watcher: @unchecked Sendable {
     init() {}
 
     /// A descriptor watched for this watcher is ready. On the loop's queue.
-    package func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {}
+    package func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {}
 
     /// One of this watcher's deadlines has passed; it is unset now. On the loop's queue.
     package func due(_ deadline: Deadline) {}

@@ -6,42 +6,46 @@ enum AppServicesGrant {
     /// Ten years; what says more means "for ever" and must not overflow later sums.
     private static let lifetimeMax: Int64 = 315_360_000
 
-    static func make(_ call: AppServicesVerdict.Call, _ answer: CurlAnswer) -> Result<Grant, IdentityFault> {
-        let (said, problem) = answer.body.withBytes { TokenReader.readUsable($0) }
-        do throws(Reason) {
-            if let problem { throw Reason(problem) }
-            return .success(try grant(said, call, answer))
+    static func make(_ call: AppServicesVerdict.Call, _ response: CurlResponse) -> Result<Grant, IdentityError> {
+        let (decoded, problem) = response.body.withBytes { TokenReader.readUsable($0) }
+        do throws(UnusableGrantError) {
+            if let problem { throw UnusableGrantError(problem) }
+            return .success(try grant(decoded, call, response))
         } catch {
-            return .failure(AppServicesVerdict.malformed(call, answer.status, error.words, said: said))
+            return .failure(AppServicesVerdict.malformed(call, response.status, error.message, decoded: decoded))
         }
     }
 
     private static func grant(
-        _ said: TokenAnswer, _ call: AppServicesVerdict.Call, _ answer: CurlAnswer
-    ) throws(Reason) -> Grant {
+        _ decoded: TokenResponse, _ call: AppServicesVerdict.Call, _ response: CurlResponse
+    ) throws(UnusableGrantError) -> Grant {
         // Core reports an error that comes with a 200 as an error (appservices.md 2.3).
-        guard !said.hasError else { throw Reason("it carries an error (\(said.errorCode ?? "without a code"))") }
-        guard let accessToken = said.accessToken else { throw Reason("there is no access_token") }
-        guard let claims = JWTClaims(of: accessToken) else { throw Reason("the access_token is not a JWT") }
-        if call == .login {
-            guard said.refreshToken != nil else { throw Reason("there is no refresh_token") }
-            guard said.userID?.isEmpty == false else { throw Reason("there is no user_id") }
+        guard !decoded.hasError else {
+            throw UnusableGrantError("it carries an error (\(decoded.errorCode ?? "without a code"))")
         }
-        let expiry = said.refreshToken.flatMap { JWTClaims(of: $0)?.expiry }
+        guard let accessToken = decoded.accessToken else { throw UnusableGrantError("there is no access_token") }
+        guard let claims = JWTClaims(of: accessToken) else { throw UnusableGrantError("the access_token is not a JWT") }
+        if call == .login {
+            guard decoded.refreshToken != nil else { throw UnusableGrantError("there is no refresh_token") }
+            guard decoded.userID?.isEmpty == false else { throw UnusableGrantError("there is no user_id") }
+        }
+        let expiry = decoded.refreshToken.flatMap { JWTClaims(of: $0)?.expiry }
         return Grant(
-            accessToken: accessToken, refreshToken: said.refreshToken, userID: said.userID,
-            lifetime: .seconds(try lifetime(said, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
-            serverDate: answer.serverDate)
+            accessToken: accessToken, refreshToken: decoded.refreshToken, userID: decoded.userID,
+            lifetime: .seconds(try lifetime(decoded, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
+            serverDate: response.serverDate)
     }
 
-    private static func lifetime(_ said: TokenAnswer, _ claims: JWTClaims) throws(Reason) -> Int64 {
+    private static func lifetime(_ decoded: TokenResponse, _ claims: JWTClaims) throws(UnusableGrantError) -> Int64 {
         var seconds = lifetimeAssumed
-        if let stated = said.expiresIn {
+        if let stated = decoded.expiresIn {
             seconds = stated
         } else if let expiry = claims.expiry, let issuedAt = claims.issuedAt {
             seconds = expiry - issuedAt
         }
-        guard seconds >= lifetimeMin else { throw Reason("the access_token lives for less than \(lifetimeMin) s") }
+        guard seconds >= lifetimeMin else {
+            throw UnusableGrantError("the access_token lives for less than \(lifetimeMin) s")
+        }
         return min(seconds, lifetimeMax)
     }
 
@@ -50,16 +54,16 @@ enum AppServicesGrant {
         0..<9_000_000_000 ~= seconds ? WallTime(seconds: seconds) : nil
     }
 
-    private struct Reason: Error {
-        let words: String
+    private struct UnusableGrantError: Error {
+        let message: String
 
-        init(_ words: String) { self.words = words }
+        init(_ message: String) { self.message = message }
 
-        init(_ problem: TokenReader.Problem) {
+        init(_ problem: TokenReader.ReadError) {
             switch problem {
-            case .json(let fault): words = "not JSON (\(fault.kind) at byte \(fault.offset))"
-            case .notAnObject: words = "not a JSON object"
-            case .unfit(let reason): words = reason
+            case .json(let fault): message = "not JSON (\(fault.kind) at byte \(fault.offset))"
+            case .notAnObject: message = "not a JSON object"
+            case .unfit(let reason): message = reason
             }
         }
     }

@@ -6,10 +6,10 @@ import Logging
 /// All state belongs to the queue of `loop`. Nothing happens before the first call: neither libcurl nor the network is touched.
 package final class AppServicesIdentity: IdentityService {
     /// A call that needs to know where the service is.
-    private struct Ask {
+    private struct PendingCall {
         let call: AppServicesVerdict.Call
         let proceed: (ServiceOrigin) -> Void
-        let fail: (IdentityFault) -> Void
+        let fail: (IdentityError) -> Void
     }
 
     private static let redirectsMax = 3
@@ -21,7 +21,7 @@ package final class AppServicesIdentity: IdentityService {
     private let appID: String
     private let baseURL: String
     private let device: AppServicesDevice
-    package let mark: IdentityMark?
+    package let fingerprint: IdentityFingerprint?
     private let files: FileReader
     private let loop: EventLoop
     private let http: CurlMulti
@@ -32,7 +32,7 @@ package final class AppServicesIdentity: IdentityService {
     /// What location said; nil until it has, and again when that has turned out wrong.
     private nonisolated(unsafe) var origin: ServiceOrigin?
     /// Calls that wait for location, which is then under way.
-    private nonisolated(unsafe) var waiting: [Ask] = []
+    private nonisolated(unsafe) var waiting: [PendingCall] = []
 
     /// Does nothing yet.
     ///
@@ -53,7 +53,9 @@ package final class AppServicesIdentity: IdentityService {
         name = settings.name
         appID = app.appID
         baseURL = app.baseURL
-        mark = IdentityMark(of: ["app_services", app.appID, ServiceOrigin(app.baseURL)?.text ?? app.baseURL])
+        fingerprint = IdentityFingerprint(of: [
+            "app_services", app.appID, ServiceOrigin(app.baseURL)?.text ?? app.baseURL,
+        ])
         device = AppServicesDevice(appID: app.appID, version: version)
         self.loop = loop
         http = CurlMulti(
@@ -62,7 +64,7 @@ package final class AppServicesIdentity: IdentityService {
                 caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
                 proxy: settings.proxy,
                 // Whoever names another host over plain http was warned by the configuration, and wants it so.
-                keepsPlainOnLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
+                restrictsPlainHTTPToLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
             limits: limits)
     }
 
@@ -81,7 +83,7 @@ package final class AppServicesIdentity: IdentityService {
     /// The credential is read first: what is missing there shows although the service is down.
     package func login(
         _ credential: Credential, guarded: LoginGuard?,
-        reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         loop.post { [self] in
             guard let path = AppServicesLogin.file(of: credential) else {
@@ -92,10 +94,11 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     private func login(
-        _ credential: Credential, _ content: FileLook.Outcome?, _ guarded: LoginGuard?,
-        _ reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
+        _ credential: Credential, _ content: FileSnapshot.Outcome?, _ guarded: LoginGuard?,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
-        switch AppServicesLogin.prepare(credential, content: content, guarded: guarded, at: mark, device: device) {
+        switch AppServicesLogin.prepare(credential, content: content, guarded: guarded, at: fingerprint, device: device)
+        {
         case .failure(let fault): reply(.failure(fault))
         case .success(let prepared):
             if let path = prepared.worldReadable { warning.found(path, identity: name, logger) }
@@ -104,7 +107,7 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     private func login(
-        _ prepared: AppServicesLogin, _ reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void
+        _ prepared: AppServicesLogin, _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
         begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
@@ -114,13 +117,13 @@ package final class AppServicesIdentity: IdentityService {
             send(.login, request) { outcome in
                 reply(
                     outcome.flatMap { AppServicesGrant.make(.login, $0) }.mapError { fault in
-                        prepared.owning(fault)
+                        prepared.annotated(fault)
                     })
             }
         }
     }
 
-    package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityFault>) -> Void) {
+    package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
         begin(.refresh, fail: { reply(.failure($0)) }) { [self] origin, deadline in
             send(.refresh, session(.post, refreshToken, origin, deadline)) {
                 reply($0.flatMap { AppServicesGrant.make(.refresh, $0) })
@@ -129,7 +132,7 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     /// A session that the service no longer knows is `sessionDead`: as good as revoked.
-    package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityFault>) -> Void) {
+    package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         begin(.logout, fail: { reply(.failure($0)) }) { [self] origin, deadline in
             send(.logout, session(.delete, refreshToken, origin, deadline)) { reply($0.map { _ in }) }
         }
@@ -145,34 +148,34 @@ package final class AppServicesIdentity: IdentityService {
 
     /// Hops to the loop, finds out where the service is if need be, and goes on. The time limit holds for all of it.
     private func begin(
-        _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityFault) -> Void,
+        _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
     ) {
         let deadline = Instant.now + limits.total
         loop.post { [self] in
             if let origin { return proceed(origin, deadline) }
-            waiting.append(Ask(call: call, proceed: { proceed($0, deadline) }, fail: fail))
+            waiting.append(PendingCall(call: call, proceed: { proceed($0, deadline) }, fail: fail))
             if waiting.count == 1 { locate(deadline) }
         }
     }
 
     private func send(
         _ call: AppServicesVerdict.Call, _ request: CurlRequest,
-        reply: @escaping (Result<CurlAnswer, IdentityFault>) -> Void
+        reply: @escaping (Result<CurlResponse, IdentityError>) -> Void
     ) {
         http.send(request) { [self] outcome in
-            if leadsAstray(outcome, request.url) { origin = nil }
-            reply(judged(call, outcome))
+            if invalidatesLocation(outcome, request.url) { origin = nil }
+            reply(classified(call, outcome))
         }
     }
 
-    private func judged(
-        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlAnswer, CurlFailure>
-    ) -> Result<CurlAnswer, IdentityFault> {
+    private func classified(
+        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>
+    ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
         case .failure(let failure): .failure(AppServicesVerdict.fault(call, failure))
-        case .success(let answer):
-            AppServicesVerdict.fault(call, answer, appID: appID, now: .now).map { .failure($0) } ?? .success(answer)
+        case .success(let response):
+            AppServicesVerdict.fault(call, response, appID: appID, now: .now).map { .failure($0) } ?? .success(response)
         }
     }
 
@@ -181,8 +184,8 @@ package final class AppServicesIdentity: IdentityService {
     /// Asks where the service is, for all that wait. A failure is theirs alone: the next call asks anew.
     private func locate(_ deadline: Instant) {
         guard let base = ServiceOrigin(baseURL) else {
-            let words = "base_url is not an http or https origin"
-            return located(.failure(IdentityFault(.transient(retryAfter: nil), words: words)))
+            let message = "base_url is not an http or https origin"
+            return located(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
         }
         let url = "\(base.text)\(Self.client)/app/\(appID)/location"
         askLocation(
@@ -192,22 +195,24 @@ package final class AppServicesIdentity: IdentityService {
 
     private func askLocation(_ request: CurlRequest, _ base: ServiceOrigin, hops: Int) {
         http.send(request) { [self] outcome in
-            if case .success(let answer) = outcome, [301, 302, 307, 308].contains(answer.status),
+            if case .success(let response) = outcome, [301, 302, 307, 308].contains(response.status),
                 hops < Self.redirectsMax,
-                let location = answer.fields.location,
+                let location = response.fields.location,
                 let url = ServiceOrigin.redirect(from: request.url, to: location)
             {
                 var next = request
                 next.url = url
                 return askLocation(next, base, hops: hops + 1)
             }
-            located(judged(.location, outcome).flatMap { Self.origin(in: $0, base) })
+            located(classified(.location, outcome).flatMap { Self.origin(in: $0, base) })
         }
     }
 
-    private static func origin(in answer: CurlAnswer, _ base: ServiceOrigin) -> Result<ServiceOrigin, IdentityFault> {
-        let malformed = { AppServicesVerdict.malformed(.location, answer.status, $0) }
-        guard let said = answer.body.withBytes({ try? TokenReader.read($0) }), let hostname = said.hostname else {
+    private static func origin(in response: CurlResponse, _ base: ServiceOrigin) -> Result<ServiceOrigin, IdentityError>
+    {
+        let malformed = { AppServicesVerdict.malformed(.location, response.status, $0) }
+        guard let decoded = response.body.withBytes({ try? TokenReader.read($0) }), let hostname = decoded.hostname
+        else {
             return .failure(malformed("it names no hostname"))
         }
         // An empty one means the base URL (appservices.md 1.2).
@@ -221,24 +226,24 @@ package final class AppServicesIdentity: IdentityService {
         return .success(origin)
     }
 
-    private func located(_ outcome: Result<ServiceOrigin, IdentityFault>) {
-        let asks = waiting
+    private func located(_ outcome: Result<ServiceOrigin, IdentityError>) {
+        let pendingCalls = waiting
         waiting = []
         switch outcome {
-        case .failure(let fault): for ask in asks { ask.fail(fault) }
+        case .failure(let fault): for pendingCall in pendingCalls { pendingCall.fail(fault) }
         case .success(let found):
             origin = found
             logger.info(
                 "The identity service has said where it is.",
                 metadata: ["event": "identity.located", "identity": "\(name)", "origin": "\(found.text)"])
-            for ask in asks { ask.proceed(found) }
+            for pendingCall in pendingCalls { pendingCall.proceed(found) }
         }
     }
 
     /// The service may have moved since it said where it is: unreachable, or redirecting, at a place that is not the base URL.
-    private func leadsAstray(_ outcome: Result<CurlAnswer, CurlFailure>, _ url: String) -> Bool {
+    private func invalidatesLocation(_ outcome: Result<CurlResponse, CurlError>, _ url: String) -> Bool {
         switch outcome {
-        case .success(let answer): 300..<400 ~= answer.status
+        case .success(let response): 300..<400 ~= response.status
         case .failure(let failure): !failure.requestSent && origin?.text != ServiceOrigin(baseURL)?.text
         }
     }

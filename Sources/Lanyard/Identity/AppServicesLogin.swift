@@ -6,10 +6,10 @@ struct AppServicesLogin: Sendable {
     /// A secret file that every user of the machine may read: worth a warning.
     let worldReadable: String?
     /// What remembers a refusal of this credential; nil without a guard, and for one that holds no secret: nothing can be locked out by it.
-    let mark: CredentialMark?
+    let fingerprint: CredentialFingerprint?
 
     /// Where a configured secret is: key and path, for people; nil: it has none, or a person gave it.
-    let place: String?
+    let secretLocation: String?
 
     /// The secret file of a configured credential, to be read at the time of the login; nil: there is none.
     static func file(of credential: Credential) -> String? {
@@ -23,42 +23,45 @@ struct AppServicesLogin: Sendable {
     ///
     /// - Parameter content: of the credential's `file`; nil: it has none.
     static func prepare(
-        _ credential: Credential, content: FileLook.Outcome?, guarded: LoginGuard?, at identity: IdentityMark?,
+        _ credential: Credential, content: FileSnapshot.Outcome?, guarded: LoginGuard?,
+        at identity: IdentityFingerprint?,
         device: AppServicesDevice
-    ) -> Result<AppServicesLogin, IdentityFault> {
-        Result { () throws(IdentityFault) in
+    ) -> Result<AppServicesLogin, IdentityError> {
+        Result { () throws(IdentityError) in
             let login = try AppServicesLogin(credential, content, guarded, identity, device)
-            guard let mark = login.mark, let refused = guarded?.refused, mark.isSame(as: refused) else { return login }
-            let what = login.place.map { "the credential in \($0)" } ?? "the credential"
+            guard let fingerprint = login.fingerprint, let refused = guarded?.refused, fingerprint.isSame(as: refused)
+            else { return login }
+            let what = login.secretLocation.map { "the credential in \($0)" } ?? "the credential"
             let code = refused.code.map { " (\($0))" } ?? ""
-            throw IdentityFault(
+            throw IdentityError(
                 .credentialRefused, code: refused.code,
-                words: what
+                message: what
                     + " was refused before\(code); it is not tried again until it, its account, or app_id or base_url of the identity changes: correct what is wrong, or mend the account over there and log the user in by hand",
                 credential: refused)
         }
     }
 
     /// A fault of this login's call: what to remember of the credential, and where it comes from.
-    func owning(_ fault: IdentityFault) -> IdentityFault {
+    func annotated(_ fault: IdentityError) -> IdentityError {
         var fault = fault
-        fault.credential = mark
+        fault.credential = fingerprint
         fault.credential?.code = fault.code
         switch fault.verdict {
-        case .credentialRefused, .credentialDoubted: fault.words += place.map { " (\($0))" } ?? ""
+        case .credentialRefused, .credentialDoubted: fault.message += secretLocation.map { " (\($0))" } ?? ""
         default: break
         }
         return fault
     }
 
     private init(
-        _ credential: Credential, _ content: FileLook.Outcome?, _ guarded: LoginGuard?, _ identity: IdentityMark?,
+        _ credential: Credential, _ content: FileSnapshot.Outcome?, _ guarded: LoginGuard?,
+        _ identity: IdentityFingerprint?,
         _ device: AppServicesDevice
-    ) throws(IdentityFault) {
+    ) throws(IdentityError) {
         let source = try Self.source(of: credential, content)
         worldReadable = source.worldReadable
-        mark = guarded.flatMap { Self.mark(source.credential, identity, key: $0.key) }
-        place = source.path.flatMap { path in Self.key(of: source.credential).map { "\($0) \(path)" } }
+        fingerprint = guarded.flatMap { Self.fingerprint(source.credential, identity, key: $0.key) }
+        secretLocation = source.path.flatMap { path in Self.key(of: source.credential).map { "\($0) \(path)" } }
         var body = SecretBuffer(capacity: 1024)
         switch source.credential {
         case .anonymous:
@@ -93,8 +96,8 @@ struct AppServicesLogin: Sendable {
     }
 
     private static func source(
-        of credential: Credential, _ content: FileLook.Outcome?
-    ) throws(IdentityFault) -> Source {
+        of credential: Credential, _ content: FileSnapshot.Outcome?
+    ) throws(IdentityError) -> Source {
         switch credential {
         case .given(let given): return Source(credential: given)
         case .configured(.anonymous): return Source(credential: .anonymous)
@@ -105,25 +108,25 @@ struct AppServicesLogin: Sendable {
     }
 
     private static func source(
-        _ path: String, _ content: FileLook.Outcome?, as make: (Secret) -> GivenCredential
-    ) throws(IdentityFault) -> Source {
+        _ path: String, _ content: FileSnapshot.Outcome?, as make: (Secret) -> GivenCredential
+    ) throws(IdentityError) -> Source {
         switch content ?? .failure(.delayed) {
         case .success(let content):
             return Source(
                 credential: make(content.secret), path: path, worldReadable: content.isWorldReadable ? path : nil)
         case .failure(let problem):
-            throw IdentityFault(
-                problem.isPassing ? .credentialDelayed : .credentialUnavailable, words: problem.words(path: path))
+            throw IdentityError(
+                problem.isTransient ? .credentialDelayed : .credentialUnavailable, message: problem.message(path: path))
         }
     }
 
     /// Writes the secret as a JSON string.
     private static func write(
         _ secret: Secret, from path: String?, into body: inout SecretBuffer
-    ) throws(IdentityFault) {
+    ) throws(IdentityError) {
         guard secret.withBytes({ JSONText.write($0, into: &body) }) else {
-            let words = path.map { SecretFile.Problem.unfit("is not UTF-8 text").words(path: $0) }
-            throw IdentityFault(.credentialUnavailable, words: words ?? "the credential given is not UTF-8 text")
+            let message = path.map { SecretFile.ReadError.unfit("is not UTF-8 text").message(path: $0) }
+            throw IdentityError(.credentialUnavailable, message: message ?? "the credential given is not UTF-8 text")
         }
     }
 
@@ -136,7 +139,9 @@ struct AppServicesLogin: Sendable {
     }
 
     /// Over kind, account, secret, and who was asked: another of these is another credential.
-    private static func mark(_ credential: GivenCredential, _ identity: IdentityMark?, key: Secret) -> CredentialMark? {
+    private static func fingerprint(_ credential: GivenCredential, _ identity: IdentityFingerprint?, key: Secret)
+        -> CredentialFingerprint?
+    {
         let (account, secret): (String, Secret)
         switch credential {
         case .anonymous: return nil
@@ -149,6 +154,6 @@ struct AppServicesLogin: Sendable {
         secret.withBytes { buffer.append($0) }
         // Last, and of one length.
         for byte in identity?.bytes ?? [] { buffer.append(byte) }
-        return CredentialMark(bytes: buffer.withBytes { KeyedHash.sha256($0, key: key) })
+        return CredentialFingerprint(bytes: buffer.withBytes { KeyedHash.sha256($0, key: key) })
     }
 }

@@ -15,66 +15,67 @@ enum AppServicesVerdict {
     /// The fault that an answer stands for; nil for a success.
     ///
     /// - Parameter appID: the app that was asked for.
-    static func fault(_ call: Call, _ answer: CurlAnswer, appID: String, now: WallTime) -> IdentityFault? {
-        guard !(200..<300 ~= answer.status) else { return nil }
-        let said = answer.isJSON ? answer.body.withBytes { try? TokenReader.read($0) } : nil
-        let verdict = verdict(call, answer.status, said, retryAfter: answer.retryAfter(now: now))
-        let code = said?.errorCode
-        let words =
-            "the identity service answered \(answer.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
-        return IdentityFault(
-            verdict, status: answer.status, code: code,
-            words: words + remedy(verdict, answer.status, code, appID: appID))
+    static func fault(_ call: Call, _ response: CurlResponse, appID: String, now: WallTime) -> IdentityError? {
+        guard !(200..<300 ~= response.status) else { return nil }
+        let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
+        let verdict = verdict(call, response.status, decoded, retryAfter: response.retryAfter(now: now))
+        let code = decoded?.errorCode
+        let message =
+            "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
+        return IdentityError(
+            verdict, status: response.status, code: code,
+            message: message + remedy(verdict, response.status, code, appID: appID))
     }
 
     /// The fault that a missing answer stands for.
-    static func fault(_ call: Call, _ failure: CurlFailure) -> IdentityFault {
-        let maybeHeard: [CurlFailure.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
+    static func fault(_ call: Call, _ failure: CurlError) -> IdentityError {
+        let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
         let isLost = failure.requestSent && maybeHeard.contains(failure.kind)
-        let verdict: IdentityFault.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
-        let words: String
+        let verdict: IdentityError.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
+        let message: String
         switch failure.kind {
         case .untrusted:
-            words =
-                "no trust in the identity service's TLS connection (\(failure.words)); check its certificate and tls.ca_file"
+            message =
+                "no trust in the identity service's TLS connection (\(failure.message)); check its certificate and tls.ca_file"
         case .handshake:
-            words =
-                "TLS could not be agreed with the identity service (\(failure.words)); does it speak https at that port, "
+            message =
+                "TLS could not be agreed with the identity service (\(failure.message)); does it speak https at that port, "
                 + "or want a client certificate (tls.certificate_file)?"
-        case .prohibited: words = "the \(call.rawValue) was not made: \(failure.words)"
-        case .local, .stopped: words = "the \(call.rawValue) was not made (\(failure.words))"
-        case .tooLarge: words = "the identity service's answer to the \(call.rawValue) is too large (\(failure.words))"
-        default: words = "no answer of the identity service to the \(call.rawValue) (\(failure.words))"
+        case .prohibited: message = "the \(call.rawValue) was not made: \(failure.message)"
+        case .local, .stopped: message = "the \(call.rawValue) was not made (\(failure.message))"
+        case .tooLarge:
+            message = "the identity service's answer to the \(call.rawValue) is too large (\(failure.message))"
+        default: message = "no answer of the identity service to the \(call.rawValue) (\(failure.message))"
         }
         let isAlarming = failure.kind == .untrusted || failure.kind == .prohibited
-        return IdentityFault(verdict, status: failure.status, words: words, isAlarming: isAlarming)
+        return IdentityError(verdict, status: failure.status, message: message, isAlarming: isAlarming)
     }
 
     /// A success that cannot be used.
     ///
     /// - Parameter said: what could be read of it.
     static func malformed(
-        _ call: Call, _ status: Int, _ reason: String, said: TokenAnswer = TokenAnswer()
-    ) -> IdentityFault {
-        var fault = IdentityFault(
+        _ call: Call, _ status: Int, _ reason: String, decoded: TokenResponse = TokenResponse()
+    ) -> IdentityError {
+        var fault = IdentityError(
             .transient(retryAfter: nil), status: status,
-            words: "the identity service's answer to the \(call.rawValue) cannot be used: \(reason)")
-        fault.unusedRefreshToken = said.refreshToken
+            message: "the identity service's answer to the \(call.rawValue) cannot be used: \(reason)")
+        fault.unusedRefreshToken = decoded.refreshToken
         fault.hasMadeSession =
-            call == .login && (said.accessToken != nil || said.refreshToken != nil || said.userID != nil)
+            call == .login && (decoded.accessToken != nil || decoded.refreshToken != nil || decoded.userID != nil)
         return fault
     }
 
     private static func verdict(
-        _ call: Call, _ status: Int, _ said: TokenAnswer?, retryAfter: Duration?
-    ) -> IdentityFault.Verdict {
-        let hasError = said?.hasError ?? false
+        _ call: Call, _ status: Int, _ decoded: TokenResponse?, retryAfter: Duration?
+    ) -> IdentityError.Verdict {
+        let hasError = decoded?.hasError ?? false
         switch (status, call) {
         case (401, .refresh), (401, .logout): return .sessionDead
         case (403, .refresh) where hasError, (403, .logout) where hasError: return .sessionDead
         case (401, .login): return hasError ? .credentialRefused : .credentialDoubted
-        case (400..<500, .login) where refusals.contains(said?.errorCode ?? ""): return .credentialRefused
-        case (404, _) where said?.saysNoSuchApp ?? false: return .unknownApp
+        case (400..<500, .login) where refusals.contains(decoded?.errorCode ?? ""): return .credentialRefused
+        case (404, _) where decoded?.isUnknownApp ?? false: return .unknownApp
         case (410, _): return .gone
         default: return .transient(retryAfter: retryAfter)
         }
@@ -83,7 +84,7 @@ enum AppServicesVerdict {
     /// What the answers allow is told apart: a disabled user, a credential that is wrong or whose account is gone (one answer for both),
     /// a session that was ended (appservices.md 3.3).
     private static func remedy(
-        _ verdict: IdentityFault.Verdict, _ status: Int, _ code: String?, appID: String
+        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, appID: String
     ) -> String {
         switch verdict {
         case .credentialRefused where code == "UserDisabled":

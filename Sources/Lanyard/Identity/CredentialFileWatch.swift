@@ -16,7 +16,7 @@ package final class CredentialFileWatch: CredentialWatch {
         loop.post { [self] in
             guard watch == nil else { return }
             // What the first look finds is the state that the user's first login meets.
-            let watch = FileWatch(path, by: files, on: loop, tellsStart: false) { _ in onChange() }
+            let watch = FileWatch(path, by: files, on: loop, reportsInitialContent: false) { _ in onChange() }
             self.watch = watch
             watch.start()
         }

@@ -1,5 +1,5 @@
 /// A complete answer of an identity service, whatever its status.
-struct CurlAnswer: Sendable {
+struct CurlResponse: Sendable {
     /// The fields that we look at; each is printable ASCII of at most 2 KiB.
     struct Fields: Sendable {
         var contentType: String?

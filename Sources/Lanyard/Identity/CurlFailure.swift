@@ -1,5 +1,5 @@
 /// Why no complete answer came.
-struct CurlFailure: Error, Equatable, Sendable {
+struct CurlError: Error, Equatable, Sendable {
     enum Kind: Equatable, Sendable {
         case timedOut
         /// The name was not found, or nobody accepts connections.
@@ -21,8 +21,8 @@ struct CurlFailure: Error, Equatable, Sendable {
     }
 
     /// Ended by `CurlMulti.stop`.
-    static func stopping(requestSent: Bool) -> CurlFailure {
-        CurlFailure(kind: .stopped, requestSent: requestSent, words: "Lanyard is stopping")
+    static func stopping(requestSent: Bool) -> CurlError {
+        CurlError(kind: .stopped, requestSent: requestSent, message: "Lanyard is stopping")
     }
 
     var kind: Kind
@@ -31,5 +31,5 @@ struct CurlFailure: Error, Equatable, Sendable {
     /// The status, if a head came before the end.
     var status: Int?
     /// Plain words; no secret and no byte of an answer.
-    var words: String
+    var message: String
 }

@@ -12,9 +12,9 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
 
     /// A place that a thread in `getaddrinfo` holds.
-    private struct LostPlace {
+    private struct LostSlot {
         let isLogin: Bool
-        let comesBack: Instant
+        let freeAt: Instant
     }
 
     /// Exchanges at once; more wait in order, logins behind all others.
@@ -24,7 +24,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     static let loginsMax = 5
     /// How long an exchange that died in name resolution keeps its place: libcurl has left its thread behind in `getaddrinfo`,
     /// which ends by itself (10 s with one silent name server). So a silent name server holds a bounded number of threads.
-    static let lostThreadTime = Duration.seconds(10)
+    static let lostSlotTimeout = Duration.seconds(10)
 
     private static let initialised = lanyard_curl_global_init()
 
@@ -36,7 +36,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var waiting = Queue()
     /// In the order in which they come back.
-    private var lost: [LostPlace] = []
+    private var lostSlots: [LostSlot] = []
     private var isStopped = false
 
     /// libcurl's own timer.
@@ -55,12 +55,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Begins an exchange, or queues it. `reply` comes once, on the loop's queue, never before this returns.
     func send(_ request: CurlRequest, reply: @escaping CurlTransfer.Reply) {
-        loop.assertHome()
+        loop.assertOnQueue()
         guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
             let failure =
                 isStopped
-                ? CurlFailure.stopping(requestSent: false)
-                : CurlFailure(kind: .local, requestSent: false, words: "libcurl could not be started")
+                ? CurlError.stopping(requestSent: false)
+                : CurlError(kind: .local, requestSent: false, message: "libcurl could not be started")
             nonisolated(unsafe) let reply = reply
             return loop.post { reply(.failure(failure)) }
         }
@@ -71,7 +71,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Ends every exchange as `stopped` and gives all back to libcurl. For good.
     func stop() {
-        loop.assertHome()
+        loop.assertOnQueue()
         isStopped = true
         loop.drop(timer)
         loop.drop(housekeeping)
@@ -81,7 +81,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             curl_multi_cleanup(multi)
         }
         multi = nil
-        (running, waiting, lost) = ([:], Queue(), [])
+        (running, waiting, lostSlots) = ([:], Queue(), [])
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
         for transfer in ended {
@@ -102,16 +102,16 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Starts what may start, fails what has waited too long, and sets the time of the next look.
     private func advance() {
-        lost.removeAll { $0.comesBack <= loop.now }
+        lostSlots.removeAll { $0.freeAt <= loop.now }
         advance(\.calls) { true }
         advance(\.logins) { [self] in
-            let logins = running.values.count { $0.request.isLogin } + lost.count { $0.isLogin }
+            let logins = running.values.count { $0.request.isLogin } + lostSlots.count { $0.isLogin }
             return logins < Self.loginsMax
         }
         let latest = [waiting.calls.first, waiting.logins.first].compactMap { first in
             first.map { $0.request.deadline + (.zero - limits.totalLeftMin) }
         }.min()
-        if !isStopped { loop.set(housekeeping, at: min(lost.first?.comesBack ?? .never, latest ?? .never)) }
+        if !isStopped { loop.set(housekeeping, at: min(lostSlots.first?.freeAt ?? .never, latest ?? .never)) }
     }
 
     /// - Parameter mayStart: asked while there is a free place.
@@ -121,10 +121,10 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             if timeLeft <= limits.totalLeftMin {
                 waiting[keyPath: queue].removeFirst()
                 let count = first.request.isLogin ? Self.loginsMax : Self.inFlightMax
-                let words =
+                let message =
                     "no place came free: \(count) \(first.request.isLogin ? "logins" : "calls") of this identity were under way"
-                first.finish(.failure(CurlFailure(kind: .timedOut, requestSent: false, words: words)))
-            } else if running.count + lost.count < Self.inFlightMax, mayStart() {
+                first.finish(.failure(CurlError(kind: .timedOut, requestSent: false, message: message)))
+            } else if running.count + lostSlots.count < Self.inFlightMax, mayStart() {
                 waiting[keyPath: queue].removeFirst()
                 start(first, timeLeft)
             } else {
@@ -135,20 +135,20 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
         guard let multi, transfer.prepare(trust, limits, timeLeft: timeLeft) else {
-            let words = "libcurl refused the settings of this identity"
-            return transfer.finish(.failure(CurlFailure(kind: .local, requestSent: false, words: words)))
+            let message = "libcurl refused the settings of this identity"
+            return transfer.finish(.failure(CurlError(kind: .local, requestSent: false, message: message)))
         }
         running[transfer.easy] = transfer
         let code = curl_multi_add_handle(multi, transfer.easy)
         guard code == CURLM_OK else {
             running[transfer.easy] = nil
-            let words = String(cString: curl_multi_strerror(code))
-            return transfer.finish(.failure(CurlFailure(kind: .local, requestSent: false, words: words)))
+            let message = String(cString: curl_multi_strerror(code))
+            return transfer.finish(.failure(CurlError(kind: .local, requestSent: false, message: message)))
         }
     }
 
     /// A socket is ready, or libcurl's time has come.
-    func act(on descriptor: CInt, _ readiness: Readiness) {
+    func act(on descriptor: CInt, _ readiness: IOReadiness) {
         var flags: CInt = 0
         if !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp]) { flags |= CURL_CSELECT_IN }
         if readiness.contains(.write) { flags |= CURL_CSELECT_OUT }
@@ -172,12 +172,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             let code = message.pointee.data.result
             curl_multi_remove_handle(multi, easy)
             guard let transfer = running.removeValue(forKey: easy) else { continue }
-            if transfer.diedResolving(code) {
-                lost.append(
-                    LostPlace(isLogin: transfer.request.isLogin, comesBack: loop.now + Self.lostThreadTime))
+            if transfer.timedOutResolving(code) {
+                lostSlots.append(
+                    LostSlot(isLogin: transfer.request.isLogin, freeAt: loop.now + Self.lostSlotTimeout))
             }
-            if let next = transfer.repetition(after: code) {
-                repeatAfterRelease(next)
+            if let next = transfer.retry(after: code) {
+                retryAfterRelease(next)
             } else {
                 ended.append((transfer, code))
             }
@@ -188,7 +188,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
 
     /// No descriptor was left: idle upstream connections are closed for the call, which then is the next one.
-    private func repeatAfterRelease(_ transfer: CurlTransfer) {
+    private func retryAfterRelease(_ transfer: CurlTransfer) {
         nonisolated(unsafe) let transfer = transfer
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
@@ -232,7 +232,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             sockets.removeValue(forKey: descriptor)?.unwatch(on: loop)
             return
         }
-        var readiness: Readiness = []
+        var readiness: IOReadiness = []
         if what & CURL_POLL_IN != 0 { readiness.insert(.read) }
         if what & CURL_POLL_OUT != 0 { readiness.insert(.write) }
         let socket = sockets[descriptor] ?? CurlSocket(descriptor, of: self)

@@ -10,7 +10,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
     }
 
     /// Watches, for something else if it does already.
-    func watch(for readiness: Readiness, on loop: EventLoop) throws(Fault) {
+    func watch(for readiness: IOReadiness, on loop: EventLoop) throws(SystemError) {
         if let watch {
             try loop.change(watch, to: readiness)
         } else {
@@ -24,7 +24,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
         watch = nil
     }
 
-    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         multi.act(on: descriptor, readiness)
     }
 }

@@ -6,7 +6,7 @@ import Glibc
 ///
 /// A class, because libcurl's callbacks carry its address.
 final class CurlTransfer {
-    typealias Reply = (Result<CurlAnswer, CurlFailure>) -> Void
+    typealias Reply = (Result<CurlResponse, CurlError>) -> Void
 
     /// Bytes of an answer's body.
     static let bodyBytesMax = 1 << 20
@@ -22,13 +22,13 @@ final class CurlTransfer {
     private var body = SecretBuffer(capacity: 4096)
     private var headBytes = 0
     private var headIsComplete = false
-    private var fields = CurlAnswer.Fields()
+    private var fields = CurlResponse.Fields()
     private var isTooLarge = false
     /// An address that was not dialled.
     private var prohibited: String?
     /// Some address was.
     private var hasDialled = false
-    private var isRepetition = false
+    private var isRetry = false
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
@@ -47,53 +47,53 @@ final class CurlTransfer {
     }
 
     /// Tells the outcome. Once; later calls do nothing.
-    func finish(_ outcome: Result<CurlAnswer, CurlFailure>) {
+    func finish(_ outcome: Result<CurlResponse, CurlError>) {
         let reply = self.reply
         self.reply = nil
         reply?(outcome)
     }
 
     /// What libcurl's last word on this exchange means. Leaves the body empty.
-    func outcome(_ code: CURLcode) -> Result<CurlAnswer, CurlFailure> {
+    func outcome(_ code: CURLcode) -> Result<CurlResponse, CurlError> {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         guard code == CURLE_OK else {
             if let prohibited, !hasDialled {
-                let words =
+                let message =
                     "plain http to \(prohibited), which is not a loopback address, would show passwords and tokens; check the "
                     + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
-                return .failure(CurlFailure(kind: .prohibited, requestSent: false, words: words))
+                return .failure(CurlError(kind: .prohibited, requestSent: false, message: message))
             }
             return .failure(
-                CurlFailure(
+                CurlError(
                     kind: kind(code), requestSent: requestSent,
                     status: status > 0 ? status : nil,
-                    words: words(code)))
+                    message: message(code)))
         }
         // libcurl takes the end of the connection for the end of the head.
         guard headIsComplete else {
-            let words = "the connection ended inside the head of the answer"
-            return .failure(CurlFailure(kind: .broken, requestSent: true, status: status, words: words))
+            let message = "the connection ended inside the head of the answer"
+            return .failure(CurlError(kind: .broken, requestSent: true, status: status, message: message))
         }
         var taken = SecretBuffer(capacity: 1)
         swap(&taken, &body)
-        return .success(CurlAnswer(status: status, fields: fields, body: taken.seal()))
+        return .success(CurlResponse(status: status, fields: fields, body: taken.seal()))
     }
 
     /// The same exchange once more, after this one has come to nothing for want of a descriptor; this one tells nobody anything then. nil if it
     /// has other reasons, or is a repetition already.
-    func repetition(after code: CURLcode) -> CurlTransfer? {
+    func retry(after code: CURLcode) -> CurlTransfer? {
         let isBefore = [CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT].contains(code)
-        guard isBefore, !requestSent, !isRepetition, DescriptorShortage.shared.isExhausted, let reply,
+        guard isBefore, !requestSent, !isRetry, DescriptorShortage.shared.isExhausted, let reply,
             let next = CurlTransfer(request, reply: reply)
         else { return nil }
         self.reply = nil
-        next.isRepetition = true
+        next.isRetry = true
         return next
     }
 
     /// Ended by its time limit before the name was resolved: libcurl has left a thread behind in `getaddrinfo`.
-    func diedResolving(_ code: CURLcode) -> Bool {
+    func timedOutResolving(_ code: CURLcode) -> Bool {
         var microseconds: curl_off_t = 0
         lanyard_curl_get_offset(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds)
         return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0
@@ -114,7 +114,7 @@ final class CurlTransfer {
     func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
         let total = min(timeLeft, limits.total)
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
-        return setHabits() && setTrust(trust) && setRequest()
+        return setFixedOptions() && setTrust(trust) && setRequest()
             && set(CURLOPT_TIMEOUT_MS, max(Int(total.nanoseconds / 1_000_000), 1))
             && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connect).nanoseconds / 1_000_000), 1))
             && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
@@ -124,7 +124,7 @@ final class CurlTransfer {
     }
 
     /// What every exchange keeps to, whoever it is for (architecture.md 2.8).
-    private func setHabits() -> Bool {
+    private func setFixedOptions() -> Bool {
         set(CURLOPT_NOSIGNAL, 1)
             // Else a time-out or a removal during name resolution waits for the resolver's thread.
             && set(CURLOPT_QUICK_EXIT, 1)
@@ -153,7 +153,7 @@ final class CurlTransfer {
         }
         if let file = trust.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
         if let file = trust.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
-        if trust.keepsPlainOnLoopback, request.url.hasPrefix("http://") {
+        if trust.restrictsPlainHTTPToLoopback, request.url.hasPrefix("http://") {
             let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
             guard set(CURLOPT_OPENSOCKETDATA, own: own),
                 lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
@@ -246,16 +246,16 @@ final class CurlTransfer {
 
     private static let onBody: lanyard_curl_data_callback = { bytes, size, count, context in
         let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
-        return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
+        return transfer.receiveBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
     }
 
     private static let onHead: lanyard_curl_data_callback = { bytes, size, count, context in
         let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
-        return transfer.takeHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
+        return transfer.receiveHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
     }
 
     /// Returning less than was given ends the exchange.
-    private func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+    private func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard body.count + bytes.count <= Self.bodyBytesMax else {
             isTooLarge = true
             return 0
@@ -265,14 +265,14 @@ final class CurlTransfer {
     }
 
     /// One line of a head or of the trailers.
-    private func takeHead(_ line: UnsafeRawBufferPointer) -> Int {
+    private func receiveHead(_ line: UnsafeRawBufferPointer) -> Int {
         headBytes += line.count
         guard headBytes <= Self.headBytesMax else {
             isTooLarge = true
             return 0
         }
         if line.starts(with: "HTTP/".utf8) {
-            fields = CurlAnswer.Fields()
+            fields = CurlResponse.Fields()
             headIsComplete = false
         } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
             headIsComplete = true
@@ -305,7 +305,7 @@ final class CurlTransfer {
 
     // MARK: Why it ended
 
-    private func kind(_ code: CURLcode) -> CurlFailure.Kind {
+    private func kind(_ code: CURLcode) -> CurlError.Kind {
         if isTooLarge { return .tooLarge }
         return switch code {
         case CURLE_OPERATION_TIMEDOUT: .timedOut
@@ -320,7 +320,7 @@ final class CurlTransfer {
     }
 
     /// libcurl's words. Its longer text only where that is made of our own settings, the system and the TLS library, never of an answer.
-    private func words(_ code: CURLcode) -> String {
+    private func message(_ code: CURLcode) -> String {
         let short = String(cString: curl_easy_strerror(code))
         if kind(code) == .tooLarge { return "its head is larger than 64 KiB or its body larger than 1 MiB" }
         switch code {

@@ -6,5 +6,5 @@ struct CurlTrust: Equatable, Sendable {
     var keyFile: String?
     var proxy: IdentitySettings.Proxy
     /// Plain http is for loopback addresses only, those of a proxy included.
-    var keepsPlainOnLoopback = false
+    var restrictsPlainHTTPToLoopback = false
 }

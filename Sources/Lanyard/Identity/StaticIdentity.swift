@@ -10,7 +10,7 @@ package final class StaticIdentity: TokenFeed {
     private let logger = Logger(label: "lanyard.identity")
     /// Belongs to the loop's queue.
     private nonisolated(unsafe) var watch: FileWatch?
-    private nonisolated(unsafe) var last: Result<Secret, IdentityFault>?
+    private nonisolated(unsafe) var last: Result<Secret, IdentityError>?
 
     /// Does nothing yet.
     package init(
@@ -24,10 +24,10 @@ package final class StaticIdentity: TokenFeed {
         self.loop = loop
     }
 
-    package func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityFault>) -> Void) {
+    package func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityError>) -> Void) {
         loop.post { [self] in
             guard watch == nil else { return }
-            let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.take($0, onChange) }
+            let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.receive($0, onChange) }
             self.watch = watch
             watch.start()
         }
@@ -39,16 +39,16 @@ package final class StaticIdentity: TokenFeed {
 
     deinit { watch?.stop() }
 
-    private func take(
-        _ read: FileWatch.Outcome, _ onChange: (Result<Secret, IdentityFault>) -> Void
+    private func receive(
+        _ read: FileWatch.Outcome, _ onChange: (Result<Secret, IdentityError>) -> Void
     ) {
-        let outcome = judge(read)
+        let outcome = validate(read)
         guard outcome != last else { return }
         last = outcome
         onChange(outcome)
     }
 
-    private func judge(_ read: FileWatch.Outcome) -> Result<Secret, IdentityFault> {
+    private func validate(_ read: FileWatch.Outcome) -> Result<Secret, IdentityError> {
         switch read {
         case .failure(let problem): return .failure(fault(problem))
         case .success(let content):
@@ -64,7 +64,7 @@ package final class StaticIdentity: TokenFeed {
         }
     }
 
-    private func fault(_ problem: SecretFile.Problem) -> IdentityFault {
-        IdentityFault(.credentialUnavailable, words: problem.words(path: path))
+    private func fault(_ problem: SecretFile.ReadError) -> IdentityError {
+        IdentityError(.credentialUnavailable, message: problem.message(path: path))
     }
 }

@@ -1,6 +1,6 @@
 /// What an App Services answer holds that matters to us, whatever its status (appservices.md 2.3, appservices.md 3.1,
 /// appservices.md 5.2).
-package struct TokenAnswer: Sendable {
+package struct TokenResponse: Sendable {
     /// b64token characters only (RFC 6750 §2.1).
     package var accessToken: Secret?
     /// b64token characters only.
@@ -14,7 +14,7 @@ package struct TokenAnswer: Sendable {
     /// There is an `error` that is text, or an `error_code`. The text itself is not kept: it may quote what was sent.
     package var hasError = false
     /// The `error` says that no such app exists: the one text that must be told apart, since it comes without a code.
-    package var saysNoSuchApp = false
+    package var isUnknownApp = false
     /// Scrubbed: `[A-Za-z0-9_]{1,64}`.
     package var errorCode: String?
 }

@@ -1,8 +1,8 @@
 /// Reads App Services' JSON answers on their bytes: no secret becomes a `String`. Unknown members are passed over.
 package enum TokenReader {
-    package enum Problem: Error, Equatable {
+    package enum ReadError: Error, Equatable {
         /// Not JSON as `JSONReader` takes it.
-        case json(JSONFault)
+        case json(JSONError)
         case notAnObject
         /// A member that we need has another type, is too long, or has characters that it cannot have.
         case unfit(String)
@@ -13,39 +13,39 @@ package enum TokenReader {
     private static let idBytesMax = 128
     private static let hostnameBytesMax = 300
 
-    package static func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) -> TokenAnswer {
-        let (answer, problem) = readUsable(bytes)
+    package static func read(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> TokenResponse {
+        let (response, problem) = readUsable(bytes)
         if let problem { throw problem }
-        return answer
+        return response
     }
 
     /// Reads past members that are unfit, and up to the byte where the JSON breaks: what an unusable answer says may still matter.
     ///
     /// - Returns: what could be read, and the first thing that could not.
-    static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (answer: TokenAnswer, problem: Problem?) {
-        var answer = TokenAnswer()
-        var first: Problem?
+    static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (response: TokenResponse, problem: ReadError?) {
+        var response = TokenResponse()
+        var first: ReadError?
         do {
             var reader = JSONReader(bytes)
-            guard try reader.next() == .objectStart else { throw Problem.notAnObject }
+            guard try reader.next() == .objectStart else { throw ReadError.notAnObject }
             while case .name(let name) = try reader.next() {
                 guard let member = Member.all.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
                     try reader.skipValue()
                     continue
                 }
                 do {
-                    try take(member, &reader, bytes, &answer)
-                } catch let problem as Problem {
+                    try readMember(member, &reader, bytes, &response)
+                } catch let problem as ReadError {
                     first = first ?? problem
                 }
             }
             _ = try reader.next()
-        } catch let fault as JSONFault {
+        } catch let fault as JSONError {
             first = first ?? .json(fault)
         } catch {
             first = first ?? .notAnObject
         }
-        return (answer, first)
+        return (response, first)
     }
 
     private enum Member {
@@ -58,31 +58,31 @@ package enum TokenReader {
         ]
     }
 
-    private static func take(
+    private static func readMember(
         _ entry: (member: Member, name: StaticString), _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer,
-        _ answer: inout TokenAnswer
+        _ response: inout TokenResponse
     ) throws {
         let token = try reader.next()
         if token == .objectStart || token == .arrayStart { try skipRest(of: token, &reader) }
         switch (entry.member, token) {
         case (_, .null): break
-        case (.accessToken, .string(let text)): answer.accessToken = try secret(text, bytes, entry.name)
-        case (.refreshToken, .string(let text)): answer.refreshToken = try secret(text, bytes, entry.name)
-        case (.userID, .string(let text)): answer.userID = try plain(text, bytes, idBytesMax, entry.name)
+        case (.accessToken, .string(let text)): response.accessToken = try secret(text, bytes, entry.name)
+        case (.refreshToken, .string(let text)): response.refreshToken = try secret(text, bytes, entry.name)
+        case (.userID, .string(let text)): response.userID = try plain(text, bytes, idBytesMax, entry.name)
         // Some servers send an empty one. Nothing uses it (appservices.md 2.2).
-        case (.deviceID, .string(let text)): answer.deviceID = try? plain(text, bytes, idBytesMax, entry.name)
-        case (.hostname, .string(let text)): answer.hostname = try plain(text, bytes, hostnameBytesMax, entry.name)
-        case (.expiresIn, .number(let range)): answer.expiresIn = JSONNumber.integer(bytes[range])
-        case (.expiresIn, .string(let text)): answer.expiresIn = JSONNumber.integer(bytes[text.range])
+        case (.deviceID, .string(let text)): response.deviceID = try? plain(text, bytes, idBytesMax, entry.name)
+        case (.hostname, .string(let text)): response.hostname = try plain(text, bytes, hostnameBytesMax, entry.name)
+        case (.expiresIn, .number(let range)): response.expiresIn = JSONNumber.integer(bytes[range])
+        case (.expiresIn, .string(let text)): response.expiresIn = JSONNumber.integer(bytes[text.range])
         case (.error, .string(let text)):
-            answer.hasError = true
-            answer.saysNoSuchApp = beginsWithNoSuchApp(text, bytes)
+            response.hasError = true
+            response.isUnknownApp = statesUnknownApp(text, bytes)
         case (.errorCode, .string(let text)):
-            answer.hasError = answer.hasError || !text.range.isEmpty
-            answer.errorCode = code(text, bytes)
+            response.hasError = response.hasError || !text.range.isEmpty
+            response.errorCode = code(text, bytes)
         // Numbers and objects there are ignored by every client.
         case (.error, _), (.errorCode, _), (.deviceID, _), (.expiresIn, _): break
-        default: throw Problem.unfit("\(entry.name) has the wrong type")
+        default: throw ReadError.unfit("\(entry.name) has the wrong type")
         }
     }
 
@@ -103,10 +103,10 @@ package enum TokenReader {
         _ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer, _ name: StaticString
     ) throws -> Secret {
         guard let secret = JSONText.secret(text, of: bytes, countMax: tokenBytesMax) else {
-            throw Problem.unfit("\(name) is larger than 32 KiB")
+            throw ReadError.unfit("\(name) is larger than 32 KiB")
         }
         guard BearerToken.isValid(secret) else {
-            throw Problem.unfit("\(name) has characters that a bearer token cannot have")
+            throw ReadError.unfit("\(name) has characters that a bearer token cannot have")
         }
         return secret
     }
@@ -121,7 +121,7 @@ package enum TokenReader {
             isFit = isFit && 0x21..<0x7f ~= byte && characters.count < countMax
             if isFit { characters.append(byte) }
         }
-        guard isFit else { throw Problem.unfit("\(name) is not plain text of at most \(countMax) characters") }
+        guard isFit else { throw ReadError.unfit("\(name) is not plain text of at most \(countMax) characters") }
         return String(decoding: characters, as: UTF8.self)
     }
 
@@ -138,7 +138,7 @@ package enum TokenReader {
     }
 
     /// `cannot find app using Client App ID '…'` (appservices.md 1.5).
-    private static func beginsWithNoSuchApp(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Bool {
+    private static func statesUnknownApp(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes[text.range].prefix(15).elementsEqual("cannot find app".utf8)
     }
 }

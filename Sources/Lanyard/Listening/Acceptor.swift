@@ -8,8 +8,8 @@ import Logging
 /// is lopsided. Belongs to the shard's queue.
 package final class Acceptor: Watcher, @unchecked Sendable {
     /// Out of descriptors, or another lasting fault: nothing is accepted for so long (http-rules.md 20.4).
-    private static let pause = Duration.milliseconds(100)
-    private static let complaintInterval = Duration.seconds(10)
+    private static let pauseDelay = Duration.milliseconds(100)
+    private static let logInterval = Duration.seconds(10)
     /// More failures in a row than connections can be queued are no client's doing.
     private static let failuresMax = ListeningSocket.backlog
 
@@ -24,7 +24,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private var socket: ListeningSocket?
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
-    private var complainedAt = Instant.past
+    private var loggedAt = Instant.past
     /// Since the last connection, or the last look that found none.
     private var failures: CInt = 0
 
@@ -58,7 +58,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         socket = nil
     }
 
-    package override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) { _ = acceptOne() }
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) { _ = acceptOne() }
 
     package override func due(_ deadline: Deadline) { start() }
 
@@ -68,7 +68,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         let raw = DescriptorShortage.shared.open { lanyard_accept(socket.raw, nil, nil) }
         if raw >= 0 {
             failures = 0
-            place(OwnedDescriptor(taking: raw))
+            assign(OwnedDescriptor(taking: raw))
             return true
         }
         let code = errno
@@ -83,17 +83,17 @@ package final class Acceptor: Watcher, @unchecked Sendable {
                 failures += 1
                 return true
             }
-            rest()
-            complain(code)
+            pause()
+            logPause(code)
             return false
         case EMFILE, ENFILE:
-            rest()
+            pause()
             releaseDescriptors(code)
             return false
         // No memory; or the listener itself is unwell, which no next one would change.
         default:
-            rest()
-            complain(code)
+            pause()
+            logPause(code)
             return false
         }
     }
@@ -102,33 +102,33 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private func releaseDescriptors(_ code: CInt) {
         DescriptorShortage.shared.release { [self] count in
             shard.loop.post { [self] in
-                if count > 0 { start() } else { complain(code) }
+                if count > 0 { start() } else { logPause(code) }
             }
         }
     }
 
-    private func place(_ descriptor: consuming OwnedDescriptor) {
+    private func assign(_ descriptor: consuming OwnedDescriptor) {
         let least = shards.min { $0.expectedLoad < $1.expectedLoad } ?? shard
         let own = shard.expectedLoad
         guard least !== shard, own > least.expectedLoad + 1 + own / 8 else {
             return shard.adopt(descriptor, rules: rules, isTCP: isTCP, others: others)
         }
-        least.hand(descriptor, rules: rules, isTCP: isTCP, others: shards[...])
+        least.handOver(descriptor, rules: rules, isTCP: isTCP, others: shards[...])
     }
 
     /// A level-triggered listener that cannot be served would spin: it is left alone for a moment.
-    private func rest() {
+    private func pause() {
         unwatch()
-        shard.loop.set(deadline, at: shard.loop.now + Self.pause)
+        shard.loop.set(deadline, at: shard.loop.now + Self.pauseDelay)
     }
 
-    private func complain(_ code: CInt) {
-        guard complainedAt + Self.complaintInterval < shard.loop.now else { return }
-        complainedAt = shard.loop.now
+    private func logPause(_ code: CInt) {
+        guard loggedAt + Self.logInterval < shard.loop.now else { return }
+        loggedAt = shard.loop.now
         let remedy = DescriptorShortage.isCause(of: code) ? ": raise the limit of descriptors (ulimit -n)" : ""
         log.error(
             "accepting pauses\(remedy)",
-            metadata: ["event": "listener.paused", "reason": "\(SystemError.text(of: code))"])
+            metadata: ["event": "listener.paused", "reason": "\(Errno.text(of: code))"])
     }
 
     private func unwatch() {

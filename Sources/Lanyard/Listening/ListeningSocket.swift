@@ -19,11 +19,11 @@ package final class ListeningSocket: Sendable {
     /// A v6 address takes no v4 connection, `::` neither. A unix path with a socket that nobody answers on is replaced; one that answers, or
     /// anything that is no socket, is left alone.
     /// - Throws: `.configuration` `.system(errno)` naming the address: exit 69. `EEXIST` is a unix path where something else stands.
-    package init(_ settings: ListenerSettings) throws(Fault) {
+    package init(_ settings: ListenerSettings) throws(SystemError) {
         switch settings.address {
         case .tcp(let host, let port):
             guard let wanted = SocketAddress(host: host, port: port) else {
-                throw Fault(.configuration, .malformed, "binding \(settings.address): not a numeric address")
+                throw SystemError(.configuration, .malformed, "binding \(settings.address): not a numeric address")
             }
             descriptor = try Self.open(wanted, "binding \(settings.address)")
             let raw = descriptor.raw
@@ -33,7 +33,7 @@ package final class ListeningSocket: Sendable {
             file = nil
         case .unix(let path):
             guard let wanted = SocketAddress(path: path) else {
-                throw Fault(
+                throw SystemError(
                     .configuration, .tooLarge, "binding unix:\(path): the path is empty or longer than 107 bytes")
             }
             try Self.clearStale(path, wanted)
@@ -52,7 +52,7 @@ package final class ListeningSocket: Sendable {
     /// The descriptor, lent.
     package var raw: CInt { descriptor.raw }
 
-    private static func open(_ address: SocketAddress, _ doing: String) throws(Fault) -> OwnedDescriptor {
+    private static func open(_ address: SocketAddress, _ doing: String) throws(SystemError) -> OwnedDescriptor {
         let socket = try make(address.family, doing)
         let raw = socket.raw
         var one: CInt = 1
@@ -62,10 +62,10 @@ package final class ListeningSocket: Sendable {
         if address.family == AF_INET6,
             setsockopt(raw, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<CInt>.size)) != 0
         {
-            throw Fault(.configuration, .system(errno), doing)
+            throw SystemError(.configuration, .system(errno), doing)
         }
         guard address.withPointer({ bind(raw, $0, $1) }) == 0, listen(raw, backlog) == 0 else {
-            throw Fault(.configuration, .system(errno), doing)
+            throw SystemError(.configuration, .system(errno), doing)
         }
         return socket
     }
@@ -74,32 +74,32 @@ package final class ListeningSocket: Sendable {
     /// the path would follow a link that has taken its place.
     private static func open(
         _ address: SocketAddress, path: String, mode: UInt16
-    ) throws(Fault) -> (descriptor: CInt, file: SocketPath) {
+    ) throws(SystemError) -> (descriptor: CInt, file: SocketPath) {
         let doing = "binding unix:\(path)"
         let socket = try make(AF_UNIX, doing)
         let raw = socket.raw
-        guard fchmod(raw, mode_t(mode)) == 0 else { throw Fault(.configuration, .system(errno), doing) }
+        guard fchmod(raw, mode_t(mode)) == 0 else { throw SystemError(.configuration, .system(errno), doing) }
         let failure = Machine.withoutUmask { address.withPointer { bind(raw, $0, $1) } == 0 ? 0 : errno }
-        guard failure == 0 else { throw Fault(.configuration, .system(failure), doing) }
+        guard failure == 0 else { throw SystemError(.configuration, .system(failure), doing) }
         // Nobody can connect before `listen`.
         let file = try SocketPath(boundAt: path, mode: mode)
         guard listen(raw, backlog) == 0 else {
             let code = errno
             file.remove()
-            throw Fault(.configuration, .system(code), doing)
+            throw SystemError(.configuration, .system(code), doing)
         }
         return (socket.release(), file)
     }
 
-    private static func make(_ family: CInt, _ doing: String) throws(Fault) -> OwnedDescriptor {
+    private static func make(_ family: CInt, _ doing: String) throws(SystemError) -> OwnedDescriptor {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
         let raw = socket(family, kind, 0)
-        guard raw >= 0 else { throw Fault(.configuration, .system(errno), doing) }
+        guard raw >= 0 else { throw SystemError(.configuration, .system(errno), doing) }
         return OwnedDescriptor(taking: raw)
     }
 
     /// Removes a socket that a process left behind: one that refuses connections. Waits for nobody.
-    private static func clearStale(_ path: String, _ address: SocketAddress) throws(Fault) {
+    private static func clearStale(_ path: String, _ address: SocketAddress) throws(SystemError) {
         guard let file = try SocketPath(existingAt: path) else { return }
         let probe = try make(AF_UNIX, "binding unix:\(path)")
         let code = address.withPointer { connect(probe.raw, $0, $1) } == 0 ? 0 : errno
@@ -107,8 +107,8 @@ package final class ListeningSocket: Sendable {
         case ECONNREFUSED: file.remove()
         case ENOENT: return
         // EAGAIN: its owner has no room for another connection now (connect(2)).
-        case 0, EAGAIN: throw Fault(.configuration, .system(EADDRINUSE), "binding unix:\(path)")
-        default: throw Fault(.configuration, .system(code), "binding unix:\(path)")
+        case 0, EAGAIN: throw SystemError(.configuration, .system(EADDRINUSE), "binding unix:\(path)")
+        default: throw SystemError(.configuration, .system(code), "binding unix:\(path)")
         }
     }
 }

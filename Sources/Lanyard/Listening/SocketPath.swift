@@ -7,7 +7,7 @@ struct SocketPath {
     private let inode: ino_t
 
     /// What stands at a path now; nil with `errno` if nothing does. Nothing is followed.
-    private static func look(at path: String) -> stat? {
+    private static func fileStatus(at path: String) -> stat? {
         var status = stat()
         return lstat(path, &status) == 0 ? status : nil
     }
@@ -15,10 +15,10 @@ struct SocketPath {
     /// The socket file of another process, or nil if nothing stands there.
     ///
     /// - Throws: `EEXIST` if it is no socket.
-    init?(existingAt path: String) throws(Fault) {
-        guard let status = Self.look(at: path) else { return nil }
+    init?(existingAt path: String) throws(SystemError) {
+        guard let status = Self.fileStatus(at: path) else { return nil }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw Fault(.configuration, .system(EEXIST), "binding unix:\(path)")
+            throw SystemError(.configuration, .system(EEXIST), "binding unix:\(path)")
         }
         self.init(path, status)
     }
@@ -27,15 +27,15 @@ struct SocketPath {
     ///
     /// - Parameter mode: its permissions; a default ACL of the folder may have narrowed them.
     /// - Throws: `EEXIST` or `EADDRINUSE` if something else stands there already, `EOPNOTSUPP` if the file system has given it wider permissions.
-    init(boundAt path: String, mode: UInt16) throws(Fault) {
+    init(boundAt path: String, mode: UInt16) throws(SystemError) {
         let doing = "binding unix:\(path)"
-        guard let status = Self.look(at: path) else { throw Fault(.configuration, .system(errno), doing) }
-        guard status.st_mode & S_IFMT == S_IFSOCK else { throw Fault(.configuration, .system(EEXIST), doing) }
-        guard status.st_uid == geteuid() else { throw Fault(.configuration, .system(EADDRINUSE), doing) }
+        guard let status = Self.fileStatus(at: path) else { throw SystemError(.configuration, .system(errno), doing) }
+        guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(.configuration, .system(EEXIST), doing) }
+        guard status.st_uid == geteuid() else { throw SystemError(.configuration, .system(EADDRINUSE), doing) }
         self.init(path, status)
         if status.st_mode & 0o777 & ~mode_t(mode) != 0 {
             remove()
-            throw Fault(.configuration, .system(EOPNOTSUPP), doing)
+            throw SystemError(.configuration, .system(EOPNOTSUPP), doing)
         }
     }
 
@@ -48,7 +48,7 @@ struct SocketPath {
     /// Removes the path if this socket still stands there. The kernel knows no removal of a certain file: what takes its place between the look
     /// and the removal is lost.
     func remove() {
-        guard let status = Self.look(at: path), status.st_dev == device, status.st_ino == inode else { return }
+        guard let status = Self.fileStatus(at: path), status.st_dev == device, status.st_ino == inode else { return }
         unlink(path)
     }
 }

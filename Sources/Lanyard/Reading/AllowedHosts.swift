@@ -6,7 +6,7 @@ package struct AllowedHosts: Sendable {
     /// is what a rebinding web page needs.
     private let allowsLiterals: Bool
 
-    package enum Verdict: Equatable, Sendable { case allowed, unknown, malformed }
+    package enum Decision: Equatable, Sendable { case allowed, unknown, malformed }
 
     /// - Parameter allowsLiterals: any IP literal is allowed as well.
     package init(_ values: [String]?, allowsLiterals: Bool = false) {
@@ -19,7 +19,7 @@ package struct AllowedHosts: Sendable {
     }
 
     /// Judges a `Host` value or the authority of an absolute target.
-    package func judge(_ value: Bytes) -> Verdict {
+    package func check(_ value: Bytes) -> Decision {
         if let values {
             for allowed in values where allowed.count == value.count {
                 if allowed.withUnsafeBufferPointer({ $0.equalsIgnoringCase(value) }) { return .allowed }

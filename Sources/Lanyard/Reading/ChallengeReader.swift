@@ -35,31 +35,31 @@ package struct ChallengeReader {
     }
 
     /// The next element, nil at the end.
-    package mutating func next() throws(HeadFault) -> Element? {
-        if state == .afterScheme, let element = try followScheme() { return element }
+    package mutating func next() throws(HeadError) -> Element? {
+        if state == .afterScheme, let element = try readAfterScheme() { return element }
         // Empty members are skipped (RFC 9110 §5.6.1).
         while let byte = current, byte == UInt8(ascii: ",") || ByteClass.isSpace(byte) { position += 1 }
         guard current != nil else { return nil }
         let start = position
-        let word = takeToken()
-        guard word.count > 0 else { throw Self.fault }
+        let word = readToken()
+        guard word.count > 0 else { throw Self.malformedError }
         let end = position
         skipSpace()
         if current == UInt8(ascii: "=") {
             position = start
-            return try takeParameter()
+            return try readParameter()
         }
         let hasSpace = position > end
         if isAtMemberEnd {
             state = .parameters
         } else {
-            guard hasSpace else { throw Self.fault }
+            guard hasSpace else { throw Self.malformedError }
             state = .afterScheme
         }
         return .scheme(word)
     }
 
-    private static let fault = HeadFault.malformed("a WWW-Authenticate field that is no list of challenges")
+    private static let malformedError = HeadError.malformed("a WWW-Authenticate field that is no list of challenges")
 
     private var current: UInt8? { position < value.count ? value[position] : nil }
 
@@ -69,14 +69,14 @@ package struct ChallengeReader {
         while let byte = current, ByteClass.isSpace(byte) { position += 1 }
     }
 
-    private mutating func takeToken() -> Bytes {
+    private mutating func readToken() -> Bytes {
         let start = position
         while let byte = current, ByteClass.isToken(byte) { position += 1 }
         return value[run: start..<position]
     }
 
     /// A token68 if the whole member is one, else the first parameter.
-    private mutating func followScheme() throws(HeadFault) -> Element? {
+    private mutating func readAfterScheme() throws(HeadError) -> Element? {
         state = .parameters
         let start = position
         while let byte = current, Self.isToken68(byte) { position += 1 }
@@ -86,7 +86,7 @@ package struct ChallengeReader {
         skipSpace()
         guard letters > start, isAtMemberEnd else {
             position = start
-            return try takeParameter()
+            return try readParameter()
         }
         state = .complete
         return .token68(value[run: start..<end])
@@ -96,27 +96,27 @@ package struct ChallengeReader {
         ByteClass.isAlphanumeric(byte) || "-._~+/".utf8.contains(byte)
     }
 
-    private mutating func takeParameter() throws(HeadFault) -> Element {
-        guard state == .parameters else { throw Self.fault }
-        let name = takeToken()
+    private mutating func readParameter() throws(HeadError) -> Element {
+        guard state == .parameters else { throw Self.malformedError }
+        let name = readToken()
         skipSpace()
-        guard name.count > 0, current == UInt8(ascii: "=") else { throw Self.fault }
+        guard name.count > 0, current == UInt8(ascii: "=") else { throw Self.malformedError }
         position += 1
         skipSpace()
         let content: ChallengeValue
         if current == UInt8(ascii: "\"") {
-            content = try takeQuoted()
+            content = try readQuotedString()
         } else {
-            content = ChallengeValue(raw: takeToken(), isQuoted: false)
-            guard content.raw.count > 0 else { throw Self.fault }
+            content = ChallengeValue(raw: readToken(), isQuoted: false)
+            guard content.raw.count > 0 else { throw Self.malformedError }
         }
         skipSpace()
-        guard isAtMemberEnd else { throw Self.fault }
+        guard isAtMemberEnd else { throw Self.malformedError }
         return .parameter(name: name, content)
     }
 
     /// A quoted string (RFC 9110 §5.6.4), where commas and escaped quotes are mere text.
-    private mutating func takeQuoted() throws(HeadFault) -> ChallengeValue {
+    private mutating func readQuotedString() throws(HeadError) -> ChallengeValue {
         position += 1
         let start = position
         while let byte = current {
@@ -125,9 +125,9 @@ package struct ChallengeReader {
                 return ChallengeValue(raw: value[run: start..<position - 1], isQuoted: true)
             }
             if byte == UInt8(ascii: "\\") { position += 1 }
-            guard let text = current, ByteClass.isValue(text) else { throw Self.fault }
+            guard let text = current, ByteClass.isValue(text) else { throw Self.malformedError }
             position += 1
         }
-        throw Self.fault
+        throw Self.malformedError
     }
 }

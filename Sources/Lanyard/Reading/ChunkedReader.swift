@@ -36,7 +36,7 @@ package struct ChunkedReader {
     package var isDone: Bool { state == .done }
 
     /// Reads on from `position`, which it moves. Call again until it says `.needsMore` or `.end`.
-    package mutating func next(_ bytes: Bytes, from position: inout Int) throws(HeadFault) -> Piece {
+    package mutating func next(_ bytes: Bytes, from position: inout Int) throws(HeadError) -> Piece {
         while position < bytes.count {
             switch state {
             case .data:
@@ -69,7 +69,7 @@ package struct ChunkedReader {
         return state == .done ? .end : .needsMore
     }
 
-    private mutating func readSizeLine(_ byte: UInt8) throws(HeadFault) {
+    private mutating func readSizeLine(_ byte: UInt8) throws(HeadError) {
         lineBytes += 1
         guard lineBytes <= Self.sizeLineBytesMax else { throw .malformed("a chunk-size line is too long") }
         switch state {
@@ -84,7 +84,7 @@ package struct ChunkedReader {
         }
     }
 
-    private mutating func readSize(_ byte: UInt8) throws(HeadFault) {
+    private mutating func readSize(_ byte: UInt8) throws(HeadError) {
         if let digit = ByteClass.hexValue(byte) {
             digits += 1
             guard digits <= 16 else { throw .malformed("a chunk size of more than 16 digits") }
@@ -102,7 +102,7 @@ package struct ChunkedReader {
     }
 
     /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: white space only in front of `;`, `=` and what follows them.
-    private mutating func readExtension(_ byte: UInt8) throws(HeadFault) {
+    private mutating func readExtension(_ byte: UInt8) throws(HeadError) {
         let isSpace = ByteClass.isSpace(byte)
         let isToken = ByteClass.isToken(byte)
         switch state {
@@ -138,7 +138,7 @@ extension ChunkedReader {
     /// - Returns: how many bytes of data stand there now.
     package mutating func gather(
         _ bytes: UnsafeMutableRawBufferPointer, from position: inout Int
-    ) throws(HeadFault) -> Int {
+    ) throws(HeadError) -> Int {
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         var count = 0
         trailerBytes = 0..<0

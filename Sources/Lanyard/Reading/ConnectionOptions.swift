@@ -10,7 +10,7 @@ package struct ConnectionOptions: Equatable, Sendable {
 
     package init() {}
 
-    mutating func add(_ value: Bytes) throws(HeadFault) {
+    mutating func add(_ value: Bytes) throws(HeadError) {
         for member in FieldList(value) {
             guard member.allSatisfy(ByteClass.isToken) else { throw .malformed("a Connection option that is no token") }
             if member.equals(lowered: "close") {
@@ -29,7 +29,7 @@ package struct ConnectionOptions: Equatable, Sendable {
     }
 
     /// Whether a `Connection` field of the head names this field.
-    package static func nominate(_ name: Bytes, _ table: FieldTable, in head: Bytes) -> Bool {
+    package static func nominates(_ name: Bytes, _ table: FieldTable, in head: Bytes) -> Bool {
         for index in 0..<table.count where table[index].name == .connection {
             for member in FieldList(table.value(index, in: head)) where member.equalsIgnoringCase(name) { return true }
         }

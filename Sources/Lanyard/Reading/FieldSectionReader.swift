@@ -26,7 +26,7 @@ package struct FieldSectionReader {
     /// - Returns: true after the empty line that ends the section; false when more bytes are needed.
     package mutating func read(
         _ bytes: Bytes, from position: inout Int, into table: FieldTable?, limits: HeadLimits
-    ) throws(HeadFault) -> Bool {
+    ) throws(HeadError) -> Bool {
         let table = table.map(Unmanaged.passUnretained)
         while position < bytes.count {
             switch state {
@@ -42,7 +42,7 @@ package struct FieldSectionReader {
                 sectionBytes += lineBytes + 2
                 lineBytes = 0
                 guard sectionBytes <= limits.sectionBytesMax else {
-                    throw HeadFault(.fieldsTooLarge, "the field section is too long")
+                    throw HeadError(.fieldsTooLarge, "the field section is too long")
                 }
                 state = .lineStart
             case .endLineFeed:
@@ -55,7 +55,7 @@ package struct FieldSectionReader {
         return false
     }
 
-    private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadFault) {
+    private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadError) {
         let byte = bytes[position]
         if byte == 0x0d {
             position += 1
@@ -72,7 +72,7 @@ package struct FieldSectionReader {
         }
     }
 
-    private mutating func readName(_ bytes: Bytes, _ position: inout Int, _ limits: HeadLimits) throws(HeadFault) {
+    private mutating func readName(_ bytes: Bytes, _ position: inout Int, _ limits: HeadLimits) throws(HeadError) {
         let from = position
         var index = position
         var odd = isOdd
@@ -110,7 +110,7 @@ package struct FieldSectionReader {
 
     private mutating func readValue(
         _ bytes: Bytes, _ position: inout Int, _ table: Unmanaged<FieldTable>?, _ limits: HeadLimits
-    ) throws(HeadFault) {
+    ) throws(HeadError) {
         var index = position
         while index < bytes.count, ByteClass.isValue(bytes[index]) { index += 1 }
         lineBytes += index - position
@@ -123,8 +123,8 @@ package struct FieldSectionReader {
                 : .malformed("a control byte in a field value")
         }
         fields += 1
-        guard fields <= limits.fieldsMax else { throw HeadFault(.fieldsTooLarge, "too many fields") }
-        if let table, !add(to: table, bytes, end: index) { throw HeadFault(.fieldsTooLarge, "too many fields") }
+        guard fields <= limits.fieldsMax else { throw HeadError(.fieldsTooLarge, "too many fields") }
+        if let table, !add(to: table, bytes, end: index) { throw HeadError(.fieldsTooLarge, "too many fields") }
         position += 1
         state = .lineFeed
     }
@@ -141,11 +141,11 @@ package struct FieldSectionReader {
     }
 
     /// Limits bite while bytes arrive, not when the line ends. Of two limits, the one met first is named, however many bytes came at once.
-    private func checkLength(_ limits: HeadLimits) throws(HeadFault) {
+    private func checkLength(_ limits: HeadLimits) throws(HeadError) {
         let left = limits.sectionBytesMax - sectionBytes
         guard lineBytes > min(left, limits.fieldLineBytesMax) else { return }
         throw left < limits.fieldLineBytesMax
-            ? HeadFault(.fieldsTooLarge, "the field section is too long")
-            : HeadFault(.fieldsTooLarge, "a field line is too long")
+            ? HeadError(.fieldsTooLarge, "the field section is too long")
+            : HeadError(.fieldsTooLarge, "a field line is too long")
     }
 }

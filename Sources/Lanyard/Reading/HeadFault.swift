@@ -1,5 +1,5 @@
 /// Why a message was not understood. For a request each is a status and a problem type, for a response "502 drop".
-package struct HeadFault: Error, Equatable, Sendable {
+package struct HeadError: Error, Equatable, Sendable {
     package enum Kind: Sendable, CaseIterable {
         /// 400 `malformed-request`, close.
         case malformed
@@ -15,16 +15,16 @@ package struct HeadFault: Error, Equatable, Sendable {
 
     package let kind: Kind
     /// What is wrong and, where it helps, the rule: fixed text, never a byte of the message.
-    package let words: StaticString
+    package let message: StaticString
 
-    package init(_ kind: Kind, _ words: StaticString) {
+    package init(_ kind: Kind, _ message: StaticString) {
         self.kind = kind
-        self.words = words
+        self.message = message
     }
 
-    package static func malformed(_ words: StaticString) -> HeadFault { HeadFault(.malformed, words) }
+    package static func malformed(_ message: StaticString) -> HeadError { HeadError(.malformed, message) }
 
-    package static func == (left: HeadFault, right: HeadFault) -> Bool {
-        left.kind == right.kind && left.words.description == right.words.description
+    package static func == (left: HeadError, right: HeadError) -> Bool {
+        left.kind == right.kind && left.message.description == right.message.description
     }
 }

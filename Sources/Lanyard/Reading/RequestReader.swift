@@ -15,7 +15,7 @@ package struct RequestReader {
     private var major: UInt8 = 0
     private var minor: UInt8 = 0
     private var lineStart = 0
-    private var mark = 0
+    private var targetStart = 0
     private var fields = FieldSectionReader()
     private var head = RequestHead()
     /// The next byte to judge.
@@ -38,7 +38,7 @@ package struct RequestReader {
     /// - Throws: the client's fault; nothing behind it is to be read as HTTP.
     package mutating func read(
         _ bytes: Bytes, into table: FieldTable, limits: HeadLimits
-    ) throws(HeadFault) -> RequestHead? {
+    ) throws(HeadError) -> RequestHead? {
         while position < bytes.count {
             switch state {
             case .leading, .leadingLineFeed: try skipEmptyLine(bytes[position])
@@ -60,7 +60,7 @@ package struct RequestReader {
         return nil
     }
 
-    private mutating func skipEmptyLine(_ byte: UInt8) throws(HeadFault) {
+    private mutating func skipEmptyLine(_ byte: UInt8) throws(HeadError) {
         if state == .leadingLineFeed {
             guard byte == 0x0a else { throw .malformed("a carriage return without line feed before the request") }
             emptyLines += 1
@@ -76,11 +76,11 @@ package struct RequestReader {
         }
     }
 
-    private mutating func readMethod(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadFault) {
+    private mutating func readMethod(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadError) {
         while position < bytes.count, ByteClass.isToken(bytes[position]) {
             position += 1
             guard position - lineStart <= Self.methodBytesMax else {
-                throw HeadFault(.notImplemented, "the method is longer than 64 bytes")
+                throw HeadError(.notImplemented, "the method is longer than 64 bytes")
             }
         }
         guard position < bytes.count else { return }
@@ -91,28 +91,28 @@ package struct RequestReader {
         head.kind = .of(bytes[run: head.method])
         // The first word of HTTP/2's preface, which no client may send to a server of HTTP/1 (RFC 9113 §3.4).
         guard head.kind != .preface else {
-            throw HeadFault(.versionNotSupported, "HTTP/2 and gRPC are not spoken here")
+            throw HeadError(.versionNotSupported, "HTTP/2 and gRPC are not spoken here")
         }
         position += 1
-        mark = position
+        targetStart = position
         state = .target
     }
 
-    private mutating func readTarget(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadFault) {
-        if position == mark, !canBeginTarget(bytes[position]) {
+    private mutating func readTarget(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadError) {
+        if position == targetStart, !canBeginTarget(bytes[position]) {
             throw .malformed("a target that is neither a path nor a URL")
         }
         // The line's end, " HTTP/1.1", counts too.
         let most = lineStart + limits.startLineBytesMax - 9
         while position < bytes.count, ByteClass.isTarget(bytes[position]) {
             position += 1
-            guard position <= most else { throw HeadFault(.lineTooLong, "the request line is too long") }
+            guard position <= most else { throw HeadError(.lineTooLong, "the request line is too long") }
         }
         guard position < bytes.count else { return }
-        guard bytes[position] == 0x20, position > mark else {
+        guard bytes[position] == 0x20, position > targetStart else {
             throw .malformed("the request line is not METHOD SP TARGET SP HTTP/1.x")
         }
-        head.target = mark..<position
+        head.target = targetStart..<position
         position += 1
         state = .version
     }
@@ -124,7 +124,7 @@ package struct RequestReader {
             || !ByteClass.isTarget(byte)
     }
 
-    private mutating func readVersion(_ byte: UInt8) throws(HeadFault) {
+    private mutating func readVersion(_ byte: UInt8) throws(HeadError) {
         switch versionMatched {
         case 0..<5:
             guard byte == Self.versionText.utf8Start[versionMatched] else {
@@ -146,16 +146,16 @@ package struct RequestReader {
     // MARK: The meaning of the fields
 
     /// In the order of http-rules.md 4.5: version, framing, Host.
-    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadFault) {
+    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadError) {
         guard major == 1 else {
-            throw HeadFault(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here; HTTP/2 and gRPC are not")
+            throw HeadError(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here; HTTP/2 and gRPC are not")
         }
         head.minorVersion = minor == 0 ? 0 : 1
         var seen = SeenFields()
         for index in 0..<table.count {
             let line = table[index]
             if line.isOdd { head.traits.insert(.odd) }
-            if line.name != .other { try note(line.name, index, table.value(index, in: bytes), &seen) }
+            if line.name != .other { try recordField(line.name, index, table.value(index, in: bytes), &seen) }
         }
         head.framing = try seen.framing(bytes, table, minorVersion: head.minorVersion)
         guard seen.hosts <= 1 else { throw .malformed("more than one Host field") }
@@ -165,9 +165,9 @@ package struct RequestReader {
         if head.framing == .none || head.framing == .length(0) || head.minorVersion == 0 { head.expectation = .none }
     }
 
-    private mutating func note(
+    private mutating func recordField(
         _ name: FieldName, _ index: Int, _ value: Bytes, _ seen: inout SeenFields
-    ) throws(HeadFault) {
+    ) throws(HeadError) {
         switch name {
         case .connection: try head.connection.add(value)
         case .contentLength: seen.addLength(index)
@@ -211,7 +211,7 @@ package struct RequestReader {
         }
 
         /// The body's framing in the order of http-rules.md 5.4.
-        func framing(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadFault) -> BodyFraming {
+        func framing(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadError) -> BodyFraming {
             if codings > 0 {
                 guard lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
                 guard minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }

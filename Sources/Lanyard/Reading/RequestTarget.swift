@@ -24,7 +24,7 @@ package struct RequestTarget: Equatable, Sendable {
     }
 
     /// - Throws: the client's fault: none of the forms that a proxy is sent (CONNECT is refused before).
-    package static func parse(_ target: Bytes, method: RequestHead.Method) throws(HeadFault) -> RequestTarget {
+    package static func parse(_ target: Bytes, method: RequestHead.Method) throws(HeadError) -> RequestTarget {
         if target[0] == UInt8(ascii: "/") {
             return RequestTarget(form: .origin, pathFrom: 0, target)
         }
@@ -60,7 +60,7 @@ package struct RequestTarget: Equatable, Sendable {
     }
 
     /// Asks the server as a whole (`OPTIONS *`, or OPTIONS of an origin): answered here.
-    package func asksServer(_ method: RequestHead.Method) -> Bool {
+    package func targetsServer(_ method: RequestHead.Method) -> Bool {
         if form == .asterisk { return true }
         if case .absolute = form { return method == .options && path.isEmpty && query.isEmpty }
         return false

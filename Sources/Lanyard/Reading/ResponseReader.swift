@@ -22,7 +22,7 @@ package struct ResponseReader {
     /// - Returns: the head when it is whole; nil when more bytes are needed.
     package mutating func read(
         _ bytes: Bytes, into table: FieldTable, toHead: Bool, limits: HeadLimits = .response
-    ) throws(HeadFault) -> ResponseHead? {
+    ) throws(HeadError) -> ResponseHead? {
         while position < bytes.count {
             switch state {
             case .statusLine: try readStatus(bytes[position])
@@ -43,7 +43,7 @@ package struct ResponseReader {
     }
 
     /// `HTTP/1.x SP 3DIGIT`, then SP or the line's end.
-    private mutating func readStatus(_ byte: UInt8) throws(HeadFault) {
+    private mutating func readStatus(_ byte: UInt8) throws(HeadError) {
         switch matched {
         case 0..<5:
             guard byte == Self.prefix.utf8Start[matched] else { throw .malformed("not an HTTP response") }
@@ -74,10 +74,10 @@ package struct ResponseReader {
         position += 1
     }
 
-    private mutating func readReason(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadFault) {
+    private mutating func readReason(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadError) {
         while position < bytes.count, ByteClass.isValue(bytes[position]) { position += 1 }
         guard position <= limits.startLineBytesMax else {
-            throw HeadFault(.fieldsTooLarge, "the status line is too long")
+            throw HeadError(.fieldsTooLarge, "the status line is too long")
         }
         guard position < bytes.count else { return }
         guard bytes[position] == 0x0d else { throw .malformed("a control byte in the status line") }
@@ -86,7 +86,7 @@ package struct ResponseReader {
         state = .lineFeed
     }
 
-    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, toHead: Bool) throws(HeadFault) {
+    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, toHead: Bool) throws(HeadError) {
         var lengths = 0
         var codings = 0
         var length: Int?

@@ -12,23 +12,23 @@ package enum TokenRefusal: Sendable, CaseIterable {
     /// Where they disagree `insufficient_scope` wins, then `invalid_token`: a refresh for nothing is worse than none.
     package init(_ table: FieldTable, in head: Bytes) {
         self = .token
-        var verdicts = Verdicts()
+        var findings = Findings()
         var isContinued = false
         for index in 0..<table.count where table[index].name == .wwwAuthenticate {
             // A field that cannot be read says nothing, and nothing goes on from it.
-            var attempt = verdicts
+            var attempt = findings
             isContinued = attempt.add(table.value(index, in: head), continued: isContinued)
-            if isContinued { verdicts = attempt }
+            if isContinued { findings = attempt }
         }
-        if verdicts.insufficientScope {
+        if findings.insufficientScope {
             self = .insufficientScope
-        } else if verdicts.invalidRequest, !verdicts.invalidToken {
+        } else if findings.invalidRequest, !findings.invalidToken {
             self = .invalidRequest
         }
     }
 
     /// What has been read so far.
-    private struct Verdicts {
+    private struct Findings {
         var insufficientScope = false
         var invalidToken = false
         var invalidRequest = false
@@ -40,9 +40,9 @@ package enum TokenRefusal: Sendable, CaseIterable {
         mutating func add(_ value: Bytes, continued: Bool) -> Bool {
             var reader = ChallengeReader(value, continued: continued)
             if !continued { isBearer = false }
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 while let element = try reader.next() {
-                    guard take(element) else { return false }
+                    guard record(element) else { return false }
                 }
                 return true
             } catch {
@@ -51,7 +51,7 @@ package enum TokenRefusal: Sendable, CaseIterable {
         }
 
         /// False for a second `error` in one challenge (RFC 9110 §11.2): two readers would take it differently.
-        private mutating func take(_ element: ChallengeReader.Element) -> Bool {
+        private mutating func record(_ element: ChallengeReader.Element) -> Bool {
             switch element {
             case .scheme(let name):
                 isBearer = name.equals(lowered: "bearer") || name.equals(lowered: "dpop")

@@ -4,7 +4,7 @@ enum TransferCoding {
     ///
     /// Judged in the order of http-rules.md 5.4: syntax and misuse of `chunked` are the sender's fault (400), another coding is
     /// merely not built (501).
-    static func check(_ value: Bytes) throws(HeadFault) {
+    static func check(_ value: Bytes) throws(HeadError) {
         if value.equals(lowered: "chunked") { return }
         var rest = value
         var sawOther = false
@@ -25,7 +25,7 @@ enum TransferCoding {
         guard chunked <= 1, chunked == 0 || last else {
             throw .malformed("chunked is not the last coding, or stands twice")
         }
-        if sawOther { throw HeadFault(.notImplemented, "a transfer coding other than chunked") }
+        if sawOther { throw HeadError(.notImplemented, "a transfer coding other than chunked") }
         throw .malformed("a Transfer-Encoding that is not one plain word")
     }
 }

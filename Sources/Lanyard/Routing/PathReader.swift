@@ -41,16 +41,16 @@ struct PathReader: Equatable, Sendable {
 
     /// - Parameter path: empty, or beginning with `/`.
     /// - Returns: the path as it is understood, and whether its dot segments lead above where it begins.
-    func read(_ path: [UInt8]) -> (path: [UInt8], climbsOut: Bool) {
+    func read(_ path: [UInt8]) -> (path: [UInt8], escapesBase: Bool) {
         var kept: [ArraySlice<UInt8>] = []
-        var climbsOut = false
+        var escapesBase = false
         var endsInSlash = false
         let decoded = decode(path)
         for segment in decoded.dropFirst().split(omittingEmptySubsequences: false, whereSeparator: isSeparator) {
             let name = cutsParameters ? segment.prefix { $0 != UInt8(ascii: ";") } : segment
             endsInSlash = true
             if name.elementsEqual("..".utf8) {
-                if kept.popLast() == nil { climbsOut = true }
+                if kept.popLast() == nil { escapesBase = true }
             } else if !name.elementsEqual(".".utf8), !(mergesSlashes && name.isEmpty) {
                 kept.append(name)
                 endsInSlash = false
@@ -63,11 +63,11 @@ struct PathReader: Equatable, Sendable {
             result += name
         }
         if endsInSlash || result.isEmpty { result.append(UInt8(ascii: "/")) }
-        return (result, climbsOut)
+        return (result, escapesBase)
     }
 
     /// Whether some reader sees a dot segment: the one who splits most sees every one.
-    static func seesDots(_ path: [UInt8]) -> Bool {
+    static func hasDotSegment(_ path: [UInt8]) -> Bool {
         hostile.decode(path).split(whereSeparator: hostile.isSeparator).contains { segment in
             let name = segment.prefix { $0 != UInt8(ascii: ";") }
             return name.elementsEqual(".".utf8) || name.elementsEqual("..".utf8)

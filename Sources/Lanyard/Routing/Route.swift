@@ -75,7 +75,7 @@ package final class Route: Sendable {
         status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
     }
 
-    func takes(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }
+    func allows(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }
 
     func denies(method: Bytes, path: Bytes) -> Bool {
         deniedPrefixes.visit(path) { place in

@@ -1,7 +1,7 @@
 /// Decides the route of a request: routes that name its host first; among these the longest path, then the method (architecture.md 4.3,
 /// http-rules.md 2.2, 2.3).
 package struct RouteTable: Sendable {
-    package enum Verdict: Sendable {
+    package enum Decision: Sendable {
         case route(Route)
         /// 404 `no-route`.
         case none
@@ -71,7 +71,7 @@ package struct RouteTable: Sendable {
     /// - Parameters:
     ///   - path: the raw path, beginning with `/`.
     ///   - host: the host without port, or nil.
-    package func decide(method: Bytes, host: Bytes?, path: Bytes) -> Verdict {
+    package func decide(method: Bytes, host: Bytes?, path: Bytes) -> Decision {
         if PathViews.isSimple(path) {
             guard let route = find(method, host, path) else { return refusal(host, path) }
             return route.denies(method: method, path: path) ? .denied(route) : .route(route)
@@ -83,14 +83,14 @@ package struct RouteTable: Sendable {
         }
     }
 
-    private func decide(_ method: Bytes, _ host: Bytes?, _ raw: Bytes, _ plain: Bytes, _ hostile: Bytes) -> Verdict {
+    private func decide(_ method: Bytes, _ host: Bytes?, _ raw: Bytes, _ plain: Bytes, _ hostile: Bytes) -> Decision {
         let route = find(method, host, plain)
         guard route === find(method, host, hostile) else { return .ambiguous }
         guard let route else { return refusal(host, plain) }
         let denied = route.denies(method: method, path: plain)
         guard denied == route.denies(method: method, path: hostile) else { return .ambiguous }
         if denied { return .denied(route) }
-        if PathReader.seesDots(Array(raw)), raw.count > Self.dottedMax || misleads(raw, route, method, host) {
+        if PathReader.hasDotSegment(Array(raw)), raw.count > Self.dottedMax || changesRoute(raw, route, method, host) {
             return .ambiguous
         }
         if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(hostile) {
@@ -101,12 +101,12 @@ package struct RouteTable: Sendable {
 
     /// Whether dot segments lead some reader out of the route, to another one, or into what it denies. All of its liberties lead the hostile reader to
     /// one place; a reader that takes fewer may come out elsewhere.
-    private func misleads(_ raw: Bytes, _ route: Route, _ method: Bytes, _ host: Bytes?) -> Bool {
+    private func changesRoute(_ raw: Bytes, _ route: Route, _ method: Bytes, _ host: Bytes?) -> Bool {
         let path = Array(raw)
         let rest = Array(path[route.prefix.end(in: raw)...])
         return PathReader.all.contains { reader in
-            let (read, climbsOut) = reader.read(path)
-            if climbsOut || reader.read(rest).climbsOut { return true }
+            let (read, escapesBase) = reader.read(path)
+            if escapesBase || reader.read(rest).escapesBase { return true }
             return read.withUnsafeBufferPointer { read in
                 find(method, host, read) !== route || route.denies(method: method, path: read)
             }
@@ -128,7 +128,7 @@ package struct RouteTable: Sendable {
     private func find(_ method: Bytes, _ host: Bytes?, _ path: Bytes) -> Route? {
         var found: Route?
         visit(host, path) { route in
-            guard route.takes(method: method) else { return false }
+            guard route.allows(method: method) else { return false }
             found = route
             return true
         }
@@ -136,7 +136,7 @@ package struct RouteTable: Sendable {
     }
 
     /// Why nothing was found: no path and host, or only the method.
-    private func refusal(_ host: Bytes?, _ path: Bytes) -> Verdict {
+    private func refusal(_ host: Bytes?, _ path: Bytes) -> Decision {
         var near: [Route] = []
         visit(host, path) { route in
             near.append(route)

@@ -1,5 +1,5 @@
 /// A keyed hash of a credential: tells whether it is the one that was refused, and nothing else about it.
-package struct CredentialMark: Equatable, Sendable {
+package struct CredentialFingerprint: Equatable, Sendable {
     /// HMAC-SHA256 under the store's own random key: 32 bytes. No secret without that key.
     package let bytes: [UInt8]
     /// The service's `error_code` that came with the refusal.
@@ -11,5 +11,5 @@ package struct CredentialMark: Equatable, Sendable {
     }
 
     /// Whether both are of one credential.
-    package func isSame(as other: CredentialMark?) -> Bool { bytes == other?.bytes }
+    package func isSame(as other: CredentialFingerprint?) -> Bool { bytes == other?.bytes }
 }

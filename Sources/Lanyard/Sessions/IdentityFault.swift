@@ -1,5 +1,5 @@
 /// Why an identity service did not grant what was asked (refresh.md 10).
-package struct IdentityFault: Error, Equatable, Sendable {
+package struct IdentityError: Error, Equatable, Sendable {
     /// What follows from it for the session.
     package enum Verdict: Equatable, Sendable {
         /// 5xx, 408, 425, 429, transport, malformed answers: ask again, not before `retryAfter`.
@@ -31,9 +31,9 @@ package struct IdentityFault: Error, Equatable, Sendable {
     /// The service's `error_code`, scrubbed to `[A-Za-z0-9_]{1,64}`.
     package var code: String?
     /// Plain words for the log and `last_error`; no secret, no byte of an answer beyond `code`.
-    package var words: String
+    package var message: String
     /// Of a login that was guarded: what to remember, should the credential be refused by it.
-    package var credential: CredentialMark?
+    package var credential: CredentialFingerprint?
     /// Worth an alert although it is tried again: somebody may stand between us and the service.
     package var isAlarming: Bool
     /// The refresh token in a success that cannot be used otherwise: the session behind it must be ended.
@@ -42,21 +42,22 @@ package struct IdentityFault: Error, Equatable, Sendable {
     package var hasMadeSession = false
 
     package init(
-        _ verdict: Verdict, status: Int? = nil, code: String? = nil, words: String, credential: CredentialMark? = nil,
+        _ verdict: Verdict, status: Int? = nil, code: String? = nil, message: String,
+        credential: CredentialFingerprint? = nil,
         isAlarming: Bool = false
     ) {
         self.verdict = verdict
         self.status = status
         self.code = code
-        self.words = words
+        self.message = message
         self.credential = credential
         self.isAlarming = isAlarming
     }
 }
 
-extension IdentityFault {
+extension IdentityError {
     /// Another call might do better.
-    var isPassing: Bool {
+    var isRetryable: Bool {
         switch verdict {
         case .transient, .unknownOutcome, .gone, .credentialDelayed: true
         case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse:
@@ -65,24 +66,24 @@ extension IdentityFault {
     }
 }
 
-extension Result where Success == Grant, Failure == IdentityFault {
+extension Result where Success == Grant, Failure == IdentityError {
     /// The refresh token that an answer brought, usable or not.
     var refreshToken: Secret? {
         switch self {
         case .success(let grant): grant.refreshToken
-        case .failure(let fault): fault.unusedRefreshToken
+        case .failure(let error): error.unusedRefreshToken
         }
     }
 }
 
-extension IdentityFault.Verdict {
+extension IdentityError.Verdict {
     /// The labels of what logins meet.
-    static let resultsOfLogins = [
+    static let loginResultLabels = [
         Self.transient(retryAfter: nil), .credentialRefused, .credentialDoubted, .gone, .unknownApp,
         .credentialUnavailable, .credentialDelayed, .accountInUse,
     ].map(\.label)
     /// The labels of what refreshes meet.
-    static let resultsOfRefreshes = [
+    static let refreshResultLabels = [
         Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp,
     ].map(\.label)
 

@@ -1,6 +1,6 @@
 /// A hash of what an identity's name stands for: kept beside what belongs to that identity, so that tokens of one service are never sent to
 /// another which has got its name (changed `base_url` or `app_id`).
-package struct IdentityMark: Equatable, Sendable {
+package struct IdentityFingerprint: Equatable, Sendable {
     /// SHA-256 under a fixed key: 32 bytes. No secret is in it.
     package let bytes: [UInt8]
 

@@ -1,5 +1,5 @@
 /// One user as the directory knows it.
-package struct KnownUser: Equatable, Sendable {
+package struct RegisteredUser: Equatable, Sendable {
     package let name: String
     package let index: UserIndex
     package let identity: String
@@ -8,7 +8,7 @@ package struct KnownUser: Equatable, Sendable {
     /// The kind of the configured login; nil: a person gives the credential.
     package let configuredProvider: String?
     /// A static identity: somebody else brings its tokens.
-    package let isFixed: Bool
+    package let isStatic: Bool
     /// The service's id of the account, as the latest login said.
     package internal(set) var accountID: String?
     /// The kind of the latest login.
@@ -18,27 +18,27 @@ package struct KnownUser: Equatable, Sendable {
     /// A person logged this user out: no automatic login until a person asks for one.
     package internal(set) var isLoggedOut: Bool
     /// Its first login is under way: if that fails, there never was such a user.
-    package internal(set) var isNewcomer: Bool
+    package internal(set) var isProvisional: Bool
     /// A login under way has ended in this account, and is being stored.
     var claimedAccountID: String?
 
     /// - Parameter isAuthenticated: a session was restored.
     package init(
         name: String, index: UserIndex, identity: String, isConfigured: Bool, configuredProvider: String? = nil,
-        isFixed: Bool = false, accountID: String? = nil, provider: String? = nil, isAuthenticated: Bool = false,
-        isLoggedOut: Bool = false, isNewcomer: Bool = false
+        isStatic: Bool = false, accountID: String? = nil, provider: String? = nil, isAuthenticated: Bool = false,
+        isLoggedOut: Bool = false, isProvisional: Bool = false
     ) {
         self.name = name
         self.index = index
         self.identity = identity
         self.isConfigured = isConfigured
         self.configuredProvider = configuredProvider
-        self.isFixed = isFixed
+        self.isStatic = isStatic
         self.accountID = accountID
         self.provider = provider
         self.isAuthenticated = isAuthenticated
         self.isLoggedOut = isLoggedOut
-        self.isNewcomer = isNewcomer
+        self.isProvisional = isProvisional
     }
 
     /// Its account goes with its session: nobody could ever log in to it again (appservices.md 2.5).

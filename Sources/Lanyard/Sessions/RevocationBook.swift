@@ -2,14 +2,14 @@
 /// chance as arguments (architecture.md 5.8).
 ///
 /// The first call is made at once; after a failure again after 1 s, doubling up to 5 minutes, for a day.
-package struct RevocationBook: Sendable {
-    package enum Act: Equatable, Sendable {
+package struct RevocationQueue: Sendable {
+    package enum Action: Equatable, Sendable {
         /// Tell the service; the answer comes back by `answered`.
         case call(StoredRevocation)
         /// Nothing is left to do about this one.
         case done(StoredRevocation, Outcome)
         /// Told again then.
-        case postponed(StoredRevocation, IdentityFault, until: Instant)
+        case postponed(StoredRevocation, IdentityError, until: Instant)
     }
 
     package enum Outcome: String, Sendable {
@@ -30,8 +30,8 @@ package struct RevocationBook: Sendable {
 
     /// Calls at once: after an outage a thousand sessions may have to be told of.
     private static let callsMax = 4
-    static let patience = Duration.seconds(86_400)
-    private static let backOffMost = Duration.seconds(300)
+    static let retryPeriod = Duration.seconds(86_400)
+    private static let backOffMax = Duration.seconds(300)
 
     private var entries: [Entry] = []
     private var calls: Int { entries.count { $0.nextAt == .never } }
@@ -42,7 +42,7 @@ package struct RevocationBook: Sendable {
     package var count: Int { entries.count }
 
     /// Every service has been asked at least once.
-    package var isSettled: Bool { entries.allSatisfy { $0.failures > 0 } }
+    package var isDrained: Bool { entries.allSatisfy { $0.failures > 0 } }
 
     /// Whether a session with this refresh token has still to be told of.
     package func contains(_ token: Secret) -> Bool { entries.contains { $0.revocation.refresh == token } }
@@ -62,51 +62,51 @@ package struct RevocationBook: Sendable {
     ///
     /// - Parameter user: whose session it was, if that is known.
     package mutating func add(
-        _ revocation: StoredRevocation, of user: String? = nil, at moment: SessionMoment
-    ) -> [Act] {
+        _ revocation: StoredRevocation, of user: String? = nil, at eventContext: EventContext
+    ) -> [Action] {
         guard !contains(revocation.refresh) else { return [] }
-        entries.append(Entry(revocation: revocation, user: user, nextAt: moment.instant))
-        return due(at: moment)
+        entries.append(Entry(revocation: revocation, user: user, nextAt: eventContext.instant))
+        return due(at: eventContext)
     }
 
     /// Makes the calls whose time has come.
-    package mutating func due(at moment: SessionMoment) -> [Act] {
-        var acts: [Act] = []
-        for place in entries.indices where entries[place].nextAt <= moment.instant && calls < Self.callsMax {
+    package mutating func due(at eventContext: EventContext) -> [Action] {
+        var actions: [Action] = []
+        for place in entries.indices where entries[place].nextAt <= eventContext.instant && calls < Self.callsMax {
             entries[place].nextAt = .never
-            acts.append(.call(entries[place].revocation))
+            actions.append(.call(entries[place].revocation))
         }
-        return acts
+        return actions
     }
 
     /// A session that the service does not know (any more) is as good as revoked.
-    package mutating func answered(
-        _ token: Secret, _ result: Result<Void, IdentityFault>, at moment: SessionMoment
-    ) -> [Act] {
+    package mutating func callCompleted(
+        _ token: Secret, _ result: Result<Void, IdentityError>, at eventContext: EventContext
+    ) -> [Action] {
         guard let place = entries.firstIndex(where: { $0.revocation.refresh == token }) else { return [] }
         let revocation = entries[place].revocation
         switch result {
-        case .success: return settle(place, .told, at: moment)
-        case .failure(let fault) where fault.verdict == .sessionDead: return settle(place, .told, at: moment)
-        case .failure where moment.wall - revocation.since >= Self.patience:
-            return settle(place, .givenUp, at: moment)
-        case .failure(let fault):
+        case .success: return finish(place, .told, at: eventContext)
+        case .failure(let error) where error.verdict == .sessionDead: return finish(place, .told, at: eventContext)
+        case .failure where eventContext.wall - revocation.since >= Self.retryPeriod:
+            return finish(place, .givenUp, at: eventContext)
+        case .failure(let error):
             entries[place].failures += 1
-            let until = moment.instant + delay(after: entries[place].failures, fault, moment)
+            let until = eventContext.instant + delay(after: entries[place].failures, error, eventContext)
             entries[place].nextAt = until
-            return [.postponed(revocation, fault, until: until)] + due(at: moment)
+            return [.postponed(revocation, error, until: until)] + due(at: eventContext)
         }
     }
 
-    private mutating func settle(_ place: Int, _ outcome: Outcome, at moment: SessionMoment) -> [Act] {
-        [.done(entries.remove(at: place).revocation, outcome)] + due(at: moment)
+    private mutating func finish(_ place: Int, _ outcome: Outcome, at eventContext: EventContext) -> [Action] {
+        [.done(entries.remove(at: place).revocation, outcome)] + due(at: eventContext)
     }
 
     /// Between half of the back-off and all of it.
-    private func delay(after failures: Int, _ fault: IdentityFault, _ moment: SessionMoment) -> Duration {
-        let doubled = min(.seconds(1) * (1 << min(failures - 1, 16)), Self.backOffMost)
-        let jittered = max(doubled * (0.5 + 0.5 * moment.chance), .seconds(1))
-        guard case .transient(let asked?) = fault.verdict else { return jittered }
-        return max(jittered, min(asked, Self.backOffMost))
+    private func delay(after failures: Int, _ error: IdentityError, _ eventContext: EventContext) -> Duration {
+        let doubled = min(.seconds(1) * (1 << min(failures - 1, 16)), Self.backOffMax)
+        let jittered = max(doubled * (0.5 + 0.5 * eventContext.chance), .seconds(1))
+        guard case .transient(let asked?) = error.verdict else { return jittered }
+        return max(jittered, min(asked, Self.backOffMax))
     }
 }

@@ -1,7 +1,7 @@
 import Logging
 
-/// Tells identity services of sessions that are over, and tells them again: the shell of `RevocationBook`. Belongs to the home's queue.
-final class RevocationClerk: @unchecked Sendable {
+/// Tells identity services of sessions that are over, and tells them again: the shell of `RevocationQueue`. Belongs to the home's queue.
+final class RevocationRunner: @unchecked Sendable {
     /// Who wants to know whether the service was told.
     private struct Waiter {
         let token: Secret
@@ -10,51 +10,52 @@ final class RevocationClerk: @unchecked Sendable {
     }
 
     /// A person is not kept waiting longer for a service that does not answer; the call itself goes on.
-    private static let waitMost = Duration.seconds(5)
+    private static let waitMax = Duration.seconds(5)
 
-    private unowned let home: SessionHome
-    private var book = RevocationBook()
+    private unowned let home: SessionService
+    private var queue = RevocationQueue()
     private var waiters: [Waiter] = []
     /// What the store could not take.
     private var unsaved: [StoredRevocation] = []
     /// By the token, which the book hands on as it is.
     private var loggers: [ObjectIdentifier: Logger] = [:]
-    private lazy var alarm = SessionAlarm(on: home.loop) { [unowned self] in due() }
+    private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in due() }
 
-    init(of home: SessionHome) { self.home = home }
+    init(of home: SessionService) { self.home = home }
 
     /// - Parameters:
     ///   - user: whose session it was; nil: nobody knows, such as of what an earlier process has left.
     ///   - isStored: the store holds it already; else it is stored now, so that a crash does not forget it.
     ///   - reply: hears once, on the home's queue, whether the service knows; false: not yet.
-    func tell(
+    func enqueue(
         _ revocation: StoredRevocation, of user: String? = nil, isStored: Bool = false, _ logger: Logger,
         _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
-        if !isStored, !book.contains(revocation.refresh) { save(revocation) }
+        if !isStored, !queue.contains(revocation.refresh) { save(revocation) }
         guard home.service(of: revocation) != nil else {
             giveUp(revocation, logger)
             return reply(false)
         }
         loggers[ObjectIdentifier(revocation.refresh)] = logger
-        waiters.append(Waiter(token: revocation.refresh, until: .now + Self.waitMost, reply: reply))
-        perform(book.add(revocation, of: user, at: .now))
+        waiters.append(Waiter(token: revocation.refresh, until: .now + Self.waitMax, reply: reply))
+        perform(queue.add(revocation, of: user, at: .now))
     }
 
     /// Whether the service has still to be told of a session of this user's. Of one that an earlier process has left nobody knows whose it was:
     /// it is taken for that of a user who was not logged out here.
-    func owes(_ cell: SessionCell) -> Bool {
-        book.contains(user: cell.name) || !cell.hasLeft && book.containsOrphan(of: cell.member.settings.identity)
+    func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
+        queue.contains(user: runner.name)
+            || !runner.wasLoggedOutHere && queue.containsOrphan(of: runner.managedUser.settings.identity)
     }
 
     /// Every service has been asked at least once, so that what is left can wait for the next start.
-    var isSettled: Bool { book.isSettled }
+    var isDrained: Bool { queue.isDrained }
 
     private func save(_ revocation: StoredRevocation) {
-        home.commit(.owe(revocation)) { [weak self] result in
+        home.commit(.addRevocation(revocation)) { [weak self] result in
             guard case .failure = result else { return }
             self?.home.loop.post { [weak self] in
-                guard let self, book.contains(revocation.refresh) else { return }
+                guard let self, queue.contains(revocation.refresh) else { return }
                 unsaved.append(revocation)
             }
         }
@@ -64,11 +65,11 @@ final class RevocationClerk: @unchecked Sendable {
     private func saveAgain() {
         let again = unsaved
         unsaved = []
-        for revocation in again where book.contains(revocation.refresh) { save(revocation) }
+        for revocation in again where queue.contains(revocation.refresh) { save(revocation) }
     }
 
     func stop() {
-        alarm.drop()
+        timer.drop()
         saveAgain()
         let left = waiters
         waiters = []
@@ -77,7 +78,7 @@ final class RevocationClerk: @unchecked Sendable {
 
     /// Nobody here knows the service, and no other is to see the token. For a day it stays in the store: another start, or another process, may.
     private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
-        if .now - revocation.since >= RevocationBook.patience { home.commit(.revoked(revocation.refresh)) { _ in } }
+        if .now - revocation.since >= RevocationQueue.retryPeriod { home.commit(.revoked(revocation.refresh)) { _ in } }
         logger.warning(
             "the session of an identity that is not configured here cannot be ended at its service",
             metadata: [
@@ -88,52 +89,52 @@ final class RevocationClerk: @unchecked Sendable {
 
     private func due() {
         saveAgain()
-        perform(book.due(at: .now))
+        perform(queue.due(at: .now))
         let now = Instant.now
-        answer(false) { $0.until <= now }
+        notifyWaiters(false) { $0.until <= now }
     }
 
-    private func perform(_ acts: [RevocationBook.Act]) {
-        for act in acts {
-            switch act {
+    private func perform(_ actions: [RevocationQueue.Action]) {
+        for action in actions {
+            switch action {
             case .call(let revocation): call(revocation)
             case .done(let revocation, let outcome):
                 log(revocation, outcome)
                 forget(revocation.refresh, outcome)
-            case .postponed(let revocation, let fault, let until):
-                log(revocation, fault, until)
-                answer(false) { $0.token == revocation.refresh }
+            case .postponed(let revocation, let error, let until):
+                log(revocation, error, until)
+                notifyWaiters(false) { $0.token == revocation.refresh }
             }
         }
-        alarm.set(at: min(book.dueAt, waiters.map(\.until).min() ?? .never))
+        timer.set(at: min(queue.dueAt, waiters.map(\.until).min() ?? .never))
     }
 
     private func call(_ revocation: StoredRevocation) {
         let token = revocation.refresh
         guard let service = home.service(of: revocation) else {
-            let fault = IdentityFault(.transient(retryAfter: nil), words: "no such identity is configured any more")
-            return home.loop.post { [weak home] in home?.revocations.hear(.failure(fault), token) }
+            let error = IdentityError(.transient(retryAfter: nil), message: "no such identity is configured any more")
+            return home.loop.post { [weak home] in home?.revocations.handleReply(.failure(error), token) }
         }
         // The service answers when it likes, even after the home's end.
         service.revoke(token) { [weak home] result in
-            home?.loop.post { [weak home] in home?.revocations.hear(result, token) }
+            home?.loop.post { [weak home] in home?.revocations.handleReply(result, token) }
         }
     }
 
-    private func hear(_ result: Result<Void, IdentityFault>, _ token: Secret) {
+    private func handleReply(_ result: Result<Void, IdentityError>, _ token: Secret) {
         guard !home.isStopped else { return }
-        perform(book.answered(token, result, at: .now))
-        home.tellSettled()
+        perform(queue.callCompleted(token, result, at: .now))
+        home.signalIfDrained()
     }
 
     /// Who waits hears of it when the store holds the token no more.
-    private func forget(_ token: Secret, _ outcome: RevocationBook.Outcome) {
+    private func forget(_ token: Secret, _ outcome: RevocationQueue.Outcome) {
         home.commit(.revoked(token)) { [weak self] _ in
-            self?.home.loop.post { [weak self] in self?.answer(outcome == .told) { $0.token == token } }
+            self?.home.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
         }
     }
 
-    private func answer(_ isTold: Bool, where isMeant: (Waiter) -> Bool) {
+    private func notifyWaiters(_ isTold: Bool, where isMeant: (Waiter) -> Bool) {
         let meant = waiters.filter(isMeant)
         guard !meant.isEmpty else { return }
         waiters.removeAll(where: isMeant)
@@ -142,7 +143,7 @@ final class RevocationClerk: @unchecked Sendable {
 
     // MARK: Log
 
-    private func log(_ revocation: StoredRevocation, _ outcome: RevocationBook.Outcome) {
+    private func log(_ revocation: StoredRevocation, _ outcome: RevocationQueue.Outcome) {
         let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? home.logger
         switch outcome {
         case .told:
@@ -156,14 +157,14 @@ final class RevocationClerk: @unchecked Sendable {
         }
     }
 
-    private func log(_ revocation: StoredRevocation, _ fault: IdentityFault, _ until: Instant) {
+    private func log(_ revocation: StoredRevocation, _ error: IdentityError, _ until: Instant) {
         let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
         let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? home.logger
         logger.warning(
             "the identity service was not told of a session's end; it is told again",
             metadata: [
                 "event": "session.revoke.failed", "identity": .string(revocation.identity),
-                "reason": .string(fault.verdict.label), "error": .string(fault.words), "next_at": .string(next),
+                "reason": .string(error.verdict.label), "error": .string(error.message), "next_at": .string(next),
             ])
     }
 }

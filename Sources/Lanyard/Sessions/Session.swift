@@ -1,4 +1,4 @@
-/// One user's stay: the state machine of architecture.md 5.1. It decides and does no I/O; `SessionCell` acts on the steps.
+/// One user's stay: the state machine of architecture.md 5.1. It decides and does no I/O; `SessionRunner` acts on the steps.
 ///
 /// Time and chance are arguments. What outlasts the states is the ledger, which the caller keeps and lends to each event.
 /// There is at most one call in flight, because the states that have one start no other: the single flight needs no lock.
@@ -12,20 +12,20 @@ package enum Session {
     /// `valid` by a person's login.
     case loggedOut(SessionReason)
     /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
-    case loggingIn(SessionTrouble)
+    case loggingIn(RetryState)
     /// Token in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
     case valid(SessionTokens, refreshAt: Instant)
     /// A renewal is in flight, none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`, `refused`.
     case refreshing(SessionTokens, SessionCall)
     /// Renewal fails and the token is still valid. Goes where `refreshing` goes.
-    case stale(SessionTokens, SessionTrouble)
+    case stale(SessionTokens, RetryState)
     /// Renewal fails and the token is no longer usable. Goes to `valid`, `loginRequired`, `refused`.
-    case unreachable(SessionTokens, SessionTrouble)
+    case unreachable(SessionTokens, RetryState)
     /// The session is over and there is no credential. Goes to `valid` by a person's login.
-    case loginRequired(IdentityFault?)
+    case loginRequired(IdentityError?)
     /// The credential was refused or cannot be read. Goes to `valid` by a person's login, to `loggingIn`
     /// when the credential changes.
-    case refused(IdentityFault)
+    case refused(IdentityError)
 
     package enum Event: Sendable {
         /// The program starts, or somebody asks for a login with the configured credential.
@@ -33,17 +33,17 @@ package enum Session {
         /// `due` has come.
         case due
         case granted(Grant, SessionCall)
-        case failed(IdentityFault, SessionCall)
+        case failed(IdentityError, SessionCall)
         /// A person's login brought this: it replaces whatever there is, and nothing that is under way matters any more.
         case loggedIn(Grant, SessionCall)
         /// The refresh token of this call must not be sent again, and nobody knows what became of it (refresh.md 9).
-        case abandoned(IdentityFault, SessionCall)
+        case abandoned(IdentityError, SessionCall)
         /// What the store holds: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
         /// The store says that nobody is logged in, and that a person wants it so: `reason` tells where it was said.
         case ended(reason: String)
         /// A token that somebody else renews, or why it cannot be read: `TokenFeed`.
-        case fed(Result<Secret, IdentityFault>)
+        case fed(Result<Secret, IdentityError>)
         /// A shard has no usable token.
         case tokenNeeded
         /// An upstream refused the token of this generation.
@@ -75,96 +75,99 @@ package enum Session {
         }
     }
 
-    /// What is to be done, in this order. `SessionDesk` puts each call into an errand, and stores what a call brought before it tells of it.
-    package enum Step: Sendable {
+    /// What is to be done, in this order. `SessionCoordinator` puts each call into an errand, and stores what a call brought before it tells of it.
+    package enum Action: Sendable {
         case login(SessionCall)
         case refresh(Secret, SessionCall)
         case revoke(Secret)
         case publish(AccessToken.Availability)
-        case note(SessionNote)
+        case logEvent(SessionLogEvent)
     }
 
     /// The one way in.
-    package mutating func take(_ event: Event, at moment: SessionMoment, _ ledger: inout SessionLedger) -> [Step] {
-        var turn = SessionTurn(moment, ledger)
-        self = (consume self).next(after: event, &turn)
-        ledger = turn.ledger
-        return turn.steps
+    package mutating func handle(_ event: Event, at eventContext: EventContext, _ context: inout SessionContext)
+        -> [Action]
+    {
+        var transition = TransitionContext(eventContext, context)
+        self = (consume self).next(after: event, &transition)
+        context = transition.context
+        return transition.actions
     }
 
-    private consuming func next(after event: Event, _ turn: inout SessionTurn) -> Session {
+    private consuming func next(after event: Event, _ transition: inout TransitionContext) -> Session {
         switch event {
-        case .loginRequested: begin(.start, &turn)
-        case .due: proceed(&turn)
-        case .granted(let grant, let call): accept(grant, of: call, &turn)
-        case .failed(let fault, let call): fail(fault, of: call, &turn)
-        case .loggedIn(let grant, let call): replace(by: grant, of: call, &turn)
-        case .abandoned(let fault, let call): abandon(fault, of: call, &turn)
-        case .restored(let tokens, let how): restore(tokens, how, &turn)
-        case .ended(let reason): end(reason, &turn)
-        case .refreshRequested: proceed(&turn).renewNow(&turn)
-        case .fed(let outcome): feed(outcome, &turn)
-        case .tokenNeeded: proceed(&turn).want(&turn)
-        case .tokenRefused(let generation): proceed(&turn).renew(after: generation, &turn)
-        case .logoutRequested: logOut(&turn)
-        case .credentialChanged: rearm(&turn)
-        case .clockJumped: reconsider(&turn)
+        case .loginRequested: begin(.start, &transition)
+        case .due: performDue(&transition)
+        case .granted(let grant, let call): accept(grant, of: call, &transition)
+        case .failed(let error, let call): fail(error, of: call, &transition)
+        case .loggedIn(let grant, let call): replace(by: grant, of: call, &transition)
+        case .abandoned(let error, let call): abandon(error, of: call, &transition)
+        case .restored(let tokens, let how): restore(tokens, how, &transition)
+        case .ended(let reason): end(reason, &transition)
+        case .refreshRequested: performDue(&transition).renewNow(&transition)
+        case .fed(let outcome): feed(outcome, &transition)
+        case .tokenNeeded: performDue(&transition).requestToken(&transition)
+        case .tokenRefused(let generation): performDue(&transition).renew(after: generation, &transition)
+        case .logoutRequested: logOut(&transition)
+        case .credentialChanged: retryWithChangedCredential(&transition)
+        case .clockJumped: reevaluateAfterClockJump(&transition)
         }
     }
 
     /// Begins a login where nothing is at hand and none is under way.
-    private consuming func begin(_ cause: SessionCall.Cause, _ turn: inout SessionTurn) -> Session {
+    private consuming func begin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         switch consume self {
-        case .loggedOut: Self.first(cause, &turn)
-        case .loginRequired: Self.first(cause, &turn)
-        case .refused: Self.first(cause, &turn)
-        case .loggingIn(let trouble) where trouble.call == nil: .loggingIn(trouble.calling(turn.login(cause)))
+        case .loggedOut: Self.beginLogin(cause, &transition)
+        case .loginRequired: Self.beginLogin(cause, &transition)
+        case .refused: Self.beginLogin(cause, &transition)
+        case .loggingIn(let retryState) where retryState.call == nil:
+            .loggingIn(retryState.calling(transition.login(cause)))
         case let same: same
         }
     }
 
-    static func first(_ cause: SessionCall.Cause, _ turn: inout SessionTurn) -> Session {
-        guard turn.ledger.hasCredential else {
-            turn.add(.publish(.none(.loginRequired)))
-            turn.note(.loginRequired, .warning, reason: SessionReason.loginRequired.rawValue)
+    static func beginLogin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
+        guard transition.context.hasCredential else {
+            transition.add(.publish(.none(.loginRequired)))
+            transition.logEvent(.loginRequired, .warning, reason: SessionReason.loginRequired.rawValue)
             return .loginRequired(nil)
         }
-        if cause == .start, let trouble = turn.ledger.patience(at: turn.now) {
-            let next = Session.loggingIn(trouble)
-            turn.ledger.lastFault = trouble.fault
-            turn.publish(next)
+        if cause == .start, let retryState = transition.context.waitBeforeCall(at: transition.now) {
+            let next = Session.loggingIn(retryState)
+            transition.context.lastError = retryState.error
+            transition.publish(next)
             return next
         }
-        turn.add(.publish(.pending))
-        let call = turn.login(cause)
-        turn.note(.loginStarted, reason: cause.rawValue)
-        return .loggingIn(SessionTrouble(calling: call, notBefore: turn.ledger.notBefore))
+        transition.add(.publish(.pending))
+        let call = transition.login(cause)
+        transition.logEvent(.loginStarted, reason: cause.rawValue)
+        return .loggingIn(RetryState(calling: call, notBefore: transition.context.notBefore))
     }
 
     /// A changed credential is tried at once where the old one was refused or missing; a healthy session is left alone.
-    private consuming func rearm(_ turn: inout SessionTurn) -> Session {
-        turn.ledger.credentialChanged()
+    private consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
+        transition.context.credentialChanged()
         return switch consume self {
-        case .loginRequired: Self.first(.credentialChanged, &turn)
-        case .refused: Self.first(.credentialChanged, &turn)
+        case .loginRequired: Self.beginLogin(.credentialChanged, &transition)
+        case .refused: Self.beginLogin(.credentialChanged, &transition)
         case let same: same
         }
     }
 
     /// Local first: the tokens go, then the service is told. An answer that is still under way finds no call to belong to.
-    private consuming func logOut(_ turn: inout SessionTurn) -> Session {
-        turn.add(.publish(.none(.loginRequired)))
-        if let refresh = tokens?.refresh { turn.add(.revoke(refresh)) }
-        turn.ledger.lastFault = nil
-        turn.note(.loggedOut, reason: SessionReason.loggedOut.rawValue)
+    private consuming func logOut(_ transition: inout TransitionContext) -> Session {
+        transition.add(.publish(.none(.loginRequired)))
+        if let refresh = tokens?.refresh { transition.add(.revoke(refresh)) }
+        transition.context.lastError = nil
+        transition.logEvent(.loggedOut, reason: SessionReason.loggedOut.rawValue)
         return .loggedOut(.loggedOut)
     }
 
     /// Whoever logged the user out has told the service, too.
-    private consuming func end(_ reason: String, _ turn: inout SessionTurn) -> Session {
-        turn.add(.publish(.none(.loginRequired)))
-        turn.ledger.lastFault = nil
-        turn.note(.loggedOut, reason: reason)
+    private consuming func end(_ reason: String, _ transition: inout TransitionContext) -> Session {
+        transition.add(.publish(.none(.loginRequired)))
+        transition.context.lastError = nil
+        transition.logEvent(.loggedOut, reason: reason)
         return .loggedOut(.loggedOut)
     }
 }

@@ -1,12 +1,12 @@
 /// One deadline on the sessions' loop that calls back. Belongs to that loop's queue.
-package final class SessionAlarm: Watcher, @unchecked Sendable {
+package final class SessionTimer: Watcher, @unchecked Sendable {
     private let loop: EventLoop
-    private var ring: () -> Void
+    private var onFire: () -> Void
     private var deadline: Deadline?
 
-    init(on loop: EventLoop, ring: @escaping () -> Void) {
+    init(on loop: EventLoop, onFire: @escaping () -> Void) {
         self.loop = loop
-        self.ring = ring
+        self.onFire = onFire
         super.init()
         deadline = Deadline(of: self)
     }
@@ -20,8 +20,8 @@ package final class SessionAlarm: Watcher, @unchecked Sendable {
     func drop() {
         if let deadline { loop.drop(deadline) }
         deadline = nil
-        ring = {}
+        onFire = {}
     }
 
-    override package func due(_ deadline: Deadline) { ring() }
+    override package func due(_ deadline: Deadline) { onFire() }
 }

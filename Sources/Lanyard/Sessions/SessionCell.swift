@@ -3,70 +3,70 @@ import Logging
 /// The thin shell around one user's desk: performs its acts, brings the answers back, keeps its deadline. Belongs to the home's queue.
 ///
 /// Home and cell hold each other until the cell is stopped: answers come from other queues whenever they like.
-package final class SessionCell: @unchecked Sendable {
+package final class SessionRunner: @unchecked Sendable {
     package typealias Reply = @Sendable (SessionReply) -> Void
 
-    package let member: SessionMember
+    package let managedUser: ManagedUser
     let index: UserIndex
-    let home: SessionHome
+    let home: SessionService
     let logger: Logger
-    private(set) var desk: SessionDesk
-    private var inbox: [SessionDesk.Event] = []
-    private var isTaking = false
+    private(set) var coordinator: SessionCoordinator
+    private var inbox: [SessionCoordinator.Event] = []
+    private var isHandling = false
     private(set) var isStopped = false
     /// Who waits for what, by ticket.
     private var replies: [UInt64: Reply] = [:]
     private var tickets: UInt64 = 0
     /// A person has ended the user's session in this process.
-    private(set) var hasLeft = false
+    private(set) var wasLoggedOutHere = false
     /// How often the store was told something.
-    private(set) var changes: UInt64 = 0
-    private lazy var alarm = SessionAlarm(on: home.loop) { [self] in take(.due) }
+    private(set) var commitCount: UInt64 = 0
+    private lazy var timer = SessionTimer(on: home.loop) { [self] in handle(.due) }
 
-    init(_ member: SessionMember, index: UserIndex, home: SessionHome) {
-        self.member = member
+    init(_ managedUser: ManagedUser, index: UserIndex, home: SessionService) {
+        self.managedUser = managedUser
         self.index = index
         self.home = home
         var logger = home.logger
-        logger[metadataKey: "user"] = .string(member.settings.name)
+        logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
-        desk = SessionDesk(home.setup(of: member, index))
+        coordinator = SessionCoordinator(home.setup(of: managedUser, index))
     }
 
     /// The user's name.
-    package var name: String { member.settings.name }
+    package var name: String { managedUser.settings.name }
 
     /// Begins: with what the store holds, else by a login, or with the reading of a token.
     ///
-    /// - Parameter other: see `SessionDesk.Event.begin`.
-    func start(_ stored: StoredUser?, sharing other: String? = nil) {
-        switch member.source {
+    /// - Parameter other: see `SessionCoordinator.Event.begin`.
+    func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
+        switch managedUser.source {
         case .feed(let feed):
             home.publisher.publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // First the watch: what it has seen is no older than what the login reads.
-            if let login = member.settings.login {
-                member.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
+            if let login = managedUser.settings.login {
+                managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
             }
-            take(.begin(stored, sharing: other))
+            handle(.begin(stored, duplicateOf: other))
         }
     }
 
-    /// The process is about to end: see `SessionDesk.Event.settle`.
-    func settle() { take(.settle) }
+    /// The process is about to end: see `SessionCoordinator.Event.settle`.
+    func settle() { handle(.settle) }
 
     /// No deadline, no reading any more; answers to calls under way are dropped, and who waits hears of the end.
     func stop() {
         isStopped = true
-        if desk.isUnsaved {
-            var note = SessionNote(.unsaved, .error, reason: "store_failing")
-            note.details["error"] = desk.storeFault?.words
-            log(note, at: .now)
+        if coordinator.isUnsaved {
+            var logEvent = SessionLogEvent(.unsaved, .error, reason: "store_failing")
+            logEvent.details["error"] = coordinator.storeError?.message
+            log(logEvent, at: .now)
         }
-        alarm.drop()
-        member.credential?.stop()
-        if case .feed(let feed) = member.source { feed.stop() }
+        timer.drop()
+        managedUser.credential?.stop()
+        if case .feed(let feed) = managedUser.source { feed.stop() }
         for reply in replies.values { reply(.overtaken) }
         replies = [:]
     }
@@ -75,136 +75,139 @@ package final class SessionCell: @unchecked Sendable {
 
     /// Logs in, whatever was refused before; the session at hand serves until that has succeeded.
     package func login(_ credential: Credential, _ reply: @escaping Reply) {
-        ask(reply) { .login(credential, ticket: $0) }
+        request(reply) { .login(credential, ticket: $0) }
     }
 
     /// Takes over a session that was made on this user's behalf.
-    package func give(_ gift: SessionGift, _ reply: @escaping Reply) {
-        ask(reply) { .given(gift, ticket: $0) }
+    package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
+        request(reply) { .given(obtained, ticket: $0) }
     }
 
     /// Refreshes now, bound by neither cooldown nor budget; joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {
-        ask(reply) { .refresh(ticket: $0) }
+        request(reply) { .refresh(ticket: $0) }
     }
 
     /// Wipes the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
-        hasLeft = true
-        ask(reply) { .leave(.logOut, ticket: $0) }
+        wasLoggedOutHere = true
+        request(reply) { .terminate(.logOut, ticket: $0) }
     }
 
     /// As a logout; the user is forgotten in the store, too. The cell is the caller's to take away.
     package func remove(_ reply: @escaping Reply) {
-        ask(reply) { .leave(.remove, ticket: $0) }
+        request(reply) { .terminate(.remove, ticket: $0) }
     }
 
-    private func ask(_ reply: @escaping Reply, _ event: (UInt64) -> SessionDesk.Event) {
-        guard case .service = member.source else { return reply(.notSupported) }
+    private func request(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
+        guard case .service = managedUser.source else { return reply(.notSupported) }
         guard !isStopped, !home.isStopped else { return reply(.overtaken) }
         tickets += 1
         replies[tickets] = reply
-        take(event(tickets))
+        handle(event(tickets))
     }
 
     // MARK: Events and acts
 
     /// From any queue.
-    private func send(_ event: SessionDesk.Event) {
-        home.loop.post { [self] in take(event) }
+    private func send(_ event: SessionCoordinator.Event) {
+        home.loop.post { [self] in handle(event) }
     }
 
-    func take(_ event: SessionDesk.Event) {
-        home.loop.assertHome()
+    func handle(_ event: SessionCoordinator.Event) {
+        home.loop.assertOnQueue()
         guard !home.isStopped, !isStopped else { return }
         inbox.append(event)
         // An act may be answered at once: its turn comes after the acts beside it.
-        guard !isTaking else { return }
-        isTaking = true
-        var answers: [(UInt64, SessionReply)] = []
+        guard !isHandling else { return }
+        isHandling = true
+        var readyReplies: [(UInt64, SessionReply)] = []
         while !inbox.isEmpty {
-            let moment = SessionMoment.now
-            for act in desk.take(inbox.removeFirst(), at: moment) {
-                if case .reply(let ticket, let reply) = act { answers.append((ticket, reply)) }
-                perform(act, at: moment)
+            let eventContext = EventContext.now
+            for action in coordinator.handle(inbox.removeFirst(), at: eventContext) {
+                if case .reply(let ticket, let reply) = action { readyReplies.append((ticket, reply)) }
+                perform(action, at: eventContext)
             }
         }
-        isTaking = false
-        alarm.set(at: desk.due)
+        isHandling = false
+        timer.set(at: coordinator.due)
         home.update(self)
         // Who is answered can see it in the report.
-        for (ticket, reply) in answers { replies.removeValue(forKey: ticket)?(reply) }
+        for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
     }
 
-    private func perform(_ act: SessionDesk.Act, at moment: SessionMoment) {
-        switch act {
+    private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
+        switch action {
         case .publish(let availability): home.publisher.publish(availability, for: index)
-        case .note(let note): log(note, at: moment)
+        case .logEvent(let logEvent): log(logEvent, at: eventContext)
         case .tryLock: home.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: home.store.unlock(name)
-        case .read(let errand): home.store.read(name) { [weak self] in self?.send(.read($0, errand: errand)) }
+        case .read(let operation): home.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
-            changes += 1
-            if case .hold = change { home.clearTheWay(for: self) }
+            commitCount += 1
+            if case .saveSession = change { home.retryUnsavedEnds(for: self) }
             home.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
-            guard case .service(let service) = member.source else { return }
-            home.callsOut += 1
-            service.refresh(token) { [self] result in answer(result, to: call) }
-        case .claim(let account, let errand): take(.claimed(home.registrar.claim(account, for: index), errand: errand))
-        case .revoke(let revocation): home.revocations.tell(revocation, of: name, logger)
-        case .dismiss(let revocation, let isStored, let ticket): dismiss(revocation, isStored: isStored, ticket)
+            guard case .service(let service) = managedUser.source else { return }
+            home.callsInFlight += 1
+            service.refresh(token) { [self] result in complete(result, to: call) }
+        case .claim(let account, let operation):
+            handle(.claimed(home.userService.claim(account, for: index), operation: operation))
+        case .revoke(let revocation): home.revocations.enqueue(revocation, of: name, logger)
+        case .completeTermination(let revocation, let isStored, let ticket):
+            completeTermination(revocation, isStored: isStored, ticket)
         case .reply: break
         }
     }
 
-    private func login(_ credential: Credential, _ refused: CredentialMark?, _ call: SessionCall) {
-        guard case .service(let service) = member.source else { return }
-        home.callsOut += 1
-        service.login(credential, guarded: LoginGuard(key: home.markKey, refused: refused)) { [self] result in
-            answer(result, to: call)
+    private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
+        guard case .service(let service) = managedUser.source else { return }
+        home.callsInFlight += 1
+        service.login(credential, guarded: LoginGuard(key: home.fingerprintKey, refused: refused)) { [self] result in
+            complete(result, to: call)
         }
     }
 
     /// Who waits is answered once the service has been asked, too.
-    private func dismiss(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
+    private func completeTermination(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
         let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
         guard let revocation else {
             // As any other answer: when what it tells of can be seen.
-            return home.loop.post { reply?(.left(isRevoked: true, isStored: isStored)) }
+            return home.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
         }
-        home.revocations.tell(revocation, of: name, isStored: isStored, logger) {
-            reply?(.left(isRevoked: $0, isStored: isStored))
+        home.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
+            reply?(.terminated(isRevoked: $0, isStored: isStored))
         }
     }
 
     /// From any queue. What it brings a user that was removed meanwhile is nobody's.
-    private func answer(_ result: Result<Grant, IdentityFault>, to call: SessionCall) {
+    private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
         home.loop.post { [self] in
-            home.callsOut -= 1
-            defer { home.tellSettled() }
+            home.callsInFlight -= 1
+            defer { home.signalIfDrained() }
             guard !home.isStopped else { return }
             count(result, call)
-            guard isStopped else { return take(.answered(result, call)) }
+            guard isStopped else { return handle(.callCompleted(result, call)) }
             guard let token = result.refreshToken else { return }
-            home.revocations.tell(
+            home.revocations.enqueue(
                 StoredRevocation(
-                    identity: member.settings.identity, refresh: token, since: .now, mark: member.home.mark),
+                    identity: managedUser.settings.identity, refresh: token, since: .now,
+                    fingerprint: managedUser.home.fingerprint),
                 of: name, logger)
         }
     }
 
-    private func count(_ result: Result<Grant, IdentityFault>, _ call: SessionCall) {
+    private func count(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
         let outcome: String =
             switch result {
-            case _ where desk.errand?.number != call.number: "late"
+            case _ where coordinator.operation?.number != call.number: "late"
             case .success: "success"
-            case .failure(let fault): fault.verdict.label
+            case .failure(let error): error.verdict.label
             }
         switch call.kind {
         case .login:
-            let provider = desk.errand?.provider ?? member.settings.login?.provider ?? "none"
+            let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
             home.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
         case .refresh:
             home.count(
@@ -216,33 +219,34 @@ package final class SessionCell: @unchecked Sendable {
 
     // MARK: What is seen from outside
 
-    /// See `SessionDesk.isSettled`.
-    var isSettled: Bool { if case .feed = member.source { true } else { desk.isSettled } }
+    /// See `SessionCoordinator.isSettled`.
+    var isDrained: Bool { if case .feed = managedUser.source { true } else { coordinator.isDrained } }
 
     var isRefreshing: Bool {
-        if case .calling? = desk.errand?.stage { desk.errand?.call.kind == .refresh } else { false }
+        if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else { false }
     }
 
     package var status: SessionStatus { status(at: .now) }
 
-    private func status(at moment: SessionMoment) -> SessionStatus {
-        let (session, ledger) = (desk.session, desk.ledger)
+    private func status(at eventContext: EventContext) -> SessionStatus {
+        let (session, context) = (coordinator.session, coordinator.context)
         let tokens = session.tokens
         return SessionStatus(
-            user: name, index: index, identity: member.settings.identity, accountID: ledger.accountID,
-            state: session.state, reason: session.reason, generation: ledger.generation,
+            user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
+            state: session.state, reason: session.reason, generation: context.generation,
             accessTokenExpiry: tokens?.expiry,
             refreshTokenExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
-            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, moment), lastError: ledger.lastFault?.words,
-            hasEverBeenReady: ledger.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past,
-            provider: desk.provider, isStoreFailing: desk.storeFault != nil)
+            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
+            hasEverBeenReady: context.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past,
+            provider: coordinator.provider, isStoreFailing: coordinator.storeError != nil)
     }
 
-    private func log(_ note: SessionNote, at moment: SessionMoment) {
-        if note.event == .refreshDenied {
-            home.count("lanyard_refresh_denied", [.init("user", name), .init("reason", note.reason)])
+    private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
+        if logEvent.event == .refreshDenied {
+            home.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
         }
         SessionLog.write(
-            note, state: desk.session.state, generation: desk.ledger.generation, at: moment, to: logger)
+            logEvent, state: coordinator.session.state, generation: coordinator.context.generation, at: eventContext,
+            to: logger)
     }
 }

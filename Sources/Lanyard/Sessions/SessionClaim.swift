@@ -1,5 +1,5 @@
 /// Whether a login's account may be its user's: two users of one device never share an account (architecture.md 5.7).
-package enum SessionClaim: Equatable, Sendable {
+package enum AccountOwnership: Equatable, Sendable {
     /// Nobody else has it.
     case free
     /// Another user is logged in to it: the new session is revoked.

@@ -1,104 +1,105 @@
 /// What the start and people ask of a user's session.
-extension SessionDesk {
+extension SessionCoordinator {
     /// The start: goes on with what the store holds; without that, logs in.
-    mutating func begin(_ stored: StoredUser?, sharing other: String?) {
-        isNewcomer = setup.isAdded && stored?.isAdded != true
+    mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
+        isProvisional = setup.isAdded && stored?.isAdded != true
         guard let stored, stored.belongs(to: home) else {
             // Whoever changes a user's identity means another account: the new login takes the place of what is stored.
-            if let stored { meet(stored) }
-            ledger.expect(generation: base.generation + 1)
-            return tell(.loginRequested)
+            if let stored { noteForeign(stored) }
+            context.expect(generation: base.generation + 1)
+            return applyToSession(.loginRequested)
         }
-        stand(on: stored)
-        hasStood = !isNewcomer
+        rebase(on: stored)
+        wasStored = !isProvisional
         learn(stored)
         if stored.isLoggedOut {
-            tell(.ended(reason: "remembered"))
-            isUntidy = stored.intent != nil
+            applyToSession(.ended(reason: "remembered"))
+            hasUnclosedIntent = stored.intent != nil
         } else if let session = stored.session, let other {
-            giveWay(session, to: other)
+            endDuplicate(session, to: other)
         } else if let session = stored.session, !stored.isRefused {
-            compareLogins(stored)
+            compareLoginKinds(stored)
             restore(session, of: stored, isAdopted: false)
         } else {
-            ledger.expect(generation: base.generation + 1)
-            tell(.loginRequested)
-            isUntidy = stored.intent != nil && wanted == nil
+            context.expect(generation: base.generation + 1)
+            applyToSession(.loginRequested)
+            hasUnclosedIntent = stored.intent != nil && pendingCall == nil
         }
     }
 
     /// An older release has let two users have one account: this one's session ends, and what is configured may log in to whatever it leads to.
-    private mutating func giveWay(_ session: StoredSession, to other: String) {
-        note(.accountShared, .error, reason: "account_in_use", details: ["other": other])
+    private mutating func endDuplicate(_ session: StoredSession, to other: String) {
+        logEvent(.accountShared, .error, reason: "account_in_use", details: ["other": other])
         if let token = session.refresh { revoke(token) }
         writes.keep(.end)
         retryNext()
-        ledger.expect(generation: base.generation + 1)
-        tell(.loginRequested)
+        context.expect(generation: base.generation + 1)
+        applyToSession(.loginRequested)
     }
 
     /// The stored session goes on whatever is configured. Of its login the store knows the kind; of the account only the service's id, which
     /// no configuration names.
-    private mutating func compareLogins(_ stored: StoredUser) {
+    private mutating func compareLoginKinds(_ stored: StoredUser) {
         guard let configured = setup.credential?.provider, let provider = stored.provider, provider != configured
         else { return }
-        note(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])
+        logEvent(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])
     }
 
     /// A person's login, or a session that came of one: it begins when the errand under way has ended.
-    mutating func ask(_ login: AskedLogin) {
+    mutating func requestLogin(_ login: RequestedLogin) {
         let refusal: SessionReply? =
-            if asked != nil || isLoggingIn { .loginInProgress } else if isSettling, login.gift == nil { .stopping } else
-            { nil }
+            if asked != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
+                .stopping
+            } else { nil }
         guard let refusal else { return asked = login }
-        if let token = login.gift?.grant.refreshToken { revoke(token) }
+        if let token = login.obtained?.grant.refreshToken { revoke(token) }
         reply(login.ticket, refusal)
     }
 
     /// A login's outcome is awaited: a second one would end in two sessions.
     var isLoggingIn: Bool {
-        guard let errand, errand.call.kind == .login else { return false }
-        if case .closing = errand.stage { return false }
+        guard let operation, operation.call.kind == .login else { return false }
+        if case .closing = operation.stage { return false }
         return true
     }
 
     mutating func refresh(_ ticket: UInt64) {
         guard session.tokens != nil else { return reply(ticket, .notLoggedIn) }
-        tell(.refreshRequested)
+        applyToSession(.refreshRequested)
         guard session.call != nil else { return reply(ticket, .notSupported) }
-        refreshers.append(ticket)
+        refreshTickets.append(ticket)
     }
 
     /// Once the session's call is answered for good, and stored.
-    mutating func answerRefreshers() {
-        guard !refreshers.isEmpty, session.call == nil || isStandingDown else { return }
+    mutating func replyToRefreshRequests() {
+        guard !refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
         // A crash right after the answer must not undo what it tells of.
-        if case .closing? = errand?.stage { return }
-        tellRefreshers()
+        if case .closing? = operation?.stage { return }
+        sendRefreshReplies()
     }
 
     /// Whoever leaves now is told what had become of the call, if it was answered: only the store was waited for.
-    mutating func tellRefreshersBeforeLeaving() {
-        if !refreshers.isEmpty, session.call == nil { tellRefreshers() }
+    mutating func replyToRefreshRequestsBeforeTermination() {
+        if !refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
     }
 
-    private mutating func tellRefreshers() {
+    private mutating func sendRefreshReplies() {
         let reply: SessionReply =
             switch session {
             case _ where session.call != nil: .stopping
             case .valid: .refreshed
             case .loggedOut: .overtaken
             // What is said of a call that may be made again no longer holds: there is nothing left to make it with.
-            case .loginRequired(let fault) where fault?.isPassing != false: .loginRequired
+            case .loginRequired(let error) where error?.isRetryable != false: .loginRequired
             default:
                 .failed(
-                    ledger.lastFault ?? IdentityFault(.transient(retryAfter: nil), words: "the session has ended"))
+                    context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
             }
-        for ticket in refreshers { act(.reply(ticket, reply)) }
-        refreshers = []
+        for ticket in refreshTickets { emit(.reply(ticket, reply)) }
+        refreshTickets = []
     }
 
     mutating func reply(_ ticket: UInt64?, _ reply: SessionReply) {
-        if let ticket { act(.reply(ticket, reply)) }
+        if let ticket { emit(.reply(ticket, reply)) }
     }
 }

@@ -1,29 +1,29 @@
 /// How a user's stay ends: by a person, or with the process; and what is left of an end that nobody saw.
-extension SessionDesk {
+extension SessionCoordinator {
     /// Local first: the shards hear it at once, then the store, then the service. What is under way comes too late.
-    mutating func leave(_ leaving: Leaving, ticket: UInt64?) {
-        tellRefreshersBeforeLeaving()
-        var newest = strandedRefresh?.token ?? session.tokens?.refresh
-        strandedRefresh = nil
-        if let errand {
-            if let token = errand.unsavedRefresh {
+    mutating func terminate(_ termination: Termination, ticket: UInt64?) {
+        replyToRefreshRequestsBeforeTermination()
+        var newest = orphanedRefresh?.token ?? session.tokens?.refresh
+        orphanedRefresh = nil
+        if let operation {
+            if let token = operation.unsavedRefreshToken {
                 // A login's session is another one than that which is left; a refresh's is the same, further on.
-                if errand.call.kind == .login { revoke(token) } else { newest = token }
+                if operation.call.kind == .login { revoke(token) } else { newest = token }
             }
-            if case .asked(let ticket) = errand.purpose { reply(ticket, .overtaken) }
+            if case .asked(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         }
-        if let token = asked?.gift?.grant.refreshToken { revoke(token) }
+        if let token = asked?.obtained?.grant.refreshToken { revoke(token) }
         reply(asked?.ticket, .overtaken)
-        (errand, asked, wanted, adopting, ours, unanswered) = (nil, nil, nil, nil, nil, 0)
-        for step in session.take(.logoutRequested, at: moment, &ledger) {
-            switch step {
-            case .publish(let availability): act(.publish(availability))
-            case .note(let note): act(.note(note))
+        (operation, asked, pendingCall, adopting, storedUser, unansweredRefreshes) = (nil, nil, nil, nil, nil, 0)
+        for action in session.handle(.logoutRequested, at: eventContext, &context) {
+            switch action {
+            case .publish(let availability): emit(.publish(availability))
+            case .logEvent(let logEvent): emit(.logEvent(logEvent))
             default: break
             }
         }
-        let evicted = hasStood ? nil : stranger?.eviction(at: moment.wall)
-        write(.leave(leaving, newest.map(revocation) ?? evicted), for: .leaving(ticket: ticket))
+        let evicted = wasStored ? nil : foreignUser?.evictionRevocation(at: eventContext.wall)
+        write(.terminate(termination, newest.map(revocation) ?? evicted), for: .termination(ticket: ticket))
     }
 
     // MARK: The end of the process
@@ -31,37 +31,39 @@ extension SessionDesk {
     /// What has not begun does not begin: an intent without its call would have an unknown outcome. A session that is at hand already is
     /// stored, whatever it waits for.
     mutating func settle() {
-        guard !isSettling else { return }
-        isSettling = true
-        wanted = nil
-        if let login = asked, login.gift == nil {
+        guard !isDraining else { return }
+        isDraining = true
+        pendingCall = nil
+        if let login = asked, login.obtained == nil {
             reply(login.ticket, .stopping)
             asked = nil
         }
-        guard let errand, !errand.hasBegun else { return }
-        if case .asked(let ticket) = errand.purpose { reply(ticket, .stopping) }
+        guard let operation, !operation.hasBegun else { return }
+        if case .asked(let ticket) = operation.purpose { reply(ticket, .stopping) }
         finish()
     }
 
     /// Nothing more comes of the session's own call.
-    var isStandingDown: Bool { isSettling && errand == nil }
+    var hasStoppedCalling: Bool { isDraining && operation == nil }
 
     /// Nothing is left to be done before the end of the process; see `isUnsaved` for what could not be.
-    package var isSettled: Bool { isStandingDown && asked == nil && writes.lane.isEmpty && !writes.isOpen }
+    package var isDrained: Bool {
+        hasStoppedCalling && asked == nil && writes.writesInFlight.isEmpty && !writes.isWriting
+    }
 
     /// A crash, or the end of the process, would lose something that the store has not taken.
-    package var isUnsaved: Bool { !writes.backlog.isEmpty }
+    package var isUnsaved: Bool { !writes.unsavedChanges.isEmpty }
 
     /// The store holds a session that has ended here.
-    package var hasUnsavedEnd: Bool { writes.holdsEnding }
+    package var hasUnsavedEnd: Bool { writes.hasUnsavedEnding }
 
     /// The store has the session at hand as it is; where it holds another identity's user in its place, it never will.
     var isStored: Bool { !isUnsaved && !isDisplaced }
 
     /// One more try of the backlog, when nothing else is on its way; then the process may end.
-    mutating func tryLast() {
-        guard isSettled, !hasTriedLast else { return }
-        hasTriedLast = true
+    mutating func retryBeforeExit() {
+        guard isDrained, !hasRetriedBeforeExit else { return }
+        hasRetriedBeforeExit = true
         retryNext()
     }
 
@@ -69,8 +71,9 @@ extension SessionDesk {
 
     /// An open call of a user who is not logged in, whom nothing will log in by itself: settled under the user's lock, since it may just as
     /// well be another process's that is under way.
-    mutating func tidy(_ result: Result<StoredUser?, StoreFault>) {
-        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.mark == base else {
+    mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
+        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.fingerprint == base
+        else {
             return finish()
         }
         close(with: .settle)

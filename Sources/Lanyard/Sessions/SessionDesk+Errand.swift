@@ -1,157 +1,159 @@
 /// An errand up to its call: whose turn it is, the user's lock, what the store holds by now, the intent (refresh.md 6, refresh.md 9).
-extension SessionDesk {
+extension SessionCoordinator {
     /// The errand that waits, if none is under way: a person's before the session's own.
     mutating func startNext() {
-        guard errand == nil, adopting == nil, !writes.isLeaving else { return }
+        guard operation == nil, adopting == nil, !writes.isTerminating else { return }
         if let login = asked {
             asked = nil
-            let call = ledger.begin(.login, .asked, at: moment)
-            errand = SessionErrand(call, asked: login, at: moment.instant)
-            note(.loginStarted, reason: call.cause.rawValue)
-        } else if !isSettling, let next = wanted, next.call.number == session.call?.number {
-            wanted = nil
+            let call = context.begin(.login, .asked, at: eventContext)
+            operation = TokenOperation(call, asked: login, at: eventContext.instant)
+            logEvent(.loginStarted, reason: call.cause.rawValue)
+        } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
+            pendingCall = nil
             let credential = next.call.kind == .login ? setup.credential : nil
-            errand = SessionErrand(next.call, refresh: next.refresh, credential: credential, at: moment.instant)
-        } else if isUntidy, !isSettling {
-            isUntidy = false
-            errand = SessionErrand(tidying: ledger.begin(.refresh, .start, at: moment), at: moment.instant)
+            operation = TokenOperation(
+                next.call, refresh: next.refresh, credential: credential, at: eventContext.instant)
+        } else if hasUnclosedIntent, !isDraining {
+            hasUnclosedIntent = false
+            operation = TokenOperation(
+                closingIntent: context.begin(.refresh, .start, at: eventContext), at: eventContext.instant)
         } else {
-            return wanted = nil
+            return pendingCall = nil
         }
         switch lock {
         case .held: read()
         case .asked: break
         case .free:
             lock = .asked
-            act(.tryLock)
+            emit(.tryLock)
         }
     }
 
     mutating func locked(_ result: StoreLock) {
         lock = result == .taken ? .held : .free
-        guard let errand, case .locking = errand.stage else { return giveBack() }
+        guard let operation, case .locking = operation.stage else { return giveBack() }
         switch result {
         case .taken: return read()
-        case .failed(let words):
-            note(.lockFailed, .warning, reason: "failed", details: ["error": words])
+        case .failed(let message):
+            logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
         // Whoever has it has a call of its own.
-        case .busy where errand.purpose == .tidying: return finish()
+        case .busy where operation.purpose == .closingIntent: return finish()
         case .busy: break
         }
-        guard moment.instant < errand.patienceEnd else {
-            return failed(IdentityFault(.transient(retryAfter: nil), words: "another process has the user's lock"))
+        guard eventContext.instant < operation.lockDeadline else {
+            return failed(IdentityError(.transient(retryAfter: nil), message: "another process has the user's lock"))
         }
-        let until = moment.instant + .milliseconds(20) + .milliseconds(180) * moment.chance
-        if !errand.hasQueued { note(.waitingForLock, reason: "busy", nextAt: until) }
-        self.errand?.hasQueued = true
-        self.errand?.stage = .queueing(until: until)
+        let until = eventContext.instant + .milliseconds(20) + .milliseconds(180) * eventContext.chance
+        if !operation.hasLoggedWait { logEvent(.waitingForLock, reason: "busy", nextAt: until) }
+        self.operation?.hasLoggedWait = true
+        self.operation?.stage = .queueing(until: until)
     }
 
     /// The lock goes back, unless a rotated refresh token is not stored yet: another process would send the old one. Nor while a logout is
     /// being stored that has cut off a call: another process would find an intent open that was never sent.
     mutating func giveBack() {
-        guard errand == nil, lock == .held, !writes.isLeaving else { return }
-        guard setup.rotation == .none || !writes.holdsNewSession else { return }
+        guard operation == nil, lock == .held, !writes.isTerminating else { return }
+        guard setup.rotation == .none || !writes.hasUnsavedSession else { return }
         lock = .free
-        act(.unlock)
+        emit(.unlock)
     }
 
     /// A deadline of the errand has come.
-    mutating func goOn() {
-        switch errand?.stage {
+    mutating func continueAfterDelay() {
+        switch operation?.stage {
         case .queueing:
-            errand?.stage = .locking
+            operation?.stage = .locking
             lock = .asked
-            act(.tryLock)
-        case .pausing: intend()
+            emit(.tryLock)
+        case .pausing: storeIntent()
         default: break
         }
     }
 
     private mutating func read() {
-        guard let number = errand?.number else { return }
-        errand?.stage = .reading
-        act(.read(errand: number))
+        guard let number = operation?.number else { return }
+        operation?.stage = .reading
+        emit(.read(operation: number))
     }
 
-    mutating func read(_ result: Result<StoredUser?, StoreFault>, _ number: UInt64) {
-        guard let errand, errand.number == number, case .reading = errand.stage else { return }
-        if errand.purpose == .tidying { return tidy(result) }
+    mutating func read(_ result: Result<StoredUser?, StoreError>, _ number: UInt64) {
+        guard let operation, operation.number == number, case .reading = operation.stage else { return }
+        if operation.purpose == .closingIntent { return closeStoredIntent(result) }
         switch result {
-        case .success(let user): look(at: user)
-        case .failure(let fault):
-            suffer(fault)
-            proceed()
+        case .success(let user): reconcile(at: user)
+        case .failure(let error):
+            recordStoreFailure(error)
+            prepareCall()
         }
     }
 
     /// The call is to be made, unless the same refresh token has been sent too often (refresh.md 9).
-    mutating func proceed() {
-        guard let errand else { return }
-        if let gift = errand.gift {
+    mutating func prepareCall() {
+        guard let operation else { return }
+        if let obtained = operation.obtained {
             // What the store lacks goes first.
             retryNext()
-            return save(gift.grant)
+            return save(obtained.grant)
         }
-        guard errand.call.kind == .refresh, unanswered > 0 else { return intend() }
+        guard operation.call.kind == .refresh, unansweredRefreshes > 0 else { return storeIntent() }
         // Where it does not rotate, the token in hand is the only one there is: without a credential nothing else can help.
         let isAllowed =
             switch setup.rotation {
-            case .none: unanswered < 2 || !ledger.hasCredential
-            case .grace: unanswered < 2
+            case .none: unansweredRefreshes < 2 || !context.hasCredential
+            case .grace: unansweredRefreshes < 2
             case .oneUse: false
             }
-        guard isAllowed else { return abandon(errand.call, Self.unknownOutcome) }
-        let since = min(max(moment.wall - unansweredAt, .zero), SessionErrand.retryAfter)
-        guard since < SessionErrand.retryAfter else { return intend() }
-        self.errand?.stage = .pausing(until: moment.instant + (SessionErrand.retryAfter - since))
+        guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
+        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryAfter)
+        guard since < TokenOperation.retryAfter else { return storeIntent() }
+        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryAfter - since))
     }
 
-    private static let unknownOutcome = IdentityFault(
+    private static let unknownOutcome = IdentityError(
         .unknownOutcome,
-        words: "what became of the latest refresh is unknown, and its refresh token must not be sent again")
+        message: "what became of the latest refresh is unknown, and its refresh token must not be sent again")
 
-    mutating func abandon(_ call: SessionCall, _ fault: IdentityFault) {
-        unanswered = 0
-        if !ledger.hasCredential { revokeStranded() }
-        tell(.abandoned(fault, call))
-        close(with: ledger.hasCredential ? .spend : .end)
+    mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
+        unansweredRefreshes = 0
+        if !context.hasCredential { revokeOrphaned() }
+        applyToSession(.abandoned(error, call))
+        close(with: context.hasCredential ? .dropRefreshToken : .end)
     }
 
-    private mutating func intend() {
-        guard let errand else { return }
-        self.errand?.stage = .intending
+    private mutating func storeIntent() {
+        guard let operation else { return }
+        self.operation?.stage = .intending
         // What the store lacks goes first: the intent must stand beside the refresh token that is about to be sent.
         retryNext()
-        let tries = unanswered + (errand.call.kind == .refresh ? 1 : 0)
+        let tries = unansweredRefreshes + (operation.call.kind == .refresh ? 1 : 0)
         write(
-            .intend(StoredIntent(kind: errand.call.kind, at: moment.wall, tries: tries)),
-            for: .errand(errand.number))
+            .storeIntent(StoredIntent(kind: operation.call.kind, at: eventContext.wall, tries: tries)),
+            for: .operation(operation.number))
     }
 
     /// The intent is stored, or cannot be: the call goes out. Its token's life counts from this moment.
     mutating func call() {
-        guard var errand else { return }
-        errand.call.startedAt = moment.instant
-        errand.call.startedAtWall = moment.wall
-        errand.stage = .calling
-        self.errand = errand
-        if let token = errand.refresh {
-            unanswered += 1
-            unansweredAt = moment.wall
-            act(.refresh(token, errand.call))
-        } else if let credential = errand.credential {
+        guard var operation else { return }
+        operation.call.startedAt = eventContext.instant
+        operation.call.startedAtWall = eventContext.wall
+        operation.stage = .calling
+        self.operation = operation
+        if let token = operation.refresh {
+            unansweredRefreshes += 1
+            unansweredAt = eventContext.wall
+            emit(.refresh(token, operation.call))
+        } else if let credential = operation.credential {
             // Whoever logs in by hand may try what was refused before.
-            act(.login(credential, refused: errand.purpose == .own ? refused : nil, errand.call))
+            emit(.login(credential, refused: operation.purpose == .own ? refused : nil, operation.call))
         } else {
-            failed(IdentityFault(.credentialUnavailable, words: "nothing is configured to log in with"))
+            failed(IdentityError(.credentialUnavailable, message: "nothing is configured to log in with"))
         }
     }
 
     /// The errand is over. What waits comes next.
     mutating func finish() {
-        errand = nil
+        operation = nil
         giveBack()
     }
 
@@ -161,27 +163,28 @@ extension SessionDesk {
         refused = user?.refused
         provider = user?.provider
         accountSince = user?.accountSince
-        if let account = user?.accountID, ledger.learnAccount(account) {
-            note(.accountChanged, .warning, reason: "elsewhere")
+        if let account = user?.accountID, context.learnAccount(account) {
+            logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
         // What another process had open at the start of this one may have been answered since.
         let open = user?.intent?.tries ?? 0
-        unanswered = isIntentUnstored ? max(unanswered, open) : open
+        unansweredRefreshes = isIntentUnsaved ? max(unansweredRefreshes, open) : open
         if let intent = user?.intent, open > 0 { unansweredAt = intent.at }
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
         // A call of ours that the store never heard of was made with the token before.
-        isIntentUnstored = false
-        unanswered = user.intent?.tries ?? 0
+        isIntentUnsaved = false
+        unansweredRefreshes = user.intent?.tries ?? 0
         held = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
-            stored, generation: ledger.resume(generation: user.generation), accountID: user.accountID,
-            boot: setup.boot, at: moment, skew: ledger.skew ?? .zero, settings: ledger.settings)
+            stored, generation: context.resume(generation: user.generation), accountID: user.accountID,
+            boot: setup.boot, at: eventContext, skew: context.skew ?? .zero, settings: context.settings)
         let how = Session.Restoration(
-            isTrusted: isAdopted || setup.offline == .cached, isUrgent: unanswered > 0, spread: isAdopted ? 0 : 0.1,
+            isTrusted: isAdopted || setup.offline == .cached, isUrgent: unansweredRefreshes > 0,
+            spread: isAdopted ? 0 : 0.1,
             isAdopted: isAdopted)
-        tell(.restored(tokens, how))
+        applyToSession(.restored(tokens, how))
     }
 }

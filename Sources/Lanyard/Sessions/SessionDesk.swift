@@ -1,62 +1,62 @@
 /// Everything that is decided about one user: the session, the errand that makes its calls, and what the store could not be told yet, as
-/// one machine. `SessionCell` performs its acts and brings the answers back; so does the simulation, with a disk and a service of its own.
+/// one machine. `SessionRunner` performs its acts and brings the answers back; so does the simulation, with a disk and a service of its own.
 ///
 /// Every event is told by `take`, which says what to do, in this order; `due` says when to tell `.due` next. Acts are answered by one event
 /// each: `tryLock` by `locked`, `read` by `read`, `commit` by `committed` (at most one is open), `login` and `refresh` by `answered`,
 /// `claim` by `claimed`; `unlock`, `revoke`, `publish`, `note` and `reply` by none. A crash is to drop the desk and everything unanswered;
 /// a start is a new desk that is told `begin` with what the store holds.
-package struct SessionDesk: Sendable {
+package struct SessionCoordinator: Sendable {
     package enum Event: Sendable {
         /// The first event of a user whose session Lanyard renews: what the store holds, nil if it does not know the user.
         ///
         /// - sharing: another user of whose account that is a session, too, and who goes on with it.
-        case begin(StoredUser?, sharing: String? = nil)
+        case begin(StoredUser?, duplicateOf: String? = nil)
         case due
         /// What shards, clocks, feeds and watches tell.
         case session(Session.Event)
         /// A person logs in.
         case login(Credential, ticket: UInt64?)
         /// A session that was made on another user's behalf, or elsewhere.
-        case given(SessionGift, ticket: UInt64?)
+        case given(ObtainedSession, ticket: UInt64?)
         /// A person wants a new access token now.
         case refresh(ticket: UInt64)
         /// A person ends the session.
-        case leave(Leaving, ticket: UInt64?)
+        case terminate(Termination, ticket: UInt64?)
         /// The process is about to end: what has begun is finished, no call begins any more, and what the store lacks is tried once more.
         case settle
         /// Another user's session is about to be stored: an end of this one's that the store lacks is tried first.
-        case makeWay
+        case retryUnsavedEnd
         case locked(StoreLock)
-        case read(Result<StoredUser?, StoreFault>, errand: UInt64)
+        case read(Result<StoredUser?, StoreError>, operation: UInt64)
         /// What the store holds, read for all users at once; no change of this one was on its way.
-        case seen(StoredUser?)
-        case committed(Result<StoreChange.Verdict, StoreFault>)
-        case answered(Result<Grant, IdentityFault>, SessionCall)
-        case claimed(SessionClaim, errand: UInt64)
+        case storeSnapshot(StoredUser?)
+        case committed(Result<StoreChange.Verdict, StoreError>)
+        case callCompleted(Result<Grant, IdentityError>, SessionCall)
+        case claimed(AccountOwnership, operation: UInt64)
     }
 
-    package enum Act: Sendable {
+    package enum Action: Sendable {
         case tryLock, unlock
-        case read(errand: UInt64)
+        case read(operation: UInt64)
         case commit(StoreChange)
         /// - refused: not to be sent if it is this one.
-        case login(Credential, refused: CredentialMark?, SessionCall)
+        case login(Credential, refused: CredentialFingerprint?, SessionCall)
         case refresh(Secret, SessionCall)
         /// May this account be the user's?
-        case claim(account: String, errand: UInt64)
+        case claim(account: String, operation: UInt64)
         /// Tell the service that a session is over.
         case revoke(StoredRevocation)
         /// A person's logout or removal is done here; the service is to be told of the session, if there was one, and then the `ticket` is
         /// answered `left` with the outcome.
         ///
         /// - isStored: the store holds it, and what is to be revoked.
-        case dismiss(StoredRevocation?, isStored: Bool, ticket: UInt64?)
+        case completeTermination(StoredRevocation?, isStored: Bool, ticket: UInt64?)
         case publish(AccessToken.Availability)
-        case note(SessionNote)
+        case logEvent(SessionLogEvent)
         case reply(UInt64, SessionReply)
     }
 
-    package enum Leaving: Sendable {
+    package enum Termination: Sendable {
         /// The user stays known, and is not logged in again without a person.
         case logOut
         /// The user is forgotten.
@@ -70,7 +70,7 @@ package struct SessionDesk: Sendable {
         package var index: UserIndex
         /// What logs the user in without a person; nil: a person does.
         package var credential: Credential?
-        package var rotation: SessionRotation
+        package var rotation: RefreshTokenRotation
         /// No configuration names the user.
         package var isAdded: Bool
         package var refresh: RefreshSettings
@@ -78,7 +78,7 @@ package struct SessionDesk: Sendable {
         /// `BootInstant.boot` of this life of the machine.
         package var boot: String
         /// What the identity's name stands for; nil: nobody can tell.
-        package var mark: IdentityMark?
+        package var fingerprint: IdentityFingerprint?
         /// All identities whose users can be known here.
         package var others: [StoredIdentity]
         /// All users whom the configuration names.
@@ -86,10 +86,10 @@ package struct SessionDesk: Sendable {
 
         package init(
             user: String, identity: String, index: UserIndex, credential: Credential?,
-            rotation: SessionRotation = .none,
+            rotation: RefreshTokenRotation = .none,
             isAdded: Bool = false, refresh: RefreshSettings = RefreshSettings(),
             offline: LoginSettings.Offline = .cached,
-            boot: String = "", mark: IdentityMark? = nil, others: [StoredIdentity] = [],
+            boot: String = "", fingerprint: IdentityFingerprint? = nil, others: [StoredIdentity] = [],
             configured: Set<String> = []
         ) {
             self.user = user
@@ -101,182 +101,185 @@ package struct SessionDesk: Sendable {
             self.refresh = refresh
             self.offline = offline
             self.boot = boot
-            self.mark = mark
+            self.fingerprint = fingerprint
             self.others = others
             self.configured = configured
         }
     }
 
     /// A login that waits for the errand before it.
-    struct AskedLogin: Sendable {
+    struct RequestedLogin: Sendable {
         enum Source: Sendable {
             case credential(Credential)
-            case gift(SessionGift)
+            case obtained(ObtainedSession)
         }
 
         var source: Source
         var ticket: UInt64?
 
         var credential: Credential? { if case .credential(let credential) = source { credential } else { nil } }
-        var gift: SessionGift? { if case .gift(let gift) = source { gift } else { nil } }
+        var obtained: ObtainedSession? { if case .obtained(let obtained) = source { obtained } else { nil } }
     }
 
     enum Lock { case free, asked, held }
 
     package let setup: Setup
     package internal(set) var session = Session.loggedOut(.loggingIn)
-    package internal(set) var ledger: SessionLedger
-    package internal(set) var errand: SessionErrand?
+    package internal(set) var context: SessionContext
+    package internal(set) var operation: TokenOperation?
     /// What the store is known to hold: the base of each change.
-    package internal(set) var base = SessionMark.nobody
+    package internal(set) var base = SessionVersion.nobody
     /// The user as it stands there; nil: it does not, or not as this identity's.
-    var ours: StoredUser?
+    var storedUser: StoredUser?
     /// Another identity's user of this name, whom the store holds instead.
-    var stranger: StoredUser?
+    var foreignUser: StoredUser?
     /// The store has held this user as this identity's.
-    var hasStood = false
+    var wasStored = false
     /// Nobody has known the user before: its name is given with its first login.
-    var isNewcomer = false
+    var isProvisional = false
     /// How far the session had come when an older file was put in place of the newer one.
-    var floor: UInt64 = 0
+    var generationMin: UInt64 = 0
     /// The generation of the session in hand as the store counts: past that of `base` by what it could not take.
     var held: UInt64 = 0
     /// Another process's session, whose account is being asked for, and whether the errand ends with it.
     var adopting: (user: StoredUser, finishing: Bool)?
     /// The credential that was definitely refused.
-    var refused: CredentialMark?
+    var refused: CredentialFingerprint?
     /// How often the present refresh token has been sent without an answer, and when last.
-    var unanswered = 0
+    var unansweredRefreshes = 0
     var unansweredAt = WallTime(seconds: 0)
     /// The store knows of fewer of them than this.
-    var isIntentUnstored = false
+    var isIntentUnsaved = false
     var lock = Lock.free
     /// The refresh token that came with a refresh whose access token was unusable, where refresh tokens rotate: the one in hand is spent.
     /// The session is not refreshed by it, but ended, when the session is replaced or left. Beside it `StoredSession.id` of its session.
-    var strandedRefresh: (token: Secret, session: UInt64)?
+    var orphanedRefresh: (token: Secret, session: UInt64)?
     /// The session's call that waits for the errand before it.
-    var wanted: (call: SessionCall, refresh: Secret?)?
-    var asked: AskedLogin?
+    var pendingCall: (call: SessionCall, refresh: Secret?)?
+    var asked: RequestedLogin?
     /// A call that a crash has cut off stands open in the store, and no later one would close it.
-    var isUntidy = false
+    var hasUnclosedIntent = false
     /// The process is about to end.
-    var isSettling = false
+    var isDraining = false
     /// The last try of what the store lacks has been made.
-    var hasTriedLast = false
+    var hasRetriedBeforeExit = false
     /// People who wait for a new access token.
-    var refreshers: [UInt64] = []
+    var refreshTickets: [UInt64] = []
     var writes = SessionWrites()
     var warnings = SessionWarnings()
     /// The kind of the latest login, and since when the account is known.
     package internal(set) var provider: String?
     package internal(set) var accountSince: WallTime?
     /// This event's.
-    var moment = SessionMoment(instant: .past, wall: WallTime(seconds: 0), chance: 0)
-    private var acts: [Act] = []
+    var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
+    private var actions: [Action] = []
 
     package init(_ setup: Setup) {
         self.setup = setup
-        isNewcomer = setup.isAdded
-        ledger = SessionLedger(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
+        isProvisional = setup.isAdded
+        context = SessionContext(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
     }
 
     /// The one way in.
-    package mutating func take(_ event: Event, at moment: SessionMoment) -> [Act] {
-        self.moment = moment
-        acts = []
+    package mutating func handle(_ event: Event, at eventContext: EventContext) -> [Action] {
+        self.eventContext = eventContext
+        actions = []
         handle(event)
         startNext()
-        tryLast()
-        answerRefreshers()
-        warn()
-        defer { acts = [] }
-        return acts
+        retryBeforeExit()
+        replyToRefreshRequests()
+        addWarnings()
+        defer { actions = [] }
+        return actions
     }
 
     /// When `.due` is to be told next, or `.never`.
     package var due: Instant {
-        min(min(session.due(ledger), errand?.due ?? .never), min(writes.retryAt, warnings.nextAt))
+        min(min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt))
     }
 
     /// Nothing is under way, and nothing waits to be stored: the desk may be taken away.
     package var isIdle: Bool {
-        errand == nil && asked == nil && adopting == nil && writes.lane.isEmpty && writes.backlog.isEmpty
+        operation == nil && asked == nil && adopting == nil && writes.writesInFlight.isEmpty
+            && writes.unsavedChanges.isEmpty
             && lock == .free
     }
 
     /// The store has not taken everything: what is missing is tried again.
-    package var storeFault: StoreFault? { writes.fault }
+    package var storeError: StoreError? { writes.error }
 
     /// In the middle of a call, from its intent to its answer in the store, or of another change of the store.
-    var isMidway: Bool {
-        switch errand?.stage {
+    var isCallOrWriteUnderWay: Bool {
+        switch operation?.stage {
         case .intending, .calling, .claiming, .saving, .closing: true
-        case nil, .locking, .queueing, .reading, .pausing: writes.isOpen
+        case nil, .locking, .queueing, .reading, .pausing: writes.isWriting
         }
     }
 
     private mutating func handle(_ event: Event) {
         switch event {
-        case .begin(let stored, let other): begin(stored, sharing: other)
+        case .begin(let stored, let other): begin(stored, duplicateOf: other)
         case .due:
-            tell(.due)
-            if let errand, errand.due <= moment.instant { goOn() }
+            applyToSession(.due)
+            if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
             retryWrites()
-        case .session(let event): tell(event)
-        case .login(let credential, let ticket): ask(AskedLogin(source: .credential(credential), ticket: ticket))
-        case .given(let gift, let ticket): ask(AskedLogin(source: .gift(gift), ticket: ticket))
+        case .session(let event): applyToSession(event)
+        case .login(let credential, let ticket):
+            requestLogin(RequestedLogin(source: .credential(credential), ticket: ticket))
+        case .given(let obtained, let ticket): requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
         case .refresh(let ticket): refresh(ticket)
-        case .leave(let leaving, let ticket): leave(leaving, ticket: ticket)
+        case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
         case .settle: settle()
-        case .makeWay: makeWay()
+        case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): locked(result)
         case .read(let result, let number): read(result, number)
-        case .seen(let user): see(user)
+        case .storeSnapshot(let user): applySnapshot(user)
         case .committed(let result): committed(result)
-        case .answered(let result, let call): answered(result, call)
+        case .callCompleted(let result, let call): callCompleted(result, call)
         case .claimed(let claim, let number): claimed(claim, number)
         }
     }
 
     /// What ends by itself is told ahead.
-    private mutating func warn() {
+    private mutating func addWarnings() {
         let tokens = session.tokens
-        let notes = warnings.look(
-            expiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry, hasCredential: ledger.hasCredential,
-            accountSince: tokens != nil && provider == "anonymous" ? accountSince : nil, at: moment)
-        for note in notes { act(.note(note)) }
+        let logEvents = warnings.collect(
+            expiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry, hasCredential: context.hasCredential,
+            accountSince: tokens != nil && provider == "anonymous" ? accountSince : nil, at: eventContext)
+        for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }
 
     // MARK: What every part uses
 
-    mutating func act(_ act: Act) { acts.append(act) }
+    mutating func emit(_ emit: Action) { actions.append(emit) }
 
-    mutating func note(
-        _ event: SessionNote.Event, _ level: SessionNote.Level = .info, reason: String, nextAt: Instant? = nil,
-        fault: IdentityFault? = nil, details: [String: String] = [:]
+    mutating func logEvent(
+        _ event: SessionLogEvent.Event, _ level: SessionLogEvent.Level = .info, reason: String, nextAt: Instant? = nil,
+        error: IdentityError? = nil, details: [String: String] = [:]
     ) {
-        var note = SessionNote(event, level, reason: reason, nextAt: nextAt, fault: fault)
-        note.details = details
-        act(.note(note))
+        var logEvent = SessionLogEvent(event, level, reason: reason, nextAt: nextAt, error: error)
+        logEvent.details = details
+        emit(.logEvent(logEvent))
     }
 
     /// The session's own steps: publications and notes go out, calls wait for their errand.
-    mutating func tell(_ event: Session.Event) {
-        for step in session.take(event, at: moment, &ledger) {
-            switch step {
-            case .login(let call): wanted = (call, nil)
-            case .refresh(let token, let call): wanted = (call, token)
+    mutating func applyToSession(_ event: Session.Event) {
+        for action in session.handle(event, at: eventContext, &context) {
+            switch action {
+            case .login(let call): pendingCall = (call, nil)
+            case .refresh(let token, let call): pendingCall = (call, token)
             case .revoke(let token): revoke(token)
-            case .publish(let availability): act(.publish(availability))
-            case .note(let note): act(.note(note))
+            case .publish(let availability): emit(.publish(availability))
+            case .logEvent(let logEvent): emit(.logEvent(logEvent))
             }
         }
     }
 
     /// A session that must not live on, and that no person's logout has ended.
-    mutating func revoke(_ token: Secret) { act(.revoke(revocation(of: token))) }
+    mutating func revoke(_ token: Secret) { emit(.revoke(revocation(of: token))) }
 
     func revocation(of token: Secret) -> StoredRevocation {
-        StoredRevocation(identity: setup.identity, refresh: token, since: moment.wall, mark: setup.mark)
+        StoredRevocation(
+            identity: setup.identity, refresh: token, since: eventContext.wall, fingerprint: setup.fingerprint)
     }
 }

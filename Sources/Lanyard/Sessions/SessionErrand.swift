@@ -1,14 +1,14 @@
 /// One call on a user's behalf with everything around it, in this order: the user's lock, what the store holds by now, the intent, the
-/// call, the answer in the store, the lock given back (refresh.md 6, refresh.md 8, refresh.md 9). `SessionDesk` takes it from stage to
+/// call, the answer in the store, the lock given back (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` takes it from stage to
 /// stage.
-package struct SessionErrand: Sendable {
+package struct TokenOperation: Sendable {
     package enum Purpose: Equatable, Sendable {
         /// The session asked for its call.
         case own
         /// A person logs in, with the session as it is until that has succeeded; nil: nobody waits for an answer.
         case asked(ticket: UInt64?)
         /// Settles an intent that a crash left; there is no call.
-        case tidying
+        case closingIntent
     }
 
     package enum Stage: Sendable {
@@ -32,7 +32,7 @@ package struct SessionErrand: Sendable {
     }
 
     /// How long another process may have the lock before that counts as a transient failure: longer than a call.
-    static let patience = Duration.seconds(35)
+    static let lockTimeout = Duration.seconds(35)
     /// Between the call whose answer was lost and its repetition.
     static let retryAfter = Duration.seconds(2)
 
@@ -41,15 +41,15 @@ package struct SessionErrand: Sendable {
     package internal(set) var call: SessionCall
     package internal(set) var stage = Stage.locking
     /// The log knows that another process has the lock.
-    var hasQueued = false
+    var hasLoggedWait = false
     /// What a refresh sends.
     let refresh: Secret?
     /// What a login sends; nil: the session is at hand already.
     let credential: Credential?
     /// The refresh token of the stored session whose place a login takes.
-    var replaced: Secret?
-    let gift: SessionGift?
-    let patienceEnd: Instant
+    var replacedRefreshToken: Secret?
+    let obtained: ObtainedSession?
+    let lockDeadline: Instant
 
     /// A call that the session asked for.
     init(_ call: SessionCall, refresh: Secret?, credential: Credential?, at now: Instant) {
@@ -57,36 +57,36 @@ package struct SessionErrand: Sendable {
         self.call = call
         self.refresh = refresh
         self.credential = credential
-        gift = nil
-        patienceEnd = now + Self.patience
+        obtained = nil
+        lockDeadline = now + Self.lockTimeout
     }
 
     /// A login that a person asked for, or the session that came of one.
-    init(_ call: SessionCall, asked: SessionDesk.AskedLogin, at now: Instant) {
+    init(_ call: SessionCall, asked: SessionCoordinator.RequestedLogin, at now: Instant) {
         purpose = .asked(ticket: asked.ticket)
         var call = call
-        if case .gift(let gift) = asked.source {
-            call.startedAt = gift.startedAt
-            call.startedAtWall = gift.startedAtWall
-            self.gift = gift
+        if case .obtained(let obtained) = asked.source {
+            call.startedAt = obtained.startedAt
+            call.startedAtWall = obtained.startedAtWall
+            self.obtained = obtained
             credential = nil
         } else {
-            gift = nil
+            obtained = nil
             credential = asked.credential
         }
         self.call = call
         refresh = nil
-        patienceEnd = now + Self.patience
+        lockDeadline = now + Self.lockTimeout
     }
 
     /// Looks after what a crash left open.
-    init(tidying call: SessionCall, at now: Instant) {
-        purpose = .tidying
+    init(closingIntent call: SessionCall, at now: Instant) {
+        purpose = .closingIntent
         self.call = call
         refresh = nil
         credential = nil
-        gift = nil
-        patienceEnd = now
+        obtained = nil
+        lockDeadline = now
     }
 
     var number: UInt64 { call.number }
@@ -95,12 +95,12 @@ package struct SessionErrand: Sendable {
     var hasBegun: Bool {
         switch stage {
         case .intending, .calling, .claiming, .saving, .closing: true
-        case .locking, .queueing, .reading, .pausing: gift != nil
+        case .locking, .queueing, .reading, .pausing: obtained != nil
         }
     }
 
     /// As the store keeps it.
-    var provider: String? { gift?.provider ?? credential?.provider }
+    var provider: String? { obtained?.provider ?? credential?.provider }
 
     /// When it goes on by itself.
     var due: Instant {
@@ -111,11 +111,11 @@ package struct SessionErrand: Sendable {
     }
 
     /// What came of a call and nobody has stored for certain: ended, should the errand be given up.
-    var unsavedRefresh: Secret? {
+    var unsavedRefreshToken: Secret? {
         switch stage {
         case .claiming(let grant), .saving(let grant): grant.refreshToken
         case .closing: nil
-        case .locking, .queueing, .reading, .pausing, .intending, .calling: gift?.grant.refreshToken
+        case .locking, .queueing, .reading, .pausing, .intending, .calling: obtained?.grant.refreshToken
         }
     }
 }

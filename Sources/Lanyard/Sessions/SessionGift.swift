@@ -1,5 +1,5 @@
 /// A session that was made on another user's behalf, or elsewhere: it is stored and served as if a login had brought it.
-package struct SessionGift: Sendable {
+package struct ObtainedSession: Sendable {
     package var grant: Grant
     /// The clocks before the request was sent that brought it.
     package var startedAt: Instant

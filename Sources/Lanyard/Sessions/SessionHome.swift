@@ -5,7 +5,7 @@ import Logging
 /// the identity services that grant them, and the store that keeps them.
 ///
 /// Everything but `report` belongs to `loop`'s queue; functions that say so may be called from anywhere and return at once.
-package final class SessionHome: TokenSource, @unchecked Sendable {
+package final class SessionService: TokenSource, @unchecked Sendable {
     /// What all users have in common.
     package struct Settings: Sendable {
         package var refresh: RefreshSettings
@@ -34,35 +34,35 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     private let settings: Settings
     private let boot = Machine.bootID
     /// By name.
-    private let identities: [String: SessionIdentity]
+    private let identities: [String: ConfiguredIdentity]
     /// What the store held when it was opened: the start goes on from it.
     let contents: StoreContents
     /// The first so many indices are those of the configuration's users.
     private let configuredCount: Int
     /// In the order of their `UserIndex`; nil: forgotten. An index goes to another user only if
     /// its first one never had a session.
-    private(set) var cells: [SessionCell?] = []
+    private(set) var runners: [SessionRunner?] = []
     private(set) var isStopped = false
     /// The process is about to end: what is under way is finished, nothing begins.
-    private(set) var isSettling = false
+    private(set) var isDraining = false
     /// Only people are waited for any more.
-    private var isHurried = false
+    private var awaitsOperatorsOnly = false
     /// Calls that renew or log in and are not answered yet, those of removed users among them: what they bring must not live on.
-    var callsOut = 0
-    private let settled = DispatchSemaphore(value: 0)
+    var callsInFlight = 0
+    private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
     /// The users whom the configuration names.
     private let configured: Set<String>
     /// As it was at the start; from then on it is the registrar's.
-    private let directory: UserDirectory
-    private(set) lazy var registrar = UserRegistrar(directory, of: self)
-    private(set) lazy var revocations = RevocationClerk(of: self)
+    private let registry: UserRegistry
+    private(set) lazy var userService = UserService(registry, of: self)
+    private(set) lazy var revocations = RevocationRunner(of: self)
     private var clocks: ClockComparison?
-    private lazy var tick = SessionAlarm(on: loop) { [self] in compareClocks() }
+    private lazy var clockTimer = SessionTimer(on: loop) { [self] in compareClocks() }
     private let refreshDurations = Histogram()
-    private var beginning: SessionStart
+    private var startupCheck: StartupCheck
     /// Called once, on the queue, when a start has come to nothing and the configuration wants the process to end with this status.
-    package nonisolated(unsafe) var onHopelessStart: @Sendable (Int32) -> Void = { _ in }
+    package nonisolated(unsafe) var onFailedStart: @Sendable (Int32) -> Void = { _ in }
     private let latest = Guarded(SessionReport())
 
     /// Prepares; no thread starts and nothing is called before `start`.
@@ -74,60 +74,62 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     ///   - contents: what `store` held when it was opened.
     /// - Throws: the local fault of a missing descriptor.
     package init(
-        _ members: [SessionMember], identities: [SessionIdentity] = [], names: UserNames? = nil,
+        _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity] = [], names: UserNames? = nil,
         settings: Settings = Settings(), store: any SessionStore, contents: StoreContents,
         publisher: any TokenPublisher, logger: Logger
-    ) throws(Fault) {
+    ) throws(SystemError) {
         loop = try EventLoop(label: "lanyard.sessions")
         self.publisher = publisher
         self.store = store
         self.contents = contents
         self.settings = settings
-        beginning = SessionStart(settings.login)
+        startupCheck = StartupCheck(settings.login)
         self.logger = logger
         self.identities = Dictionary(identities.map { ($0.name, $0) }) { first, _ in first }
-        configured = Set(members.map(\.settings.name))
-        directory = UserDirectory(
-            members, identities: identities, contents: contents, settings: settings,
-            names: names ?? UserNames(members.map(\.settings.name)))
-        configuredCount = members.count
-        cells = members.enumerated().map { place, member in
-            SessionCell(member, index: UserIndex(place), home: self)
+        configured = Set(managedUsers.map(\.settings.name))
+        registry = UserRegistry(
+            managedUsers, identities: identities, contents: contents, settings: settings,
+            names: names ?? UserNames(managedUsers.map(\.settings.name)))
+        configuredCount = managedUsers.count
+        runners = managedUsers.enumerated().map { place, managedUser in
+            SessionRunner(managedUser, index: UserIndex(place), home: self)
         }
         // Those whom only the store knows.
-        for user in directory.users where !user.isConfigured {
-            if let member = member(for: user) { put(SessionCell(member, index: user.index, home: self)) }
+        for user in registry.users where !user.isConfigured {
+            if let managedUser = managedUser(for: user) {
+                addRunner(SessionRunner(managedUser, index: user.index, home: self))
+            }
         }
         latest.withLock { report in
-            report.activeUser = directory.active
+            report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
-            report.users = directory.shown.compactMap { cell(at: $0)?.status }
+            report.users = registry.shown.compactMap { runner(at: $0)?.status }
             report.expectWrites()
             // The admin API may log a user in by any of them.
-            if identities.contains(where: \.hasLogins) || members.contains(where: { $0.settings.login != nil }) {
+            if identities.contains(where: \.hasLogins) || managedUsers.contains(where: { $0.settings.login != nil }) {
                 for provider in UserSettings.Login.providers { report.expectLogins(by: provider) }
             }
-            for user in directory.shown { expectRefreshes(of: user, &report) }
+            for user in registry.shown { expectRefreshes(of: user, &report) }
         }
     }
 
     /// Nobody renews a token that is read from a file.
     private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
-        guard let cell = cell(at: user), case .service = cell.member.source else { return }
-        report.expectRefreshes(of: cell.name)
+        guard let runner = runner(at: user), case .service = runner.managedUser.source else { return }
+        report.expectRefreshes(of: runner.name)
     }
 
     /// Publishes whom routes follow, then goes on with what the store holds, and logs in whom it does not. From anywhere.
     package func start() {
         loop.start()
         loop.post { [self] in
-            publisher.activate(directory.active)
-            for case let cell? in cells {
-                cell.start(contents[cell.name], sharing: directory.sharers[cell.index])
+            publisher.activate(registry.active)
+            for case let runner? in runners {
+                runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
             }
-            registrar.start()
-            for revocation in contents.revocations { revocations.tell(revocation, isStored: true, logger) }
-            beginTick()
+            userService.start()
+            for revocation in contents.revocations { revocations.enqueue(revocation, isStored: true, logger) }
+            startClockTimer()
         }
     }
 
@@ -142,30 +144,30 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     package func settle(within limit: Duration, people: Duration = .zero) {
         let began = Instant.now
         loop.post { [self] in
-            isSettling = true
-            registrar.settle()
-            for case let cell? in cells { cell.settle() }
-            tellSettled()
+            isDraining = true
+            userService.settle()
+            for case let runner? in runners { runner.settle() }
+            signalIfDrained()
         }
-        guard settled.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
+        guard drained.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
         let left = people - (.now - began)
         guard left > .zero else { return }
         loop.post { [self] in
-            isHurried = true
-            tellSettled()
+            awaitsOperatorsOnly = true
+            signalIfDrained()
         }
-        _ = settled.wait(timeout: .now() + .nanoseconds(Int(left.nanoseconds)))
+        _ = drained.wait(timeout: .now() + .nanoseconds(Int(left.nanoseconds)))
     }
 
     /// Ends `settle` at once, also one that has not begun. From anywhere.
-    package func hurry() { settled.signal() }
+    package func endDrain() { drained.signal() }
 
     /// Whether the process may end by now is looked at.
-    func tellSettled() {
-        guard isSettling, registrar.isSettled else { return }
-        let isQuiet = callsOut == 0 && revocations.isSettled && cells.allSatisfy { $0?.isSettled ?? true }
-        guard isHurried || isQuiet else { return }
-        settled.signal()
+    func signalIfDrained() {
+        guard isDraining, userService.isDrained else { return }
+        let isQuiet = callsInFlight == 0 && revocations.isDrained && runners.allSatisfy { $0?.isDrained ?? true }
+        guard awaitsOperatorsOnly || isQuiet else { return }
+        drained.signal()
     }
 
     /// Ends for good: no further call, log line or publication. What was published stays usable while it lasts. From anywhere.
@@ -181,10 +183,10 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     private func end() {
         guard !isStopped else { return }
         isStopped = true
-        registrar.stop()
-        for case let cell? in cells { cell.stop() }
-        cells = []
-        tick.drop()
+        userService.stop()
+        for case let runner? in runners { runner.stop() }
+        runners = []
+        clockTimer.drop()
         loop.stop()
         ended.signal()
     }
@@ -204,7 +206,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
 
     /// Hands over a session that was made elsewhere, in place of whatever `user` has; its life counts from now. From anywhere.
     package func adopt(_ grant: Grant, for user: UserIndex) {
-        send(.given(SessionGift(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
+        send(.given(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
     }
 
     /// From anywhere.
@@ -215,65 +217,68 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         send(.session(.tokenRefused(generation)), to: user)
     }
 
-    private func send(_ event: SessionDesk.Event, to user: UserIndex) {
-        loop.post { [self] in cell(at: user)?.take(event) }
+    private func send(_ event: SessionCoordinator.Event, to user: UserIndex) {
+        loop.post { [self] in runner(at: user)?.handle(event) }
     }
 
     // MARK: Users
 
     /// nil: nobody, or no more.
-    package func cell(at user: UserIndex) -> SessionCell? {
-        cells.indices.contains(user.number) ? cells[user.number] : nil
+    package func runner(at user: UserIndex) -> SessionRunner? {
+        runners.indices.contains(user.number) ? runners[user.number] : nil
     }
 
-    package func cell(named name: String) -> SessionCell? {
-        cells.lazy.compactMap(\.self).first { $0.name == name }
+    package func runner(named name: String) -> SessionRunner? {
+        runners.lazy.compactMap(\.self).first { $0.name == name }
     }
 
-    func put(_ cell: SessionCell) {
-        while cells.count <= cell.index.number { cells.append(nil) }
-        cells[cell.index.number] = cell
+    func addRunner(_ runner: SessionRunner) {
+        while runners.count <= runner.index.number { runners.append(nil) }
+        runners[runner.index.number] = runner
     }
 
     /// Takes a user away who has been removed.
-    func drop(_ cell: SessionCell) {
-        guard self.cell(at: cell.index) === cell else { return }
-        cell.stop()
-        cells[cell.index.number] = nil
+    func drop(_ runner: SessionRunner) {
+        guard self.runner(at: runner.index) === runner else { return }
+        runner.stop()
+        runners[runner.index.number] = nil
         // A name of the configuration is free only because its user was removed, whoever has borne it since.
-        publisher.publish(.none(.userUnknown(wasRemoved: cell.index.number < configuredCount)), for: cell.index)
+        publisher.publish(.none(.userUnknown(wasRemoved: runner.index.number < configuredCount)), for: runner.index)
     }
 
     /// How a user that no configuration names is kept logged in; nil: its identity is not configured any more.
-    func member(for user: KnownUser) -> SessionMember? {
+    func managedUser(for user: RegisteredUser) -> ManagedUser? {
         guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
-        return SessionMember(
+        return ManagedUser(
             UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
             isAdded: true)
     }
 
-    func setup(of member: SessionMember, _ index: UserIndex) -> SessionDesk.Setup {
+    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
         let credential: Credential? =
-            if case .service = member.source { member.settings.login.map { .configured($0) } } else { nil }
-        return SessionDesk.Setup(
-            user: member.settings.name, identity: member.settings.identity, index: index, credential: credential,
-            rotation: member.rotation, isAdded: member.isAdded, refresh: settings.refresh,
-            offline: settings.login.offline, boot: boot, mark: member.home.mark,
+            if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
+        return SessionCoordinator.Setup(
+            user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
+            credential: credential,
+            rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
+            offline: settings.login.offline, boot: boot, fingerprint: managedUser.home.fingerprint,
             others: identities.values.compactMap(\.home), configured: configured)
     }
 
     // MARK: The store and the service
 
-    var markKey: Secret { contents.markKey }
+    var fingerprintKey: Secret { contents.fingerprintKey }
 
     /// A session is about to be stored: whoever has left, and stands in the store because that failed, leaves it first.
-    func clearTheWay(for cell: SessionCell) {
-        for case let other? in cells where other !== cell && other.desk.hasUnsavedEnd { other.take(.makeWay) }
+    func retryUnsavedEnds(for runner: SessionRunner) {
+        for case let other? in runners where other !== runner && other.coordinator.hasUnsavedEnd {
+            other.handle(.retryUnsavedEnd)
+        }
     }
 
     /// Every change of the store goes through here, and is counted. `reply` is called on whatever queue.
     package func commit(
-        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
         store.commit(change) { [self] result in
             let outcome =
@@ -289,12 +294,12 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
 
     /// Who is to be told of a session's end; nil: nobody who is configured.
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
-        let home = StoredIdentity(revocation.identity, revocation.mark)
+        let home = StoredIdentity(revocation.identity, revocation.fingerprint)
         if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
             return identity.home?.matches(home) == true ? service : nil
         }
-        for case let cell? in cells where cell.member.home.matches(home) {
-            if case .service(let service) = cell.member.source { return service }
+        for case let runner? in runners where runner.managedUser.home.matches(home) {
+            if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
     }
@@ -302,20 +307,20 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     // MARK: What cells report
 
     /// Leaves a cell's status where others read it. On the queue.
-    func update(_ cell: SessionCell) {
-        guard !cell.isStopped else { return }
-        let status = cell.status
-        let inFlight = cells.count { $0?.isRefreshing ?? false }
+    func update(_ runner: SessionRunner) {
+        guard !runner.isStopped else { return }
+        let status = runner.status
+        let inFlight = runners.count { $0?.isRefreshing ?? false }
         latest.withLock { report in
             if let place = report.users.firstIndex(where: { $0.index == status.index }) {
                 report.users[place] = status
             }
             report.refreshesInFlight = inFlight
-            report.skew = cell.desk.ledger.skew ?? report.skew
+            report.skew = runner.coordinator.context.skew ?? report.skew
         }
-        registrar.hear(of: cell)
-        judgeStart()
-        tellSettled()
+        userService.handleReply(of: runner)
+        checkStartup()
+        signalIfDrained()
     }
 
     /// These users are to be seen, in this order.
@@ -323,7 +328,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         latest.withLock { report in
             report.isActiveUserUnsaved = isFailing
             guard report.users.map(\.index) != shown else { return }
-            report.users = shown.compactMap { cell(at: $0)?.status }
+            report.users = shown.compactMap { runner(at: $0)?.status }
             for user in shown { expectRefreshes(of: user, &report) }
         }
     }
@@ -331,7 +336,7 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
     /// A user as everybody sees it, nil if nobody does.
     func view(of user: UserIndex) -> UserView? {
         let report = latest.withLock { $0 }
-        return report.users.first { $0.index == user }.map { UserView(status: $0, standing: report.standing(of: $0)) }
+        return report.users.first { $0.index == user }.map { UserView(status: $0, userState: report.userState(of: $0)) }
     }
 
     /// Whom routes without a user of their own follow from now on.
@@ -340,12 +345,12 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
         latest.withLock { $0.activeUser = user }
     }
 
-    private func judgeStart() {
-        guard !beginning.isOver else { return }
-        let users = cells.compactMap(\.self).filter { $0.desk.setup.credential != nil }.map {
-            ($0.desk.session.state, $0.desk.session.reason, $0.desk.ledger.hasEverBeenReady)
+    private func checkStartup() {
+        guard !startupCheck.isOver else { return }
+        let users = runners.compactMap(\.self).filter { $0.coordinator.setup.credential != nil }.map {
+            ($0.coordinator.session.state, $0.coordinator.session.reason, $0.coordinator.context.hasEverBeenReady)
         }
-        if let status = beginning.verdict(users) { onHopelessStart(status) }
+        if let status = startupCheck.verdict(users) { onFailedStart(status) }
     }
 
     func count(_ name: String, _ labels: [MetricSample.Label]) {
@@ -356,41 +361,41 @@ package final class SessionHome: TokenSource, @unchecked Sendable {
 
     // MARK: Clocks
 
-    private func beginTick() {
+    private func startClockTimer() {
         let clocks = ClockComparison(instant: .now, wall: .now)
         self.clocks = clocks
-        tick.set(at: clocks.nextAt)
+        clockTimer.set(at: clocks.nextAt)
     }
 
     /// Reads what other processes on this store have made of users whom nothing else would have look there for long.
-    func lookAround() {
-        let changes = cells.map { cell in cell.map { ($0, $0.changes) } }
+    func readExternalChanges() {
+        let commitCount = runners.map { runner in runner.map { ($0, $0.commitCount) } }
         store.readAll { [self] users in
             guard let users else { return }
-            loop.post { [self] in tell(users, as: changes) }
+            loop.post { [self] in enqueue(users, as: commitCount) }
         }
     }
 
     /// - Parameter changes: what each cell had told the store before that was read: whoever has told more since has overtaken it.
-    private func tell(_ users: [StoredUser], as changes: [(SessionCell, UInt64)?]) {
-        guard !isStopped, !isSettling else { return }
+    private func enqueue(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
+        guard !isStopped, !isDraining else { return }
         let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
-        for case let (cell, count)? in changes {
-            guard self.cell(at: cell.index) === cell, cell.changes == count else { continue }
-            cell.take(.seen(users[cell.name]))
+        for case let (runner, count)? in commitCount {
+            guard self.runner(at: runner.index) === runner, runner.commitCount == count else { continue }
+            runner.handle(.storeSnapshot(users[runner.name]))
         }
     }
 
     /// Every 30 s (refresh.md 14).
     private func compareClocks() {
         let reason = clocks?.disagreement(at: .now, .now)
-        beginTick()
-        lookAround()
+        startClockTimer()
+        readExternalChanges()
         guard let reason else { return }
         latest.withLock { $0.clockJumps += 1 }
         logger.warning(
             "the clocks jumped: all sessions are looked at again",
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
-        for case let cell? in cells { cell.take(.session(.clockJumped)) }
+        for case let runner? in runners { runner.handle(.session(.clockJumped)) }
     }
 }

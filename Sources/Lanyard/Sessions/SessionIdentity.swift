@@ -1,8 +1,8 @@
 /// A configured identity, as users that come at run time need it.
-package struct SessionIdentity: Sendable {
+package struct ConfiguredIdentity: Sendable {
     package enum Kind: Sendable {
         /// Lanyard logs in and renews.
-        case service(any IdentityService, SessionRotation)
+        case service(any IdentityService, RefreshTokenRotation)
         /// Somebody else brings the tokens of configured users; nobody can be added.
         case fixed
     }
@@ -20,8 +20,8 @@ package struct SessionIdentity: Sendable {
 
     /// What the store knows it by; nil for a static one, which the store knows nothing of.
     var home: StoredIdentity? {
-        if case .service(let service, _) = kind { StoredIdentity(name, service.mark) } else { nil }
+        if case .service(let service, _) = kind { StoredIdentity(name, service.fingerprint) } else { nil }
     }
 
-    var isFixed: Bool { if case .fixed = kind { true } else { false } }
+    var isStatic: Bool { if case .fixed = kind { true } else { false } }
 }

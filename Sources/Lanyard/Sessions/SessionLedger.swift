@@ -1,5 +1,5 @@
 /// What outlasts a session's states: who it is, what binds it, and what it has counted.
-package struct SessionLedger: Sendable {
+package struct SessionContext: Sendable {
     package let user: UserIndex
     package let settings: RefreshSettings
     /// Whether a login needs no person.
@@ -11,12 +11,12 @@ package struct SessionLedger: Sendable {
     /// True from the first token on: what `/startupz` asks.
     package internal(set) var hasEverBeenReady = false
     /// The latest fault; nil after a success.
-    package internal(set) var lastFault: IdentityFault?
+    package internal(set) var lastError: IdentityError?
     /// The service has asked not to be called before then (Retry-After, 410); a success lifts it. It outlasts the trouble in which it was
     /// heard: a session that is taken over from another process comes from the same service.
     package internal(set) var notBefore = Instant.past
     /// By what.
-    private(set) var askedBy: IdentityFault?
+    private(set) var retryAfterError: IdentityError?
     /// The service's clock less ours, smoothed (refresh.md 13).
     package internal(set) var skew: Duration?
     /// The credential's file changed since the latest login began: a refusal of what was read says nothing about what it holds now.
@@ -32,46 +32,48 @@ package struct SessionLedger: Sendable {
     }
 
     /// Numbers a call that begins now.
-    mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at moment: SessionMoment) -> SessionCall {
+    mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at eventContext: EventContext)
+        -> SessionCall
+    {
         calls += 1
         if kind == .login { hasUntriedCredential = false }
-        if cause == .forced { forced.append(moment.instant) }
+        if cause == .forced { forced.append(eventContext.instant) }
         return SessionCall(
-            number: calls, kind: kind, cause: cause, startedAt: moment.instant, startedAtWall: moment.wall)
+            number: calls, kind: kind, cause: cause, startedAt: eventContext.instant, startedAtWall: eventContext.wall)
     }
 
     mutating func credentialChanged() { hasUntriedCredential = true }
 
     /// An attempt has failed by `fault`, and `trouble` says when the next may be made. What the service has asked for last holds; a failure that says
     /// nothing of it lifts nothing but a 410: the attempt may have been a person's, or one that could not wait.
-    mutating func heed(_ trouble: SessionTrouble, _ fault: IdentityFault) {
+    mutating func recordRetryAfter(_ retryState: RetryState, _ error: IdentityError) {
         let isNews =
-            switch fault.verdict {
+            switch error.verdict {
             case .gone, .transient(retryAfter: .some): true
-            default: askedBy?.verdict == .gone || trouble.notBefore > notBefore
+            default: retryAfterError?.verdict == .gone || retryState.notBefore > notBefore
             }
         guard isNews else { return }
-        askedBy = fault
-        notBefore = trouble.notBefore
+        retryAfterError = error
+        notBefore = retryState.notBefore
     }
 
     /// How long to wait where no usable token is at hand: then Retry-After is honoured for at most 30 s (architecture.md 5.3), a 410
     /// whole. nil: not at all.
-    func patience(at now: Instant) -> SessionTrouble? {
+    func waitBeforeCall(at now: Instant) -> RetryState? {
         guard notBefore > now else { return nil }
-        let until = askedBy?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))
-        return SessionTrouble(restingUntil: until, because: askedBy)
+        let until = retryAfterError?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))
+        return RetryState(restingUntil: until, because: retryAfterError)
     }
 
     /// Whether cooldown and hourly budget allow another forced refresh (refresh.md 5); if not, which of them forbids it.
-    mutating func forbidsForced(at now: Instant) -> SessionNote.Denial? {
+    mutating func forcedRefreshDenial(at now: Instant) -> SessionLogEvent.Denial? {
         forced.removeAll { now - $0 >= .seconds(3600) }
         if let last = forced.last, now - last < settings.cooldown { return .cooldown }
         return forced.count >= settings.perHourMax ? .budget : nil
     }
 
     /// From when on cooldown and hourly budget allow another forced refresh: `.past` if they do now.
-    func forcedFrom(at now: Instant) -> Instant {
+    func forcedRefreshAllowedAt(at now: Instant) -> Instant {
         let recent = forced.filter { now - $0 < .seconds(3600) }
         guard let last = recent.last else { return .past }
         let budget =
@@ -81,9 +83,9 @@ package struct SessionLedger: Sendable {
     }
 
     /// Learns from a `Date` of an answer; it has whole seconds, so half of one is the best guess.
-    mutating func learnSkew(from date: WallTime?, call: SessionCall, at moment: SessionMoment) {
+    mutating func learnSkew(from date: WallTime?, call: SessionCall, at eventContext: EventContext) {
         guard let date else { return }
-        let middle = call.startedAtWall + (moment.wall - call.startedAtWall) / 2
+        let middle = call.startedAtWall + (eventContext.wall - call.startedAtWall) / 2
         let measured = (date + .milliseconds(500)) - middle
         skew = skew.map { $0 + (measured - $0) / 4 } ?? measured
     }
@@ -115,7 +117,7 @@ package struct SessionLedger: Sendable {
         _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
     ) -> SessionTokens {
         generation += 1
-        lastFault = nil
+        lastError = nil
         notBefore = .past
         return SessionTokens(
             grant, generation: generation, accountID: grant.userID ?? old?.accountID, startedAt: startedAt,

@@ -3,34 +3,35 @@ import Logging
 /// How a session's decisions stand in the log: one line each, with event, reason, state and the next time (architecture.md 7.3).
 enum SessionLog {
     static func write(
-        _ note: SessionNote, state: SessionState, generation: UInt64, at moment: SessionMoment, to logger: Logger
+        _ logEvent: SessionLogEvent, state: SessionState, generation: UInt64, at eventContext: EventContext,
+        to logger: Logger
     ) {
         var metadata: Logger.Metadata = [
-            "event": .string(note.name), "reason": .string(note.reason), "state": .string(state.rawValue),
+            "event": .string(logEvent.name), "reason": .string(logEvent.reason), "state": .string(state.rawValue),
             "generation": .stringConvertible(generation),
         ]
-        if let next = note.nextAt, let wall = wall(of: next, moment) {
+        if let next = logEvent.nextAt, let wall = wall(of: next, eventContext) {
             metadata["next_at"] = .string(Timestamp.text(wall))
         }
-        for (name, value) in note.details { metadata[name] = .string(value) }
-        describe(note.fault, in: &metadata)
-        logger.log(level: note.level.loggerLevel, "\(note.words)", metadata: metadata)
+        for (name, value) in logEvent.details { metadata[name] = .string(value) }
+        describe(logEvent.error, in: &metadata)
+        logger.log(level: logEvent.level.loggerLevel, "\(logEvent.message)", metadata: metadata)
     }
 
     /// What the wall clock will say then; nil for never.
-    static func wall(of instant: Instant, _ moment: SessionMoment) -> WallTime? {
-        instant == .never ? nil : moment.wall + (instant - moment.instant)
+    static func wall(of instant: Instant, _ eventContext: EventContext) -> WallTime? {
+        instant == .never ? nil : eventContext.wall + (instant - eventContext.instant)
     }
 
-    private static func describe(_ fault: IdentityFault?, in metadata: inout Logger.Metadata) {
-        guard let fault else { return }
-        metadata["error"] = .string(fault.words)
-        if let status = fault.status { metadata["status"] = .stringConvertible(status) }
-        if let code = fault.code { metadata["error_code"] = .string(code) }
+    private static func describe(_ error: IdentityError?, in metadata: inout Logger.Metadata) {
+        guard let error else { return }
+        metadata["error"] = .string(error.message)
+        if let status = error.status { metadata["status"] = .stringConvertible(status) }
+        if let code = error.code { metadata["error_code"] = .string(code) }
     }
 }
 
-extension SessionNote.Level {
+extension SessionLogEvent.Level {
     fileprivate var loggerLevel: Logger.Level {
         switch self {
         case .info: .info

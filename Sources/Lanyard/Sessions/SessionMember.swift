@@ -1,5 +1,5 @@
 /// One user with what the home needs to keep it logged in.
-package struct SessionMember: Sendable {
+package struct ManagedUser: Sendable {
     package enum Source: Sendable {
         /// Lanyard logs in and renews.
         case service(any IdentityService)
@@ -12,14 +12,14 @@ package struct SessionMember: Sendable {
     /// Tells when the credential's file has changed; nil: no file.
     package var credential: (any CredentialWatch)?
     /// The identity's.
-    package var rotation: SessionRotation
+    package var rotation: RefreshTokenRotation
     /// No configuration names the user: the admin API made it.
     package var isAdded: Bool
 
     /// What the store knows the user's identity by.
     package var home: StoredIdentity {
         if case .service(let service) = source {
-            StoredIdentity(settings.identity, service.mark)
+            StoredIdentity(settings.identity, service.fingerprint)
         } else {
             StoredIdentity(settings.identity)
         }
@@ -27,7 +27,7 @@ package struct SessionMember: Sendable {
 
     package init(
         _ settings: UserSettings, source: Source, credential: (any CredentialWatch)? = nil,
-        rotation: SessionRotation = .none, isAdded: Bool = false
+        rotation: RefreshTokenRotation = .none, isAdded: Bool = false
     ) {
         self.settings = settings
         self.source = source

@@ -1,5 +1,5 @@
 /// When an event meets a session, and the chance that comes with it: the machine reads no clock and rolls no dice.
-package struct SessionMoment: Sendable {
+package struct EventContext: Sendable {
     /// On the clock of all deadlines.
     package var instant: Instant
     /// What the wall clock said at that instant.
@@ -17,7 +17,7 @@ package struct SessionMoment: Sendable {
     }
 
     /// What the clocks say now, with real dice.
-    package static var now: SessionMoment {
-        SessionMoment(instant: .now, wall: .now, chance: .random(in: 0..<1), name: .random(in: 1 ... .max))
+    package static var now: EventContext {
+        EventContext(instant: .now, wall: .now, chance: .random(in: 0..<1), name: .random(in: 1 ... .max))
     }
 }

@@ -1,5 +1,5 @@
 /// A decision of a session for the log: one line each, with reason and next time.
-package struct SessionNote: Equatable, Sendable {
+package struct SessionLogEvent: Equatable, Sendable {
     package enum Level: Sendable { case info, warning, error }
 
     /// The stable dotted names, without `session.`.
@@ -7,7 +7,7 @@ package struct SessionNote: Equatable, Sendable {
         case loginStarted = "login.started"
         case loginSucceeded = "login.succeeded"
         case loginFailed = "login.failed"
-        case askedLoginFailed = "login.given_up"
+        case requestedLoginFailed = "login.given_up"
         case loginRequired = "login.required"
         case refused = "credential.refused"
         case credentialDiffers = "credential.differs"
@@ -23,7 +23,7 @@ package struct SessionNote: Equatable, Sendable {
         case storeFailing = "store.failing"
         case storeRecovered = "store.recovered"
         case overtaken = "store.overtaken"
-        case leaveUnsaved = "store.logout_unsaved"
+        case logoutUnsaved = "store.logout_unsaved"
         case unsaved = "store.unsaved"
         case expiring = "refresh_token.expiring"
         case accountAging = "account.aging"
@@ -37,7 +37,7 @@ package struct SessionNote: Equatable, Sendable {
         case accountTaken = "account.in_use"
         case accountShared = "account.shared"
         case storeOlder = "store.older"
-        case stranger = "identity.conflict"
+        case foreignUser = "identity.conflict"
     }
 
     /// Why a forced refresh is not made.
@@ -48,27 +48,27 @@ package struct SessionNote: Equatable, Sendable {
     /// Machine-readable.
     package var reason: String
     package var nextAt: Instant?
-    package var fault: IdentityFault?
+    package var error: IdentityError?
     /// Further metadata, by name.
     package var details: [String: String] = [:]
 
     package init(
-        _ event: Event, _ level: Level = .info, reason: String, nextAt: Instant? = nil, fault: IdentityFault? = nil
+        _ event: Event, _ level: Level = .info, reason: String, nextAt: Instant? = nil, error: IdentityError? = nil
     ) {
         self.event = event
         self.level = level
         self.reason = reason
         self.nextAt = nextAt
-        self.fault = fault
+        self.error = error
     }
 
     /// The decision as a person reads it.
-    package var words: String {
+    package var message: String {
         switch event {
         case .loginStarted: "logging in"
         case .loginSucceeded: "logged in"
         case .loginFailed: "login failed, trying again"
-        case .askedLoginFailed: "the login that a person asked for failed; the session is as it was"
+        case .requestedLoginFailed: "the login that a person asked for failed; the session is as it was"
         case .loginRequired: "a person must log in"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
         case .credentialDiffers:
@@ -88,7 +88,7 @@ package struct SessionNote: Equatable, Sendable {
         case .storeFailing: "the store cannot be used; the session goes on in memory, and storing is tried again"
         case .storeRecovered: "the store works again, and holds everything"
         case .overtaken: "another process changed this user meanwhile; what it stored holds"
-        case .leaveUnsaved:
+        case .logoutUnsaved:
             "the end of the session is not stored: a restart would bring it back; storing it is tried again"
         case .unsaved: "the process ends, and the store does not hold this user's newest state"
         case .expiring: "the refresh token ends soon"
@@ -109,9 +109,9 @@ package struct SessionNote: Equatable, Sendable {
             """
         case .storeOlder:
             "an older store was put in the place of a newer one; the newer session is kept, and written again"
-        case .stranger where reason == "displaced":
+        case .foreignUser where reason == "displaced":
             "another process keeps a user of this name at another identity in this store; this one is not stored any more"
-        case .stranger: "the stored user of this name belongs to another identity, and is not restored"
+        case .foreignUser: "the stored user of this name belongs to another identity, and is not restored"
         }
     }
 

@@ -61,7 +61,7 @@ package struct SessionReport: Sendable {
     // MARK: Counters that are 0 before the first event: `rate()` does not see the step from nothing to 1.
 
     mutating func expectLogins(by provider: String) {
-        let results = IdentityFault.Verdict.resultsOfLogins + ["success", "late"]
+        let results = IdentityError.Verdict.loginResultLabels + ["success", "late"]
         for result in results {
             expect("lanyard_login_attempts", [.init("provider", provider), .init("result", result)])
         }
@@ -72,7 +72,7 @@ package struct SessionReport: Sendable {
         for reason in ["cooldown", "per_hour_max"] {
             expect("lanyard_refresh_denied", [.init("user", user), .init("reason", reason)])
         }
-        for result in IdentityFault.Verdict.resultsOfRefreshes + ["success"] {
+        for result in IdentityError.Verdict.refreshResultLabels + ["success"] {
             for cause in [SessionCall.Cause.scheduled, .retry] {
                 expect(
                     "lanyard_refresh_attempts",

@@ -3,91 +3,97 @@ extension Session {
     /// When `due` is to be told next, or `.never`.
     ///
     /// With a call in flight the token's end changes nothing at once: requests wait for the answer as long as one of them would.
-    package func due(_ ledger: borrowing SessionLedger) -> Instant {
+    package func due(_ context: borrowing SessionContext) -> Instant {
         switch self {
         case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
-        case .refreshing(let tokens, _): tokens.usableUntil + ledger.settings.waitMax
-        case .stale(let tokens, let trouble):
-            trouble.nextAttempt.map { min($0, tokens.usableUntil) } ?? tokens.usableUntil + ledger.settings.waitMax
-        case .loggingIn(let trouble): trouble.nextAttempt ?? .never
-        case .unreachable(_, let trouble): trouble.nextAttempt ?? .never
+        case .refreshing(let tokens, _): tokens.usableUntil + context.settings.waitMax
+        case .stale(let tokens, let retryState):
+            retryState.nextAttempt.map { min($0, tokens.usableUntil) } ?? tokens.usableUntil + context.settings.waitMax
+        case .loggingIn(let retryState): retryState.nextAttempt ?? .never
+        case .unreachable(_, let retryState): retryState.nextAttempt ?? .never
         default: .never
         }
     }
 
     /// Does what is due by now, if anything is.
-    consuming func proceed(_ turn: inout SessionTurn) -> Session {
-        let now = turn.now
+    consuming func performDue(_ transition: inout TransitionContext) -> Session {
+        let now = transition.now
         switch consume self {
         case .valid(let tokens, let refreshAt) where min(refreshAt, tokens.mandatoryFrom) <= now:
-            return Self.renew(tokens, .scheduled, &turn)
-        case .refreshing(let tokens, let call) where tokens.usableUntil + turn.ledger.settings.waitMax <= now:
-            return Self.expire(tokens, SessionTrouble(calling: call), &turn)
-        case .stale(let tokens, let trouble):
-            let end = trouble.call == nil ? tokens.usableUntil : tokens.usableUntil + turn.ledger.settings.waitMax
-            guard now < end else { return Self.expire(tokens, trouble, &turn).proceed(&turn) }
-            return trouble.isDue(at: now) ? Self.retry(tokens, trouble, .retry, &turn) : .stale(tokens, trouble)
-        case .unreachable(let tokens, let trouble) where trouble.isDue(at: now):
-            return Self.retry(tokens, trouble, .retry, &turn)
-        case .loggingIn(let trouble) where trouble.isDue(at: now):
-            return .loggingIn(trouble.calling(turn.login(.retry)))
+            return Self.renew(tokens, .scheduled, &transition)
+        case .refreshing(let tokens, let call) where tokens.usableUntil + transition.context.settings.waitMax <= now:
+            return Self.expire(tokens, RetryState(calling: call), &transition)
+        case .stale(let tokens, let retryState):
+            let end =
+                retryState.call == nil ? tokens.usableUntil : tokens.usableUntil + transition.context.settings.waitMax
+            guard now < end else { return Self.expire(tokens, retryState, &transition).performDue(&transition) }
+            return retryState.isDue(at: now)
+                ? Self.retry(tokens, retryState, .retry, &transition) : .stale(tokens, retryState)
+        case .unreachable(let tokens, let retryState) where retryState.isDue(at: now):
+            return Self.retry(tokens, retryState, .retry, &transition)
+        case .loggingIn(let retryState) where retryState.isDue(at: now):
+            return .loggingIn(retryState.calling(transition.login(.retry)))
         case let same: return same
         }
     }
 
     /// Starts the first renewal of a token.
     private static func renew(
-        _ tokens: SessionTokens, _ cause: SessionCall.Cause, _ turn: inout SessionTurn
+        _ tokens: SessionTokens, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
     ) -> Session {
-        guard let call = turn.renewal(of: tokens, cause) else { return end(turn.ledger.lastFault, &turn) }
+        guard let call = transition.renewal(of: tokens, cause) else {
+            return end(transition.context.lastError, &transition)
+        }
         return .refreshing(tokens, call)
     }
 
     /// Starts another renewal after failures.
     private static func retry(
-        _ tokens: SessionTokens, _ trouble: SessionTrouble, _ cause: SessionCall.Cause, _ turn: inout SessionTurn
+        _ tokens: SessionTokens, _ retryState: RetryState, _ cause: SessionCall.Cause,
+        _ transition: inout TransitionContext
     ) -> Session {
-        guard let call = turn.renewal(of: tokens, cause) else { return end(trouble.fault, &turn) }
+        guard let call = transition.renewal(of: tokens, cause) else { return end(retryState.error, &transition) }
         // Requests that come while it is unreachable are refused at once, attempt or not.
-        guard tokens.isUsable(at: turn.now) else { return .unreachable(tokens, trouble.calling(call)) }
-        let next = Session.stale(tokens, trouble.calling(call))
+        guard tokens.isUsable(at: transition.now) else { return .unreachable(tokens, retryState.calling(call)) }
+        let next = Session.stale(tokens, retryState.calling(call))
         // From now on there is something to wait for again.
-        turn.publish(next)
+        transition.publish(next)
         return next
     }
 
     /// The session is over, and only a person can begin a new one.
-    static func end(_ fault: IdentityFault?, _ turn: inout SessionTurn) -> Session {
-        turn.add(.publish(.none(.loginRequired)))
-        let next = Session.loginRequired(fault)
-        turn.note(.loginRequired, .error, reason: next.reason.rawValue, fault: fault)
+    static func end(_ error: IdentityError?, _ transition: inout TransitionContext) -> Session {
+        transition.add(.publish(.none(.loginRequired)))
+        let next = Session.loginRequired(error)
+        transition.logEvent(.loginRequired, .error, reason: next.reason.rawValue, error: error)
         return next
     }
 
     /// The token is no longer usable, no new one has come, and waiting for one is over.
     private static func expire(
-        _ tokens: SessionTokens, _ trouble: SessionTrouble, _ turn: inout SessionTurn
+        _ tokens: SessionTokens, _ retryState: RetryState, _ transition: inout TransitionContext
     ) -> Session {
-        let next = Session.unreachable(tokens, trouble)
-        turn.publish(next)
-        turn.note(
-            .expired, .error, reason: trouble.reason.rawValue, nextAt: trouble.nextAttempt, fault: trouble.fault)
+        let next = Session.unreachable(tokens, retryState)
+        transition.publish(next)
+        transition.logEvent(
+            .expired, .error, reason: retryState.reason.rawValue, nextAt: retryState.nextAttempt,
+            error: retryState.error)
         return next
     }
 
     /// A shard found no usable token. What is due by now has been done; beyond that only a moved attempt is worth a publication:
     /// telling again what the shards know would wake those who wait for nothing, and they would ask again.
-    consuming func want(_ turn: inout SessionTurn) -> Session {
+    consuming func requestToken(_ transition: inout TransitionContext) -> Session {
         switch consume self {
-        case .loggingIn(var trouble):
-            let moved = trouble.want(at: turn.moment)
-            let next = Session.loggingIn(trouble)
-            if moved { turn.publish(next) }
+        case .loggingIn(var retryState):
+            let moved = retryState.requestToken(at: transition.eventContext)
+            let next = Session.loggingIn(retryState)
+            if moved { transition.publish(next) }
             return next
-        case .unreachable(let tokens, var trouble):
-            let moved = trouble.want(at: turn.moment)
-            let next = Session.unreachable(tokens, trouble)
-            if moved { turn.publish(next) }
+        case .unreachable(let tokens, var retryState):
+            let moved = retryState.requestToken(at: transition.eventContext)
+            let next = Session.unreachable(tokens, retryState)
+            if moved { transition.publish(next) }
             return next
         case let same: return same
         }
@@ -95,71 +101,75 @@ extension Session {
 
     /// An upstream refused the token of `generation` (refresh.md 11): a newer one answers at once; else one refresh, within
     /// cooldown and budget, that requests wait for wherever the token is in its life.
-    consuming func renew(after generation: UInt64, _ turn: inout SessionTurn) -> Session {
+    consuming func renew(after generation: UInt64, _ transition: inout TransitionContext) -> Session {
         let next: Session
         switch consume self {
         case .valid(let tokens, let refreshAt)
-        where tokens.generation == generation && refreshAt != .never && turn.ledger.notBefore <= turn.now:
-            let isAllowed = Self.mayForce(refreshAt, &turn)
-            next = isAllowed ? Self.renew(tokens, .forced, &turn) : .valid(tokens, refreshAt: refreshAt)
-        case .stale(let tokens, let trouble) where tokens.generation == generation && trouble.mayHasten(at: turn.now):
-            let isAllowed = Self.mayForce(trouble.nextAttempt, &turn)
-            next = isAllowed ? Self.retry(tokens, trouble, .forced, &turn) : .stale(tokens, trouble)
+        where tokens.generation == generation && refreshAt != .never && transition.context.notBefore <= transition.now:
+            let isAllowed = Self.mayForce(refreshAt, &transition)
+            next = isAllowed ? Self.renew(tokens, .forced, &transition) : .valid(tokens, refreshAt: refreshAt)
+        case .stale(let tokens, let retryState)
+        where tokens.generation == generation && retryState.mayRetryEarly(at: transition.now):
+            let isAllowed = Self.mayForce(retryState.nextAttempt, &transition)
+            next = isAllowed ? Self.retry(tokens, retryState, .forced, &transition) : .stale(tokens, retryState)
         case let same: next = same
         }
-        if next.tokens != nil { turn.publish(next) }
+        if next.tokens != nil { transition.publish(next) }
         return next
     }
 
     /// A person wants a new token: at once, whatever was asked of us, unless a call is under way.
-    consuming func renewNow(_ turn: inout SessionTurn) -> Session {
+    consuming func renewNow(_ transition: inout TransitionContext) -> Session {
         switch consume self {
-        case .valid(let tokens, let refreshAt) where refreshAt != .never: Self.renew(tokens, .asked, &turn)
-        case .stale(let tokens, let trouble) where trouble.call == nil: Self.retry(tokens, trouble, .asked, &turn)
-        case .unreachable(let tokens, let trouble) where trouble.call == nil: Self.retry(tokens, trouble, .asked, &turn)
+        case .valid(let tokens, let refreshAt) where refreshAt != .never: Self.renew(tokens, .asked, &transition)
+        case .stale(let tokens, let retryState) where retryState.call == nil:
+            Self.retry(tokens, retryState, .asked, &transition)
+        case .unreachable(let tokens, let retryState) where retryState.call == nil:
+            Self.retry(tokens, retryState, .asked, &transition)
         case let same: same
         }
     }
 
-    private static func mayForce(_ nextAt: Instant?, _ turn: inout SessionTurn) -> Bool {
-        if let denial = turn.ledger.forbidsForced(at: turn.now) {
+    private static func mayForce(_ nextAt: Instant?, _ transition: inout TransitionContext) -> Bool {
+        if let denial = transition.context.forcedRefreshDenial(at: transition.now) {
             // A used-up budget is the breaker: something goes on refusing fresh tokens (refresh.md 5).
-            turn.note(
+            transition.logEvent(
                 .refreshDenied, denial == .budget ? .error : .warning, reason: denial.rawValue, nextAt: nextAt)
             return false
         }
-        turn.note(.refreshForced, reason: SessionCall.Cause.forced.rawValue)
+        transition.logEvent(.refreshForced, reason: SessionCall.Cause.forced.rawValue)
         return true
     }
 
     /// The clocks no longer agree, or the machine slept: the earlier of the two ends holds, and what is due by it comes within 5 s.
-    consuming func reconsider(_ turn: inout SessionTurn) -> Session {
-        let soon = turn.now + .seconds(5) * turn.moment.chance
+    consuming func reevaluateAfterClockJump(_ transition: inout TransitionContext) -> Session {
+        let soon = transition.now + .seconds(5) * transition.eventContext.chance
         let next: Session
         switch consume self {
         case .valid(var tokens, let refreshAt):
-            let early = tokens.bound(by: turn.moment)
-            let isUsable = tokens.isUsable(at: turn.now)
+            let early = tokens.bound(by: transition.eventContext)
+            let isUsable = tokens.isUsable(at: transition.now)
             // What the jump has made overdue is spread; what it has made useless is not.
-            let sooner = max(refreshAt - early, min(refreshAt, soon), min(turn.ledger.notBefore, tokens.mandatoryFrom))
-            next = .valid(tokens, refreshAt: isUsable ? sooner : turn.now)
+            let sooner = max(
+                refreshAt - early, min(refreshAt, soon), min(transition.context.notBefore, tokens.mandatoryFrom))
+            next = .valid(tokens, refreshAt: isUsable ? sooner : transition.now)
         case .refreshing(var tokens, let call):
-            tokens.bound(by: turn.moment)
+            tokens.bound(by: transition.eventContext)
             next = .refreshing(tokens, call)
-        case .stale(var tokens, var trouble):
-            tokens.bound(by: turn.moment)
-            trouble.hasten(to: soon, holding: tokens, at: turn.now)
-            next = .stale(tokens, trouble)
-        case .unreachable(let tokens, var trouble):
-            trouble.hasten(to: soon, holding: tokens, at: turn.now)
-            next = .unreachable(tokens, trouble)
-        case .loggingIn(var trouble):
-            trouble.hasten(to: soon, holding: nil, at: turn.now)
-            next = .loggingIn(trouble)
+        case .stale(var tokens, var retryState):
+            tokens.bound(by: transition.eventContext)
+            retryState.retryEarly(to: soon, holding: tokens, at: transition.now)
+            next = .stale(tokens, retryState)
+        case .unreachable(let tokens, var retryState):
+            retryState.retryEarly(to: soon, holding: tokens, at: transition.now)
+            next = .unreachable(tokens, retryState)
+        case .loggingIn(var retryState):
+            retryState.retryEarly(to: soon, holding: nil, at: transition.now)
+            next = .loggingIn(retryState)
         case let same: next = same
         }
-        let done = next.proceed(&turn)
-        if done.tokens != nil { turn.publish(done) }
+        let done = next.performDue(&transition)
+        if done.tokens != nil { transition.publish(done) }
         return done
     }
 }

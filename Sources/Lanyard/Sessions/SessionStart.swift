@@ -1,6 +1,6 @@
 /// Whether a start has come to nothing: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes: architecture.md 7.5). It
 /// decides; whoever asks ends the process.
-struct SessionStart: Sendable {
+struct StartupCheck: Sendable {
     let settings: LoginSettings
     /// Somebody has had a token, or the verdict was given.
     private(set) var isOver = false

@@ -5,14 +5,14 @@ package protocol SessionStore: AnyObject, Sendable {
     var isMemoryOnly: Bool { get }
 
     /// What the store holds of a user at this moment, written by whatever process; nil: nothing.
-    func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void)
+    func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void)
 
     /// The same of all users, for whoever wants to know what other processes have made of them; nil: it cannot be read, or nobody else can
     /// have written.
     func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void)
 
     /// Reads, changes and writes under the store's lock. When `stored` is answered, it survives a crash.
-    func commit(_ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void)
+    func commit(_ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)
 
     /// Tries once to take a user's lock, which is held from before a call until its answer is stored (refresh.md 6).
     func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void)

@@ -54,21 +54,21 @@ package struct SessionTokens: Sendable {
     /// Its age is that of the boot clock if this is still the same boot, else that of the wall clock; an age that makes no sense leaves
     /// an access token that must not be used. The earlier of the two ends wins (refresh.md 1).
     package init(
-        _ stored: StoredSession, generation: UInt64, accountID: String?, boot: String, at moment: SessionMoment,
+        _ stored: StoredSession, generation: UInt64, accountID: String?, boot: String, at eventContext: EventContext,
         skew: Duration, settings: RefreshSettings
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
         let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
-        let age = isSameBoot ? moment.instant - stored.issuedAtBoot.instant : moment.wall - stored.issuedAt
+        let age = isSameBoot ? eventContext.instant - stored.issuedAtBoot.instant : eventContext.wall - stored.issuedAt
         let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
         self.init(
             Grant(
                 accessToken: stored.access, refreshToken: stored.refresh, userID: nil, lifetime: stored.lifetime,
                 refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
-            generation: generation, accountID: accountID, startedAt: moment.instant - max(age, .zero),
+            generation: generation, accountID: accountID, startedAt: eventContext.instant - max(age, .zero),
             startedAtWall: stored.issuedAt, keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
-        if isSameBoot { bound(by: moment) }
-        if !makesSense { self = withheld(at: moment.instant) }
+        if isSameBoot { bound(by: eventContext) }
+        if !makesSense { self = withheld(at: eventContext.instant) }
     }
 
     /// The same, but not to be used from `instant` on.
@@ -90,29 +90,29 @@ package struct SessionTokens: Sendable {
     /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone; what is overdue is
     ///   spread from now on.
     package func refreshAt(
-        _ settings: RefreshSettings, _ moment: SessionMoment, spread: Double = 0
+        _ settings: RefreshSettings, _ eventContext: EventContext, spread: Double = 0
     ) -> Instant {
         guard expiresAt != .never else { return .never }
         let issuedAt = expiresAt - lifetime
         let excess = max(0, settings.at.upperBound - (mandatoryFrom - issuedAt) / lifetime)
         let low = max(0, settings.at.lowerBound - excess)
         let high = settings.at.upperBound - excess
-        var scheduled = issuedAt + lifetime * (low + (high - low) * moment.chance)
+        var scheduled = issuedAt + lifetime * (low + (high - low) * eventContext.chance)
         if spread > 0 {
-            let late = max(scheduled, moment.instant) + lifetime * (spread * moment.chance)
+            let late = max(scheduled, eventContext.instant) + lifetime * (spread * eventContext.chance)
             scheduled = max(scheduled, min(late, mandatoryFrom))
         }
-        guard refresh != nil, let refreshExpiry, refreshExpiry > moment.wall else { return scheduled }
-        return min(scheduled, moment.instant + (refreshExpiry - moment.wall))
+        guard refresh != nil, let refreshExpiry, refreshExpiry > eventContext.wall else { return scheduled }
+        return min(scheduled, eventContext.instant + (refreshExpiry - eventContext.wall))
     }
 
     package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }
 
     /// Of the two clocks the earlier end wins (refresh.md 1): after a jump of the wall clock forwards the token ends as much earlier.
     @discardableResult
-    mutating func bound(by moment: SessionMoment) -> Duration {
+    mutating func bound(by eventContext: EventContext) -> Duration {
         guard let expiry else { return .zero }
-        let early = (expiresAt - moment.instant) - (expiry - moment.wall)
+        let early = (expiresAt - eventContext.instant) - (expiry - eventContext.wall)
         guard early > .zero else { return .zero }
         expiresAt = expiresAt - early
         mandatoryFrom = mandatoryFrom - early

@@ -1,5 +1,5 @@
 /// A run of failures of a session's calls, and when the next one is made.
-package struct SessionTrouble: Sendable {
+package struct RetryState: Sendable {
     package enum Phase: Equatable, Sendable {
         case calling(SessionCall)
         /// Until the next attempt.
@@ -10,19 +10,19 @@ package struct SessionTrouble: Sendable {
     /// Without a success between them.
     package var failures = 0
     /// The latest; nil before the first.
-    package var fault: IdentityFault?
+    package var error: IdentityError?
     /// What the service asked for (Retry-After, 410): requests that come do not bring the next attempt before it.
     package var notBefore = Instant.past
     /// A request wanted a token since the latest attempt began: the back-off is at most 10 s.
-    package var isWanted = false
+    package var hasTokenRequest = false
 
     /// Since when the credential is in doubt; a success ends that with the trouble.
     private var doubtedSince: Instant?
 
     /// A refusal without words counts when it comes again after so long.
-    private static let doubtMost = Duration.seconds(30)
+    private static let doubtConfirmationDelay = Duration.seconds(30)
     /// Never a spin, whatever the dice say.
-    private static let backOffLeast = Duration.milliseconds(250)
+    private static let backOffMin = Duration.milliseconds(250)
 
     /// - Parameter notBefore: what the service asked for earlier: a person, or a changed credential, need not wait; the attempts that follow do.
     package init(calling call: SessionCall, notBefore: Instant = .past) {
@@ -31,11 +31,11 @@ package struct SessionTrouble: Sendable {
     }
 
     /// The service has asked by `fault` not to be called before then, in whichever session.
-    init(restingUntil instant: Instant, because fault: IdentityFault?) {
+    init(restingUntil instant: Instant, because error: IdentityError?) {
         phase = .resting(until: instant)
         failures = 1
         notBefore = instant
-        self.fault = fault
+        self.error = error
     }
 
     package var call: SessionCall? {
@@ -51,40 +51,42 @@ package struct SessionTrouble: Sendable {
     func isDue(at now: Instant) -> Bool { nextAttempt.map { $0 <= now } ?? false }
 
     /// Whether a call now would disregard neither one in flight nor what the service asked for.
-    func mayHasten(at now: Instant) -> Bool { call == nil && notBefore <= now }
+    func mayRetryEarly(at now: Instant) -> Bool { call == nil && notBefore <= now }
 
-    var reason: SessionReason { fault?.verdict == .gone ? .identityGone : .identityUnreachable }
+    var reason: SessionReason { error?.verdict == .gone ? .identityGone : .identityUnreachable }
 
     /// A doubted credential was doubted before, long enough ago.
-    func confirmsDoubt(at now: Instant) -> Bool { doubtedSince.map { now - $0 >= Self.doubtMost } ?? false }
+    func confirmsDoubt(at now: Instant) -> Bool {
+        doubtedSince.map { now - $0 >= Self.doubtConfirmationDelay } ?? false
+    }
 
     /// Goes on with another attempt.
-    func calling(_ call: SessionCall) -> SessionTrouble {
+    func calling(_ call: SessionCall) -> RetryState {
         var next = self
         next.phase = .calling(call)
-        next.isWanted = false
+        next.hasTokenRequest = false
         return next
     }
 
     /// The call failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for Retry-After and 410).
     ///
     /// - Parameter tokens: what is still at hand, nil at a first login.
-    func failed(_ fault: IdentityFault, holding tokens: SessionTokens?, at moment: SessionMoment) -> SessionTrouble {
+    func failed(_ error: IdentityError, holding tokens: SessionTokens?, at eventContext: EventContext) -> RetryState {
         var next = self
-        let now = moment.instant
+        let now = eventContext.instant
         next.failures += 1
-        if fault.verdict == .credentialDoubted, doubtedSince == nil { next.doubtedSince = now }
-        next.fault = fault
+        if error.verdict == .credentialDoubted, doubtedSince == nil { next.doubtedSince = now }
+        next.error = error
         let isRelogin = call?.kind == .login && tokens != nil
         let advisoryEnd = tokens?.mandatoryFrom ?? .past
         // What the service has asked for holds over failures that say nothing of it.
         next.notBefore = allowed(notBefore, advisoryEnd: advisoryEnd, now)
-        var delay = next.backOff(max: isRelogin ? .seconds(300) : .seconds(now < advisoryEnd ? 60 : 30), moment)
+        var delay = next.backOff(max: isRelogin ? .seconds(300) : .seconds(now < advisoryEnd ? 60 : 30), eventContext)
         if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd { delay = min(delay, .seconds(30)) }
-        switch fault.verdict {
+        switch error.verdict {
         case .gone:
             // Some spread, or all that learned of it together ask together for ever.
-            delay = .seconds(300) * (0.95 + 0.1 * moment.chance)
+            delay = .seconds(300) * (0.95 + 0.1 * eventContext.chance)
             next.notBefore = now + delay
         case .unknownOutcome:
             // The first request may still be at work over there.
@@ -93,12 +95,12 @@ package struct SessionTrouble: Sendable {
             next.notBefore = allowed(now + retryAfter, advisoryEnd: advisoryEnd, now)
         default: break
         }
-        if fault.hasMadeSession {
-            delay = strandedBackOff(moment)
+        if error.hasMadeSession {
+            delay = unusableLoginBackOff(eventContext)
             next.notBefore = max(next.notBefore, now + delay)
         }
-        if isWanted, tokens?.isUsable(at: now) != true, fault.verdict != .gone {
-            delay = min(delay, Self.wantedBackOff(moment))
+        if hasTokenRequest, tokens?.isUsable(at: now) != true, error.verdict != .gone {
+            delay = min(delay, Self.requestedBackOff(eventContext))
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
@@ -109,28 +111,28 @@ package struct SessionTrouble: Sendable {
         instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
     }
 
-    private func backOff(max most: Duration, _ moment: SessionMoment) -> Duration {
+    private func backOff(max most: Duration, _ eventContext: EventContext) -> Duration {
         let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
-        return max(min(doubled, most) * moment.chance, Self.backOffLeast)
+        return max(min(doubled, most) * eventContext.chance, Self.backOffMin)
     }
 
     /// Each further login may leave another session, or another account, at the service: 15 to 30 s, doubling up to 5 minutes, and no request
     /// hastens it.
-    private func strandedBackOff(_ moment: SessionMoment) -> Duration {
+    private func unusableLoginBackOff(_ eventContext: EventContext) -> Duration {
         let doubled = Duration.seconds(30) * (1 << min(failures, 4))
-        return min(doubled, .seconds(300)) * (0.5 + 0.5 * moment.chance)
+        return min(doubled, .seconds(300)) * (0.5 + 0.5 * eventContext.chance)
     }
 
     /// While requests come the whole of the jitter lies within 10 s.
-    private static func wantedBackOff(_ moment: SessionMoment) -> Duration {
-        max(Duration.seconds(10) * moment.chance, backOffLeast)
+    private static func requestedBackOff(_ eventContext: EventContext) -> Duration {
+        max(Duration.seconds(10) * eventContext.chance, backOffMin)
     }
 
     /// A request wants a token and there is none. Returns whether the next attempt has moved.
-    mutating func want(at moment: SessionMoment) -> Bool {
-        isWanted = true
-        guard case .resting(let until) = phase, until > moment.instant + .seconds(10) else { return false }
-        let sooner = max(notBefore, moment.instant + Self.wantedBackOff(moment))
+    mutating func requestToken(at eventContext: EventContext) -> Bool {
+        hasTokenRequest = true
+        guard case .resting(let until) = phase, until > eventContext.instant + .seconds(10) else { return false }
+        let sooner = max(notBefore, eventContext.instant + Self.requestedBackOff(eventContext))
         guard sooner < until else { return false }
         phase = .resting(until: sooner)
         return true
@@ -139,8 +141,8 @@ package struct SessionTrouble: Sendable {
     /// The clock jumped or the machine slept: what failed then may work now.
     ///
     /// - Parameter tokens: what is at hand, with the end that the clocks give it now.
-    mutating func hasten(to instant: Instant, holding tokens: SessionTokens?, at now: Instant) {
-        if fault?.verdict != .gone {
+    mutating func retryEarly(to instant: Instant, holding tokens: SessionTokens?, at now: Instant) {
+        if error?.verdict != .gone {
             notBefore = allowed(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, now)
         }
         guard case .resting(let until) = phase else { return }

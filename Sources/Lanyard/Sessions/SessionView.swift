@@ -16,13 +16,13 @@ extension Session {
     package var reason: SessionReason {
         switch self {
         case .loggedOut(let reason): reason
-        case .loggingIn(let trouble): trouble.failures == 0 ? .loggingIn : trouble.reason
+        case .loggingIn(let retryState): retryState.failures == 0 ? .loggingIn : retryState.reason
         case .valid: .tokenValid
         case .refreshing: .tokenValid
-        case .stale(_, let trouble): trouble.reason == .identityGone ? .identityGone : .refreshFailing
-        case .unreachable(_, let trouble): trouble.reason
-        case .loginRequired(let fault): fault?.verdict == .unknownOutcome ? .outcomeUnknown : .loginRequired
-        case .refused(let fault): fault.verdict == .accountInUse ? .accountInUse : .credentialRefused
+        case .stale(_, let retryState): retryState.reason == .identityGone ? .identityGone : .refreshFailing
+        case .unreachable(_, let retryState): retryState.reason
+        case .loginRequired(let error): error?.verdict == .unknownOutcome ? .outcomeUnknown : .loginRequired
+        case .refused(let error): error.verdict == .accountInUse ? .accountInUse : .credentialRefused
         }
     }
 
@@ -41,7 +41,7 @@ extension Session {
     package var call: SessionCall? {
         switch self {
         case .refreshing(_, let call): call
-        default: trouble?.call
+        default: retryState?.call
         }
     }
 
@@ -49,71 +49,72 @@ extension Session {
     package var nextCallAt: Instant {
         switch self {
         case .valid(_, let refreshAt): refreshAt
-        default: trouble?.nextAttempt ?? .never
+        default: retryState?.nextAttempt ?? .never
         }
     }
 
-    var trouble: SessionTrouble? {
+    var retryState: RetryState? {
         switch self {
-        case .loggingIn(let trouble): trouble
-        case .stale(_, let trouble): trouble
-        case .unreachable(_, let trouble): trouble
+        case .loggingIn(let retryState): retryState
+        case .stale(_, let retryState): retryState
+        case .unreachable(_, let retryState): retryState
         default: nil
         }
     }
 
     /// What the shards are to know. An expired token is never among it.
-    package func availability(at now: Instant, _ ledger: borrowing SessionLedger) -> AccessToken.Availability {
+    package func availability(at now: Instant, _ context: borrowing SessionContext) -> AccessToken.Availability {
         switch self {
         case .loggedOut: .none(.loginRequired)
         case .loginRequired: .none(.loginRequired)
-        case .refused(let fault): .none(.credentialRefused(because: fault.words))
-        case .loggingIn(let trouble): trouble.failures == 0 ? .pending : Self.unreachable(trouble, at: now, ledger)
-        case .unreachable(_, let trouble): Self.unreachable(trouble, at: now, ledger)
+        case .refused(let error): .none(.credentialRefused(because: error.message))
+        case .loggingIn(let retryState):
+            retryState.failures == 0 ? .pending : Self.unreachable(retryState, at: now, context)
+        case .unreachable(_, let retryState): Self.unreachable(retryState, at: now, context)
         case .valid(let tokens, let refreshAt):
             Self.token(
                 tokens, awaiting: nil, isResting: false,
-                refreshAt == .never ? .impossible : Self.renewal(from: ledger.notBefore, at: now, ledger), at: now,
-                ledger)
+                refreshAt == .never ? .impossible : Self.renewal(from: context.notBefore, at: now, context), at: now,
+                context)
         case .refreshing(let tokens, let call):
-            Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, ledger)
-        case .stale(let tokens, let trouble):
-            tokens.isUsable(at: now) || trouble.call != nil
+            Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, context)
+        case .stale(let tokens, let retryState):
+            tokens.isUsable(at: now) || retryState.call != nil
                 ? Self.token(
-                    tokens, awaiting: trouble.call, isResting: trouble.call == nil,
-                    Self.renewal(in: trouble, at: now, ledger), at: now, ledger)
-                : Self.unreachable(trouble, at: now, ledger)
+                    tokens, awaiting: retryState.call, isResting: retryState.call == nil,
+                    Self.renewal(in: retryState, at: now, context), at: now, context)
+                : Self.unreachable(retryState, at: now, context)
         }
     }
 
     /// What the refusal of a token would lead to whose renewal has failed before.
     private static func renewal(
-        in trouble: SessionTrouble, at now: Instant, _ ledger: borrowing SessionLedger
+        in retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Renewal {
-        trouble.call != nil ? .underWay : renewal(from: trouble.notBefore, at: now, ledger)
+        retryState.call != nil ? .underWay : renewal(from: retryState.notBefore, at: now, context)
     }
 
     private static func renewal(
-        from notBefore: Instant, at now: Instant, _ ledger: borrowing SessionLedger
+        from notBefore: Instant, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Renewal {
-        notBefore <= now ? .possible(from: ledger.forcedFrom(at: now)) : .failing(until: notBefore)
+        notBefore <= now ? .possible(from: context.forcedRefreshAllowedAt(at: now)) : .failing(until: notBefore)
     }
 
     /// Requests wait from the mandatory zone on, after an upstream's refusal at once, and not at all between attempts (refresh.md 4).
     private static func token(
         _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, _ renewal: AccessToken.Renewal,
-        at now: Instant, _ ledger: borrowing SessionLedger
+        at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
         guard tokens.isUsable(at: now) else { return .pending }
         let waitsFrom: Instant =
             if isResting { .never } else if call?.cause == .forced { .past } else { tokens.mandatoryFrom }
-        return .token(tokens.accessToken(of: ledger.user, waitsFrom: waitsFrom, renewal: renewal))
+        return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
     }
 
     /// While an attempt is under way nobody knows its end: a request may try again after the longest wait.
     private static func unreachable(
-        _ trouble: SessionTrouble, at now: Instant, _ ledger: borrowing SessionLedger
+        _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
-        .none(.identityUnreachable(nextAttempt: trouble.nextAttempt ?? now + ledger.settings.waitMax))
+        .none(.identityUnreachable(nextAttempt: retryState.nextAttempt ?? now + context.settings.waitMax))
     }
 }

@@ -11,9 +11,9 @@ struct SessionWarnings: Sendable {
     private(set) var nextAt = Instant.never
     private var expiry: WallTime?
     /// How many of `steps` are behind.
-    private var told = 0
+    private var stepsTold = 0
     private var isFresh = false
-    private var accountTold: WallTime?
+    private var warnedAccountSince: WallTime?
 
     /// The refresh token is a new one: the steps that its whole life is shorter than are no warning.
     mutating func restart() { isFresh = true }
@@ -24,49 +24,51 @@ struct SessionWarnings: Sendable {
     ///   - expiry: of the refresh token at hand.
     ///   - hasCredential: its end needs no person.
     ///   - accountSince: of an anonymous account that somebody is logged in to.
-    mutating func look(
-        expiry: WallTime?, hasCredential: Bool, accountSince: WallTime?, at moment: SessionMoment
-    ) -> [SessionNote] {
+    mutating func collect(
+        expiry: WallTime?, hasCredential: Bool, accountSince: WallTime?, at eventContext: EventContext
+    ) -> [SessionLogEvent] {
         nextAt = .never
         defer { isFresh = false }
-        return [lookAtToken(expiry, hasCredential, moment), lookAtAccount(accountSince, moment)].compactMap(\.self)
+        return [tokenWarning(expiry, hasCredential, eventContext), accountWarning(accountSince, eventContext)]
+            .compactMap(\.self)
     }
 
-    private mutating func lookAtToken(
-        _ end: WallTime?, _ hasCredential: Bool, _ moment: SessionMoment
-    ) -> SessionNote? {
+    private mutating func tokenWarning(
+        _ end: WallTime?, _ hasCredential: Bool, _ eventContext: EventContext
+    ) -> SessionLogEvent? {
         if end != expiry {
             expiry = end
-            told = 0
+            stepsTold = 0
         }
         guard let end else { return nil }
-        let left = end - moment.wall
+        let left = end - eventContext.wall
         let due = Self.steps.prefix { left <= $0.before }.count
         defer {
-            told = max(told, due)
-            if told < Self.steps.count { wake(in: left - Self.steps[told].before, moment) }
+            stepsTold = max(stepsTold, due)
+            if stepsTold < Self.steps.count { scheduleCheck(in: left - Self.steps[stepsTold].before, eventContext) }
         }
-        guard due > told, left > .zero, !isFresh else { return nil }
-        var note = SessionNote(
-            .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name, nextAt: moment.instant + left
+        guard due > stepsTold, left > .zero, !isFresh else { return nil }
+        var logEvent = SessionLogEvent(
+            .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name,
+            nextAt: eventContext.instant + left
         )
-        note.details["remedy"] = hasCredential ? "the credential logs in again by itself" : "a person logs in again"
-        return note
+        logEvent.details["remedy"] = hasCredential ? "the credential logs in again by itself" : "a person logs in again"
+        return logEvent
     }
 
-    private mutating func lookAtAccount(_ since: WallTime?, _ moment: SessionMoment) -> SessionNote? {
-        guard let since, since != accountTold else { return nil }
-        let left = since + Self.accountAge - moment.wall
+    private mutating func accountWarning(_ since: WallTime?, _ eventContext: EventContext) -> SessionLogEvent? {
+        guard let since, since != warnedAccountSince else { return nil }
+        let left = since + Self.accountAge - eventContext.wall
         guard left <= .zero else {
-            wake(in: left, moment)
+            scheduleCheck(in: left, eventContext)
             return nil
         }
-        accountTold = since
-        return SessionNote(.accountAging, .error, reason: "80_days")
+        warnedAccountSince = since
+        return SessionLogEvent(.accountAging, .error, reason: "80_days")
     }
 
-    private mutating func wake(in time: Duration, _ moment: SessionMoment) {
+    private mutating func scheduleCheck(in time: Duration, _ eventContext: EventContext) {
         // Looked at once a day at least: the wall clock, which this is about, may be set meanwhile.
-        nextAt = min(nextAt, moment.instant + min(max(time, .milliseconds(1)), .seconds(86_400)))
+        nextAt = min(nextAt, eventContext.instant + min(max(time, .milliseconds(1)), .seconds(86_400)))
     }
 }

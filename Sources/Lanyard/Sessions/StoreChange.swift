@@ -2,27 +2,28 @@
 /// users lose neither, and of two that change one user the later learns of the earlier.
 package enum StoreChange: Sendable {
     /// A call is about to be made on behalf of a session at `base`.
-    case intend(user: String, identity: StoredIdentity, StoredIntent, base: SessionMark)
+    case storeIntent(user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion)
     /// The intent's call was answered, and changed nothing: no further call has an unknown outcome because of it.
     case settle(user: String)
     /// The refresh token of the session at `base` is dead, or must not be sent again: the access token alone stays.
-    case spend(user: String, base: SessionMark)
+    case dropRefreshToken(user: String, base: SessionVersion)
     /// A login or a refresh that began at `base` brought this; its intent and refusal go. Where the base has moved within one session, who is
     /// further on in it holds.
-    case hold(user: String, StoredLogin, base: SessionMark)
+    case saveSession(user: String, StoredLogin, base: SessionVersion)
     /// The credential was definitely refused.
     ///
     /// - over: the session that came to its end by this, its refresh token dead before; what stands there beyond it is another's, and stays.
-    case refuse(user: String, identity: StoredIdentity, CredentialMark, over: SessionMark? = nil)
+    case recordRefusal(
+        user: String, identity: StoredIdentity, CredentialFingerprint, endedVersion: SessionVersion? = nil)
     /// The session at `base` is over without a person's doing: tokens are wiped, the user stays.
-    case end(user: String, base: SessionMark)
+    case end(user: String, base: SessionVersion)
     /// A person logged the user out: tokens are wiped whatever they are; what the service must be told stays in `revocation`.
     case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
     /// The user is forgotten; what the service must be told stays in `revocation`.
     case remove(user: String, revocation: StoredRevocation?)
     case activate(StoreContents.ActiveChoice)
     /// The service must be told of the end of a session that came to nobody.
-    case owe(StoredRevocation)
+    case addRevocation(StoredRevocation)
     /// The service was told of the end of the session with this refresh token, or it was given up.
     case revoked(Secret)
 
@@ -36,19 +37,19 @@ package enum StoreChange: Sendable {
         package var isAdded: Bool
         /// The generation is no lower than this, which is what its process counts: there may be tokens before it that no store took, and an
         /// older file may have been put in the place of a newer one.
-        package var floor: UInt64
+        package var generationMin: UInt64
         /// What the identity's name stands for.
-        package var mark: IdentityMark?
+        package var fingerprint: IdentityFingerprint?
         /// Users whom the configuration names: nobody else keeps an account to itself but those whom the admin API has made.
         package var configured: Set<String>
 
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
-            floor: UInt64 = 0, mark: IdentityMark? = nil, configured: Set<String> = []
+            generationMin: UInt64 = 0, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = []
         ) {
             self.configured = configured
-            self.floor = floor
-            self.mark = mark
+            self.generationMin = generationMin
+            self.fingerprint = fingerprint
             self.identity = identity
             self.session = session
             self.accountID = accountID

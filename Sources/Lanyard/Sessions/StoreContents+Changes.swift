@@ -6,30 +6,31 @@ extension StoreContents {
     /// - Parameter now: for how long an account is known.
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
         switch change {
-        case .intend(let name, let identity, let intent, let base):
+        case .storeIntent(let name, let identity, let intent, let base):
             return edit(name, identity, base: base, now: now) { $0.intent = intent }
         case .settle(let name):
             guard self[name] != nil else { return .stored(nil) }
             return edit(name, nil, base: nil, now: now) { $0.settleIntent() }
-        case .spend(let name, let base):
+        case .dropRefreshToken(let name, let base):
             if isUnknown(name, base) { return .stored(nil) }
             return edit(name, nil, base: base, now: now) { user in
                 user.session?.refresh = nil
                 user.intent = nil
             }
-        case .hold(let name, let login, let base):
+        case .saveSession(let name, let login, let base):
             // A write whose last step failed may have been made: repeated, it is no other's.
             if let user = self[name], user.session == login.session { return .stored(user) }
             if let holder = holder(of: login, besides: name) { return .inUse(by: holder) }
-            let isAhead = self[name].map { $0.session?.id == login.session.id && $0.generation < login.floor } ?? false
-            return edit(name, StoredIdentity(login.identity, login.mark), base: isAhead ? nil : base, now: now) {
-                $0.hold(login, now: now)
+            let isAhead =
+                self[name].map { $0.session?.id == login.session.id && $0.generation < login.generationMin } ?? false
+            return edit(name, StoredIdentity(login.identity, login.fingerprint), base: isAhead ? nil : base, now: now) {
+                $0.saveSession(login, now: now)
             }
-        case .refuse(let name, let identity, let mark, let over):
+        case .recordRefusal(let name, let identity, let fingerprint, let endedVersion):
             return edit(name, identity, base: nil, now: now) { user in
-                user.refused = mark
+                user.refused = fingerprint
                 user.settleIntent()
-                guard user.session != nil, user.mark == over else { return }
+                guard user.session != nil, user.fingerprint == endedVersion else { return }
                 // Other processes that serve it on see that it has moved.
                 user.generation += 1
                 user.session = nil
@@ -57,7 +58,7 @@ extension StoreContents {
         case .activate(let choice):
             active = choice
             return .stored(nil)
-        case .owe(let revocation):
+        case .addRevocation(let revocation):
             keep(revocation)
             return .stored(nil)
         case .revoked(let token):
@@ -67,18 +68,18 @@ extension StoreContents {
     }
 
     /// The store has never heard of the user, whose login it could not take: there is nothing to end.
-    private func isUnknown(_ name: String, _ base: SessionMark) -> Bool { self[name] == nil && base == .nobody }
+    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .nobody }
 
     /// - Parameters:
     ///   - identity: makes the user if it is not there, and takes the place of another identity's, whose service is to be told; nil: there must
     ///     be one.
     ///   - base: what the change is based on; nil: whatever is there.
     private mutating func edit(
-        _ name: String, _ identity: StoredIdentity?, base: SessionMark?, now: WallTime,
+        _ name: String, _ identity: StoredIdentity?, base: SessionVersion?, now: WallTime,
         _ body: (inout StoredUser) -> Void
     ) -> StoreChange.Verdict {
         var place = users.firstIndex { $0.name == name }
-        if let base, (place.map { users[$0].mark } ?? .nobody) != base {
+        if let base, (place.map { users[$0].fingerprint } ?? .nobody) != base {
             return .overtaken(by: place.map { users[$0] })
         }
         if place == nil, let identity {
@@ -86,7 +87,7 @@ extension StoreContents {
             place = users.count - 1
         }
         if let place, let identity, !users[place].belongs(to: identity) {
-            keep(users[place].eviction(at: now))
+            keep(users[place].evictionRevocation(at: now))
             let generation = users[place].generation
             users[place] = StoredUser(name: name, home: identity)
             users[place].generation = generation
@@ -100,7 +101,7 @@ extension StoreContents {
     /// (architecture.md 5.7). What goes on with the session that stands there is no login.
     private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
         guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
-        let home = StoredIdentity(login.identity, login.mark)
+        let home = StoredIdentity(login.identity, login.fingerprint)
         let holder = users.first { other in
             other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: home)
                 && (other.isAdded || login.configured.contains(other.name))
@@ -116,10 +117,10 @@ extension StoreContents {
 
 extension StoredUser {
     /// What a login or a refresh brought stands from now on; what stood in its way is forgotten.
-    fileprivate mutating func hold(_ login: StoreChange.StoredLogin, now: WallTime) {
+    fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
         identity = login.identity
-        identityMark = login.mark ?? identityMark
-        generation = max(generation + 1, login.floor)
+        identityFingerprint = login.fingerprint ?? identityFingerprint
+        generation = max(generation + 1, login.generationMin)
         session = login.session
         if let account = login.accountID, account != accountID {
             accountID = account

@@ -2,8 +2,8 @@
 package struct StoreContents: Equatable, Sendable {
     /// Grows with each write: a file that is put back from a backup shows (threats.md T14).
     package var writes: UInt64 = 0
-    /// Under this `CredentialMark`s are made: 32 random bytes, made with the store.
-    package var markKey: Secret
+    /// Under this `CredentialFingerprint`s are made: 32 random bytes, made with the store.
+    package var fingerprintKey: Secret
     /// In the order in which they came; names are unique.
     package var users: [StoredUser] = []
     package var active: ActiveChoice?
@@ -21,7 +21,7 @@ package struct StoreContents: Equatable, Sendable {
         }
     }
 
-    package init(markKey: Secret) { self.markKey = markKey }
+    package init(fingerprintKey: Secret) { self.fingerprintKey = fingerprintKey }
 
     package subscript(name: String) -> StoredUser? {
         users.first { $0.name == name }

@@ -1,5 +1,5 @@
 /// Why the store could not be read or written. The file is as it was before.
-package struct StoreFault: Error, Equatable, Sendable {
+package struct StoreError: Error, Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
         /// Another process holds the lock; asked again by the store itself until its patience ends.
         case busy
@@ -13,10 +13,10 @@ package struct StoreFault: Error, Equatable, Sendable {
 
     package var kind: Kind
     /// What, where and how to mend it; names the path; no secret.
-    package var words: String
+    package var message: String
 
-    package init(_ kind: Kind, words: String) {
+    package init(_ kind: Kind, message: String) {
         self.kind = kind
-        self.words = words
+        self.message = message
     }
 }

@@ -5,12 +5,12 @@ package struct StoredRevocation: Equatable, Sendable {
     /// Since when; given up after a day.
     package var since: WallTime
     /// What the identity's name stood for; nil: any.
-    package var mark: IdentityMark?
+    package var fingerprint: IdentityFingerprint?
 
-    package init(identity: String, refresh: Secret, since: WallTime, mark: IdentityMark? = nil) {
+    package init(identity: String, refresh: Secret, since: WallTime, fingerprint: IdentityFingerprint? = nil) {
         self.identity = identity
         self.refresh = refresh
         self.since = since
-        self.mark = mark
+        self.fingerprint = fingerprint
     }
 }

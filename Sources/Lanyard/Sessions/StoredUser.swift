@@ -4,7 +4,7 @@ package struct StoredUser: Equatable, Sendable {
     /// The name of the identity that the user belongs to.
     package var identity: String
     /// What that name stood for at the latest login; nil: in a file of an older release, which is any.
-    package var identityMark: IdentityMark?
+    package var identityFingerprint: IdentityFingerprint?
     /// Grows with each access token of this user, over logins as well, and with each logout; 0 before the first.
     package var generation: UInt64 = 0
     /// nil: nobody is logged in.
@@ -22,7 +22,7 @@ package struct StoredUser: Equatable, Sendable {
     /// A call whose answer has not been stored yet.
     package var intent: StoredIntent?
     /// The configured credential that was definitely refused: not tried again until it changes.
-    package var refused: CredentialMark?
+    package var refused: CredentialFingerprint?
 
     package init(name: String, identity: String) {
         self.name = name
@@ -31,7 +31,7 @@ package struct StoredUser: Equatable, Sendable {
 
     package init(name: String, home: StoredIdentity) {
         self.init(name: name, identity: home.name)
-        identityMark = home.mark
+        identityFingerprint = home.fingerprint
     }
 
     /// Nothing of the session is served any more: no refresh token renews it, and the credential that could begin a new one was refused.
@@ -41,5 +41,5 @@ package struct StoredUser: Equatable, Sendable {
     package var isAuthenticated: Bool { session != nil && !isLoggedOut && !isRefused }
 
     /// Which session this is, and how far it has come.
-    package var mark: SessionMark { SessionMark(session: session?.id ?? 0, generation: generation) }
+    package var fingerprint: SessionVersion { SessionVersion(session: session?.id ?? 0, generation: generation) }
 }

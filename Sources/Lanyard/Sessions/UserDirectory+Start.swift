@@ -1,25 +1,26 @@
-extension UserDirectory {
+extension UserRegistry {
     /// At the start: whom the configuration names, then whom the store has kept besides.
     ///
     /// - Parameters:
     ///   - members: in the order of the configuration.
     ///   - identities: all that are configured.
     init(
-        _ members: [SessionMember], identities: [SessionIdentity], contents: StoreContents,
-        settings: SessionHome.Settings, names: UserNames
+        _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity], contents: StoreContents,
+        settings: SessionService.Settings, names: UserNames
     ) {
-        var kinds = Dictionary(identities.map { ($0.name, $0.isFixed) }) { first, _ in first }
-        var users: [KnownUser] = []
-        for member in members {
-            let (name, identity) = (member.settings.name, member.settings.identity)
-            let isFixed = if case .feed = member.source { true } else { false }
-            kinds[identity] = isFixed
+        var kinds = Dictionary(identities.map { ($0.name, $0.isStatic) }) { first, _ in first }
+        var users: [RegisteredUser] = []
+        for managedUser in managedUsers {
+            let (name, identity) = (managedUser.settings.name, managedUser.settings.identity)
+            let isStatic = if case .feed = managedUser.source { true } else { false }
+            kinds[identity] = isStatic
             // Whoever changes a user's identity means another account.
-            let stored = contents[name].flatMap { $0.belongs(to: member.home) ? $0 : nil }
+            let stored = contents[name].flatMap { $0.belongs(to: managedUser.home) ? $0 : nil }
             users.append(
-                KnownUser(
+                RegisteredUser(
                     name: name, index: names.index(of: name), identity: identity, isConfigured: true,
-                    configuredProvider: member.settings.login?.provider, isFixed: isFixed, accountID: stored?.accountID,
+                    configuredProvider: managedUser.settings.login?.provider, isStatic: isStatic,
+                    accountID: stored?.accountID,
                     provider: stored?.provider, isLoggedOut: stored?.isLoggedOut ?? false))
         }
         let homes = identities.compactMap(\.home)
@@ -28,7 +29,7 @@ extension UserDirectory {
             // The identity's name may stand for another service by now: then the account and its session are nobody's here.
             let isSame = homes.contains { stored.belongs(to: $0) }
             users.append(
-                KnownUser(
+                RegisteredUser(
                     name: stored.name, index: names.index(of: stored.name), identity: stored.identity,
                     isConfigured: false, accountID: isSame ? stored.accountID : nil,
                     provider: isSame ? stored.provider : nil, isLoggedOut: stored.isLoggedOut))
@@ -36,19 +37,19 @@ extension UserDirectory {
         self.init(
             users, identities: kinds, configuredActive: settings.activeUser, remembered: contents.active,
             activatesNext: settings.activatesNextOnLogout, names: names)
-        strangers = Set(contents.users.map(\.name)).subtracting(users.map(\.name))
-        sharers = sharers(in: contents)
+        unknownStoredUsers = Set(contents.users.map(\.name)).subtracting(users.map(\.name))
+        duplicateAccounts = duplicateAccounts(in: contents)
     }
 
     /// Older releases let two users of two processes have one account. Of their sessions one goes on: the active user's, else that of the first
     /// by name.
-    private func sharers(in contents: StoreContents) -> [UserIndex: String] {
+    private func duplicateAccounts(in contents: StoreContents) -> [UserIndex: String] {
         let holders = users.filter { $0.accountID != nil && contents[$0.name]?.isAuthenticated == true }
-        var sharers: [UserIndex: String] = [:]
+        var duplicateAccounts: [UserIndex: String] = [:]
         for group in Dictionary(grouping: holders, by: { [$0.identity, $0.accountID] }).values where group.count > 1 {
             let first = group.first { $0.index == active } ?? group.min { $0.name < $1.name }
-            for user in group where user.index != first?.index { sharers[user.index] = first?.name }
+            for user in group where user.index != first?.index { duplicateAccounts[user.index] = first?.name }
         }
-        return sharers
+        return duplicateAccounts
     }
 }

@@ -1,5 +1,5 @@
 /// Why a person's request was not carried out. Nothing has changed then.
-package enum UserFault: Error, Equatable, Sendable {
+package enum UserError: Error, Equatable, Sendable {
     case noSuchUser
     /// No identity of that name is configured.
     case noSuchIdentity
@@ -15,7 +15,7 @@ package enum UserFault: Error, Equatable, Sendable {
     /// None was given, and none is configured.
     case noCredential
     /// The identity service said no, or could not be asked.
-    case identity(IdentityFault)
+    case identity(IdentityError)
     /// Lanyard is ending; the call has not begun.
     case stopping
     /// Lanyard has ended before the call did: what became of it is not known. The only one after which something may have changed.

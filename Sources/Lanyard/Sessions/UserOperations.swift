@@ -5,5 +5,5 @@ package protocol UserOperations: AnyObject, Sendable {
 
     /// Carries out what a person asks for (architecture.md 5.6). The reply comes exactly once, on whatever queue: when everything that it
     /// tells of can be seen by `report` and by requests. Calls to an identity service in between are bounded by its own time limits (30 s).
-    func perform(_ request: UserRequest, reply: @escaping @Sendable (Result<UserOutcome, UserFault>) -> Void)
+    func perform(_ request: UserRequest, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void)
 }

@@ -1,12 +1,12 @@
 import Logging
 
 /// Users whom the store has kept and nobody else knows: no configuration names them any more, nor did the admin API make them.
-extension UserRegistrar {
+extension UserService {
     /// Says whom the store keeps for nobody, and what to do about it; what a login that was cut off has left goes by itself.
     func start() {
-        for stored in home.contents.users where directory.strangers.contains(stored.name) {
-            if Self.isRemnant(stored) {
-                sweep(stored.name)
+        for stored in home.contents.users where registry.unknownStoredUsers.contains(stored.name) {
+            if Self.isInterruptedLogin(stored) {
+                removeInterruptedLogin(stored.name)
             } else {
                 home.logger.warning(
                     """
@@ -23,56 +23,60 @@ extension UserRegistrar {
     }
 
     /// Forgets one of them; its session is ended at the service, if that is still configured.
-    func expel(_ ask: UserDirectory.Ask, _ name: String) {
+    func removeStored(_ requestID: UserRegistry.RequestID, _ name: String) {
         home.store.read(name) { [weak self] result in
-            self?.later { [weak self] in self?.expel(ask, name, result) }
+            self?.later { [weak self] in self?.removeStored(requestID, name, result) }
         }
     }
 
-    private func expel(_ ask: UserDirectory.Ask, _ name: String, _ result: Result<StoredUser?, StoreFault>) {
-        guard case .success(let found) = result else { return deliver(ask, .failure(.storeFailing)) }
-        guard let user = found else { return expelled(ask, name, .failure(.noSuchUser)) }
-        let revocation = user.eviction(at: .now).flatMap { home.service(of: $0) == nil ? nil : $0 }
-        home.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
-            self?.later { [weak self] in self?.expelled(ask, name, revocation, result) }
-        }
-    }
-
-    private func expelled(
-        _ ask: UserDirectory.Ask, _ name: String, _ revocation: StoredRevocation?,
-        _ result: Result<StoreChange.Verdict, StoreFault>
+    private func removeStored(
+        _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<StoredUser?, StoreError>
     ) {
-        guard case .success = result else { return deliver(ask, .failure(.storeFailing)) }
-        guard let revocation else { return expelled(ask, name, .success(.removed(isStored: true))) }
-        home.revocations.tell(revocation, of: name, isStored: true, home.logger) { [weak self] _ in
-            self?.expelled(ask, name, .success(.removed(isStored: true)))
+        guard case .success(let found) = result else { return deliver(requestID, .failure(.storeFailing)) }
+        guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
+        let revocation = user.evictionRevocation(at: .now).flatMap { home.service(of: $0) == nil ? nil : $0 }
+        home.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
+            self?.later { [weak self] in self?.removedStored(requestID, name, revocation, result) }
         }
     }
 
-    private func expelled(_ ask: UserDirectory.Ask, _ name: String, _ result: Result<UserOutcome, UserFault>) {
-        directory.strangers.remove(name)
-        deliver(ask, result)
+    private func removedStored(
+        _ requestID: UserRegistry.RequestID, _ name: String, _ revocation: StoredRevocation?,
+        _ result: Result<StoreChange.Verdict, StoreError>
+    ) {
+        guard case .success = result else { return deliver(requestID, .failure(.storeFailing)) }
+        guard let revocation else { return removedStored(requestID, name, .success(.removed(isStored: true))) }
+        home.revocations.enqueue(revocation, of: name, isStored: true, home.logger) { [weak self] _ in
+            self?.removedStored(requestID, name, .success(.removed(isStored: true)))
+        }
+    }
+
+    private func removedStored(
+        _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<UserOutcome, UserError>
+    ) {
+        registry.unknownStoredUsers.remove(name)
+        deliver(requestID, result)
     }
 
     // MARK: Logins that were cut off
 
     /// A new user's first login has begun, and never ended.
-    private static func isRemnant(_ user: StoredUser) -> Bool {
+    private static func isInterruptedLogin(_ user: StoredUser) -> Bool {
         user.session == nil && user.generation == 0 && !user.isLoggedOut && user.intent?.kind == .login
     }
 
     /// Under the user's lock: it may just as well be another process's, and still under way. That one will see to it.
-    private func sweep(_ name: String) {
+    private func removeInterruptedLogin(_ name: String) {
         home.store.lock(name) { [weak self] lock in
             guard lock == .taken, let self else { return }
             home.store.read(name) { [weak self] result in
                 guard let self else { return }
-                if case .success(let user?) = result, Self.isRemnant(user) {
+                if case .success(let user?) = result, Self.isInterruptedLogin(user) {
                     home.commit(.remove(user: name, revocation: nil)) { _ in }
                 }
                 home.store.unlock(name)
             }
         }
-        directory.strangers.remove(name)
+        registry.unknownStoredUsers.remove(name)
     }
 }

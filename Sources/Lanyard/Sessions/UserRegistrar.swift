@@ -2,53 +2,53 @@ import Logging
 
 /// Performs what the directory of users decides: between people who ask, the users' cells, the store, and what everybody sees. Belongs to
 /// the home's queue.
-final class UserRegistrar: @unchecked Sendable {
-    typealias Ask = UserDirectory.Ask
-    typealias Reply = @Sendable (Result<UserOutcome, UserFault>) -> Void
+final class UserService: @unchecked Sendable {
+    typealias RequestID = UserRegistry.RequestID
+    typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
     /// Who asked for something, until it is answered.
-    private struct Asker {
+    private struct PendingRequest {
         let request: UserRequest
         let reply: Reply
         /// A session that a login has brought for somebody else of this identity, until that user has it.
-        var gift: (session: SessionGift, identity: StoredIdentity)?
+        var obtained: (session: ObtainedSession, identity: StoredIdentity)?
     }
 
-    unowned let home: SessionHome
-    var directory: UserDirectory
-    private var askers: [Ask: Asker] = [:]
-    private var asks: UInt64 = 0
+    unowned let home: SessionService
+    var registry: UserRegistry
+    private var pendingRequests: [RequestID: PendingRequest] = [:]
+    private var requestCount: UInt64 = 0
     /// Choices of the active user that are on their way into the store; answers wait for them.
     private var openChoices = 0
-    private var heldAnswers: [(Ask, UserDirectory.Answer)] = []
+    private var heldResponses: [(RequestID, UserRegistry.Response)] = []
     /// Answers that wait until a newcomer's name may be given anew.
-    private var farewells: [UserIndex: [(Ask, UserDirectory.Answer)]] = [:]
+    private var responsesAfterRemoval: [UserIndex: [(RequestID, UserRegistry.Response)]] = [:]
     /// What the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
-    private lazy var alarm = SessionAlarm(on: home.loop) { [unowned self] in saveAgain() }
+    private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in saveAgain() }
 
-    init(_ directory: UserDirectory, of home: SessionHome) {
-        self.directory = directory
+    init(_ registry: UserRegistry, of home: SessionService) {
+        self.registry = registry
         self.home = home
     }
 
     func perform(_ request: UserRequest, _ reply: @escaping Reply) {
-        asks += 1
-        let ask = Ask(asks)
-        askers[ask] = Asker(request: request, reply: reply)
-        carryOut(directory.take(.asked(request, ask)))
+        requestCount += 1
+        let requestID = RequestID(requestCount)
+        pendingRequests[requestID] = PendingRequest(request: request, reply: reply)
+        carryOut(registry.handle(.requested(request, requestID)))
     }
 
     /// Nobody waits for an answer, and no choice is on its way into the store.
-    var isSettled: Bool { askers.isEmpty && openChoices == 0 }
+    var isDrained: Bool { pendingRequests.isEmpty && openChoices == 0 }
 
     /// The process is about to end: what the store lacks is tried once more.
     func settle() { saveAgain() }
 
     /// Whoever waits hears that nothing is known.
     func stop() {
-        alarm.drop()
+        timer.drop()
         if let unsavedChoice {
             home.logger.error(
                 "the process ends, and the store does not hold who is active",
@@ -57,155 +57,167 @@ final class UserRegistrar: @unchecked Sendable {
                     "active_user": .string(unsavedChoice.user ?? "none"),
                 ])
         }
-        for (ask, answer) in heldAnswers + farewells.values.joined() { deliver(ask, answer) }
-        for ask in askers.keys { deliver(ask, .failure(.outcomeUnknown)) }
+        for (requestID, response) in heldResponses + responsesAfterRemoval.values.joined() {
+            deliver(requestID, response)
+        }
+        for requestID in pendingRequests.keys { deliver(requestID, .failure(.outcomeUnknown)) }
     }
 
     /// Whether an account may be this user's.
-    func claim(_ account: String, for user: UserIndex) -> SessionClaim { directory.claim(account, for: user) }
+    func claim(_ account: String, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
 
     /// A cell has changed.
-    func hear(of cell: SessionCell) {
-        let standing = UserDirectory.Standing(
-            state: cell.desk.session.state, isLoggingIn: cell.desk.isLoggingIn, accountID: cell.desk.ledger.accountID,
-            provider: cell.desk.provider)
-        carryOut(directory.take(.changed(cell.index, standing)))
-        dismiss(cell)
+    func handleReply(of runner: SessionRunner) {
+        let snapshot = UserRegistry.SessionSnapshot(
+            state: runner.coordinator.session.state, isLoggingIn: runner.coordinator.isLoggingIn,
+            accountID: runner.coordinator.context.accountID,
+            provider: runner.coordinator.provider)
+        carryOut(registry.handle(.changed(runner.index, snapshot)))
+        removeIfIdle(runner)
     }
 
     /// Takes away the cell of a user who is known no more, unless something of it is still under way.
-    private func dismiss(_ cell: SessionCell) {
-        guard directory.isLeaving(cell.index), cell.desk.isIdle else { return }
-        home.drop(cell)
-        carryOut(directory.take(.gone(cell.index)))
-        for (ask, answer) in farewells.removeValue(forKey: cell.index) ?? [] { later { self.deliver(ask, answer) } }
+    private func removeIfIdle(_ runner: SessionRunner) {
+        guard registry.isBeingRemoved(runner.index), runner.coordinator.isIdle else { return }
+        home.drop(runner)
+        carryOut(registry.handle(.removalCompleted(runner.index)))
+        for (requestID, response) in responsesAfterRemoval.removeValue(forKey: runner.index) ?? [] {
+            later { self.deliver(requestID, response) }
+        }
     }
 
     // MARK: Acts
 
-    func carryOut(_ acts: [UserDirectory.Act]) {
+    func carryOut(_ actions: [UserRegistry.Action]) {
         var dropped: UserIndex?
-        for act in acts {
-            switch act {
+        for action in actions {
+            switch action {
             case .admit(let user): admit(user)
-            case .logIn(let ask, let user): logIn(ask, user)
-            case .give(let ask, let user): give(ask, user)
+            case .logIn(let requestID, let user): logIn(requestID, user)
+            case .adopt(let requestID, let user): adopt(requestID, user)
             case .activate(let choice, let user): activate(choice, user)
-            case .refresh(let ask, let user):
-                cell(of: user, for: ask)?.refreshNow { [unowned self] in hear(refresh: $0, of: ask, user) }
-            case .logOut(let ask, let user), .hide(let ask, let user):
-                cell(of: user, for: ask)?.logOut { [unowned self] in hear(leaving: $0, of: ask, user) }
-            case .forget(let ask, let user): forget(ask, user)
-            case .expel(let ask, let name): expel(ask, name)
+            case .refresh(let requestID, let user):
+                runner(of: user, for: requestID)?.refreshNow { [unowned self] in
+                    handleReply(refresh: $0, of: requestID, user)
+                }
+            case .logOut(let requestID, let user), .hide(let requestID, let user):
+                runner(of: user, for: requestID)?.logOut { [unowned self] in
+                    handleReply(leaving: $0, of: requestID, user)
+                }
+            case .forget(let requestID, let user): forget(requestID, user)
+            case .removeStored(let requestID, let name): removeStored(requestID, name)
             case .drop(let user):
                 dropped = user
-                if let cell = home.cell(at: user) { dismiss(cell) }
-            case .answer(let ask, let answer): self.answer(ask, answer, after: dropped)
+                if let runner = home.runner(at: user) { removeIfIdle(runner) }
+            case .response(let requestID, let response): self.response(requestID, response, after: dropped)
             }
         }
         show()
     }
 
     /// - Parameter leaving: whoever is answered must find this one's name free.
-    private func answer(_ ask: Ask, _ answer: UserDirectory.Answer, after leaving: UserIndex?) {
-        if let leaving, directory.isLeaving(leaving), home.cell(at: leaving) != nil {
-            farewells[leaving, default: []].append((ask, answer))
+    private func response(_ requestID: RequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
+        if let leaving, registry.isBeingRemoved(leaving), home.runner(at: leaving) != nil {
+            responsesAfterRemoval[leaving, default: []].append((requestID, response))
         } else if openChoices > 0 {
-            heldAnswers.append((ask, answer))
+            heldResponses.append((requestID, response))
         } else {
-            later { self.deliver(ask, answer) }
+            later { self.deliver(requestID, response) }
         }
     }
 
-    private func show() { home.show(directory.shown, isFailing: unsavedChoice != nil) }
+    private func show() { home.show(registry.shown, isFailing: unsavedChoice != nil) }
 
     /// The cell of a user that the directory knows. Without one, which would be a fault of ours, whoever asked is not left waiting.
-    private func cell(of user: UserIndex, for ask: Ask?) -> SessionCell? {
-        if let cell = home.cell(at: user) { return cell }
-        if let ask { later { self.deliver(ask, .fault(.noSuchUser)) } }
+    private func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
+        if let runner = home.runner(at: user) { return runner }
+        if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
         return nil
     }
 
     /// A cell that waits for its first login.
-    private func admit(_ user: KnownUser) {
-        guard let member = home.member(for: user) else { return }
-        home.put(SessionCell(member, index: user.index, home: home))
+    private func admit(_ user: RegisteredUser) {
+        guard let managedUser = home.managedUser(for: user) else { return }
+        home.addRunner(SessionRunner(managedUser, index: user.index, home: home))
     }
 
-    private func logIn(_ ask: Ask, _ user: UserIndex) {
-        guard let cell = home.cell(at: user), let credential = credential(for: ask, cell) else {
-            return carryOut(directory.take(.failed(ask, .noCredential)))
+    private func logIn(_ requestID: RequestID, _ user: UserIndex) {
+        guard let runner = home.runner(at: user), let credential = credential(for: requestID, runner) else {
+            return carryOut(registry.handle(.failed(requestID, .noCredential)))
         }
-        let identity = cell.member.home
-        cell.login(credential) { [unowned self] in hear(login: $0, of: ask, at: identity) }
+        let identity = runner.managedUser.home
+        runner.login(credential) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
     }
 
-    private func credential(for ask: Ask, _ cell: SessionCell) -> Credential? {
-        switch askers[ask]?.request {
+    private func credential(for requestID: RequestID, _ runner: SessionRunner) -> Credential? {
+        switch pendingRequests[requestID]?.request {
         case .add(_, _, let given)?, .login(_, let given?)?: .given(given)
-        default: cell.member.settings.login.map { .configured($0) }
+        default: runner.managedUser.settings.login.map { .configured($0) }
         }
     }
 
-    private func give(_ ask: Ask, _ user: UserIndex) {
-        guard let (gift, identity) = askers[ask]?.gift, let cell = home.cell(at: user) else {
-            return carryOut(directory.take(.overtaken(ask)))
+    private func adopt(_ requestID: RequestID, _ user: UserIndex) {
+        guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = home.runner(at: user) else {
+            return carryOut(registry.handle(.overtaken(requestID)))
         }
-        askers[ask]?.gift = nil
-        cell.give(gift) { [unowned self] in hear(login: $0, of: ask, at: identity) }
+        pendingRequests[requestID]?.obtained = nil
+        runner.adopt(obtained) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
     }
 
-    private func forget(_ ask: Ask?, _ user: UserIndex) {
-        guard let cell = cell(of: user, for: ask) else { return }
-        if case .feed = cell.member.source {
-            home.drop(cell)
-            carryOut(directory.take(.gone(user)))
-            if let ask { deliver(ask, .success(.removed(isStored: true))) }
+    private func forget(_ requestID: RequestID?, _ user: UserIndex) {
+        guard let runner = runner(of: user, for: requestID) else { return }
+        if case .feed = runner.managedUser.source {
+            home.drop(runner)
+            carryOut(registry.handle(.removalCompleted(user)))
+            if let requestID { deliver(requestID, .success(.removed(isStored: true))) }
             return
         }
-        cell.remove { [unowned self] in
-            if let ask { hear(leaving: $0, of: ask, user) }
+        runner.remove { [unowned self] in
+            if let requestID { handleReply(leaving: $0, of: requestID, user) }
         }
     }
 
     // MARK: What cells answer
 
-    private func hear(login reply: SessionReply, of ask: Ask, at identity: StoredIdentity) {
+    private func handleReply(login reply: SessionReply, of requestID: RequestID, at identity: StoredIdentity) {
         switch reply {
-        case .loggedIn: carryOut(directory.take(.loggedIn(ask)))
-        case .belongs(let name, let gift):
-            askers[ask]?.gift = (gift, identity)
-            carryOut(directory.take(.belongs(ask, to: name)))
-        case .failed(let fault): carryOut(directory.take(.failed(ask, .identity(fault))))
-        case .accountInUse(let name): carryOut(directory.take(.failed(ask, .accountInUse(by: name))))
-        case .nameInUse(true): carryOut(directory.take(.taken(ask)))
-        case .nameInUse(false): carryOut(directory.take(.failed(ask, .nameInUse)))
-        case .loginInProgress: carryOut(directory.take(.failed(ask, .loginInProgress)))
-        case .notSupported: carryOut(directory.take(.failed(ask, .notSupported)))
-        case .stopping: carryOut(directory.take(.failed(ask, .stopping)))
-        case .overtaken, .notLoggedIn, .loginRequired, .refreshed, .left: carryOut(directory.take(.overtaken(ask)))
+        case .loggedIn: carryOut(registry.handle(.loggedIn(requestID)))
+        case .belongs(let name, let obtained):
+            pendingRequests[requestID]?.obtained = (obtained, identity)
+            carryOut(registry.handle(.belongs(requestID, to: name)))
+        case .failed(let error): carryOut(registry.handle(.failed(requestID, .identity(error))))
+        case .accountInUse(let name): carryOut(registry.handle(.failed(requestID, .accountInUse(by: name))))
+        case .nameInUse(true): carryOut(registry.handle(.nameExists(requestID)))
+        case .nameInUse(false): carryOut(registry.handle(.failed(requestID, .nameInUse)))
+        case .loginInProgress: carryOut(registry.handle(.failed(requestID, .loginInProgress)))
+        case .notSupported: carryOut(registry.handle(.failed(requestID, .notSupported)))
+        case .stopping: carryOut(registry.handle(.failed(requestID, .stopping)))
+        case .overtaken, .notLoggedIn, .loginRequired, .refreshed, .terminated:
+            carryOut(registry.handle(.overtaken(requestID)))
         }
     }
 
-    private func hear(refresh reply: SessionReply, of ask: Ask, _ user: UserIndex) {
+    private func handleReply(refresh reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
         later { [self] in
             switch reply {
-            case .refreshed: deliver(ask, .success(.refreshed(home.cell(at: user)?.status.accessTokenExpiry)))
-            case .failed(let fault): deliver(ask, .failure(.identity(fault)))
-            case .loginRequired: deliver(ask, .failure(.loginRequired))
-            case .notSupported: deliver(ask, .failure(.notSupported))
-            case .stopping: deliver(ask, .failure(.stopping))
-            default: deliver(ask, .failure(.notLoggedIn))
+            case .refreshed: deliver(requestID, .success(.refreshed(home.runner(at: user)?.status.accessTokenExpiry)))
+            case .failed(let error): deliver(requestID, .failure(.identity(error)))
+            case .loginRequired: deliver(requestID, .failure(.loginRequired))
+            case .notSupported: deliver(requestID, .failure(.notSupported))
+            case .stopping: deliver(requestID, .failure(.stopping))
+            default: deliver(requestID, .failure(.notLoggedIn))
             }
         }
     }
 
-    private func hear(leaving reply: SessionReply, of ask: Ask, _ user: UserIndex) {
+    private func handleReply(leaving reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
         let (isRevoked, isStored) =
-            if case .left(let isRevoked, let isStored) = reply { (isRevoked, isStored) } else { (true, true) }
+            if case .terminated(let isRevoked, let isStored) = reply { (isRevoked, isStored) } else { (true, true) }
         later { [self] in
-            if case .remove? = askers[ask]?.request { return deliver(ask, .success(.removed(isStored: isStored))) }
-            deliver(ask, .success(.loggedOut(home.view(of: user), isRevoked: isRevoked, isStored: isStored)))
+            if case .remove? = pendingRequests[requestID]?.request {
+                return deliver(requestID, .success(.removed(isStored: isStored)))
+            }
+            deliver(requestID, .success(.loggedOut(home.view(of: user), isRevoked: isRevoked, isStored: isStored)))
         }
     }
 
@@ -214,39 +226,40 @@ final class UserRegistrar: @unchecked Sendable {
     /// Behind the event at hand: whoever has an answer finds everywhere what it tells of.
     func later(_ work: @escaping @Sendable () -> Void) { home.loop.post(work) }
 
-    private func deliver(_ ask: Ask, _ answer: UserDirectory.Answer) {
-        switch answer {
+    private func deliver(_ requestID: RequestID, _ response: UserRegistry.Response) {
+        switch response {
         case .added(let user):
             let view = home.view(of: user)
-            deliver(ask, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+            deliver(requestID, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .user(let user):
             let view = home.view(of: user)
-            deliver(ask, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+            deliver(requestID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
             let view = home.view(of: user)
-            let cell = home.cell(at: user)
-            let isRevoked = cell.map { !home.revocations.owes($0) } ?? true
-            let isStored = cell?.desk.isUnsaved != true
-            deliver(ask, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
-        case .fault(let fault): deliver(ask, .failure(fault))
+            let runner = home.runner(at: user)
+            let isRevoked = runner.map { !home.revocations.hasPendingRevocation($0) } ?? true
+            let isStored = runner?.coordinator.isUnsaved != true
+            deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
+        case .error(let error): deliver(requestID, .failure(error))
         }
     }
 
     /// Whether a restart will find the user as it is now: with this session, and active.
     private func isStored(_ user: UserIndex) -> Bool {
-        unsavedChoice == nil && home.cell(at: user)?.desk.isStored != false
+        unsavedChoice == nil && home.runner(at: user)?.coordinator.isStored != false
     }
 
-    func deliver(_ ask: Ask, _ result: Result<UserOutcome, UserFault>) {
-        guard let asker = askers.removeValue(forKey: ask) else { return }
+    func deliver(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
+        guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
         // Nobody was there any more to take it.
-        if let (gift, identity) = asker.gift, let token = gift.grant.refreshToken {
-            home.revocations.tell(
-                StoredRevocation(identity: identity.name, refresh: token, since: .now, mark: identity.mark),
+        if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {
+            home.revocations.enqueue(
+                StoredRevocation(
+                    identity: identity.name, refresh: token, since: .now, fingerprint: identity.fingerprint),
                 home.logger)
         }
-        asker.reply(result)
-        home.tellSettled()
+        pendingRequest.reply(result)
+        home.signalIfDrained()
     }
 
     // MARK: The active user
@@ -264,28 +277,28 @@ final class UserRegistrar: @unchecked Sendable {
         }
     }
 
-    private func saved(_ choice: StoreContents.ActiveChoice, _ result: Result<StoreChange.Verdict, StoreFault>) {
+    private func saved(_ choice: StoreContents.ActiveChoice, _ result: Result<StoreChange.Verdict, StoreError>) {
         guard !home.isStopped else { return }
         openChoices -= 1
         switch result {
         case .success:
             (unsavedChoice, choiceFailures) = (nil, 0)
-            alarm.set(at: .never)
-        case .failure(let fault):
+            timer.set(at: .never)
+        case .failure(let error):
             unsavedChoice = choice
             choiceFailures += 1
             let pause = Duration.seconds(min(30, 1 << min(choiceFailures - 1, 5)))
-            alarm.set(at: .now + pause)
+            timer.set(at: .now + pause)
             home.logger.error(
                 "the store does not hold who is active; it is tried again",
-                metadata: ["event": "store.active.failed", "reason": "store_failing", "error": .string(fault.words)])
+                metadata: ["event": "store.active.failed", "reason": "store_failing", "error": .string(error.message)])
         }
         guard openChoices == 0 else { return }
-        let answers = heldAnswers
-        heldAnswers = []
+        let responses = heldResponses
+        heldResponses = []
         show()
-        for (ask, answer) in answers { later { self.deliver(ask, answer) } }
-        home.tellSettled()
+        for (requestID, response) in responses { later { self.deliver(requestID, response) } }
+        home.signalIfDrained()
     }
 
     private func saveAgain() {

@@ -1,10 +1,10 @@
 /// One user as an operator is shown it.
 package struct UserView: Sendable {
     package var status: SessionStatus
-    package var standing: UserStanding
+    package var userState: UserState
 
-    package init(status: SessionStatus, standing: UserStanding) {
+    package init(status: SessionStatus, userState: UserState) {
         self.status = status
-        self.standing = standing
+        self.userState = userState
     }
 }

@@ -8,7 +8,7 @@ import Logging
 package struct JSONLogHandler: LogHandler {
     package static let valueBytesMax = 1_024
     package static let lineBytesMax = 8_192
-    private static let own: Set<String> = ["time", "level", "msg", "event", "truncated"]
+    private static let reservedKeys: Set<String> = ["time", "level", "msg", "event", "truncated"]
 
     private let pipe: LogPipe
     private let verbosity: LogVerbosity
@@ -69,7 +69,7 @@ package struct JSONLogHandler: LogHandler {
                 break
             }
             // A member of ours is never written twice; `error` is the caller's own word where swift-log brought no error.
-            let isTaken = key == "error" ? event.error != nil : own.contains(key)
+            let isTaken = key == "error" ? event.error != nil : reservedKeys.contains(key)
             line.key(isTaken ? key + "_" : key)
             write(value, to: &line, depth: 0)
         }

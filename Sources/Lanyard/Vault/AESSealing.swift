@@ -27,7 +27,7 @@ package final class AESSealing: Sealing {
         RAND_bytes(room.baseAddress?.assumingMemoryBound(to: UInt8.self), CInt(room.count)) == 1
     }
 
-    package func seal(_ text: UnsafeRawBufferPointer) throws(SealFault) -> [UInt8] {
+    package func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8] {
         let (key, scrypt) = try keyForWriting()
         let header = SealHeader(
             scrypt: scrypt, keyID: try SealKeys.keyID(of: key), salt: try fresh(SealHeader.saltByteCount),
@@ -38,7 +38,7 @@ package final class AESSealing: Sealing {
         return file
     }
 
-    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealFault) -> Secret {
+    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret {
         let header = try SealHeader(of: sealed)
         let key = try key(for: header)
         guard try SealKeys.keyID(of: key) == header.keyID else { throw .wrongKey }
@@ -51,7 +51,7 @@ package final class AESSealing: Sealing {
 
     // MARK: Keys
 
-    private func key(for header: SealHeader) throws(SealFault) -> Secret {
+    private func key(for header: SealHeader) throws(SealingError) -> Secret {
         switch (secret.kind, header.scrypt) {
         case (.key, nil): return secret.secret
         case (.passphrase, let scrypt?): return try stretch(scrypt)
@@ -61,21 +61,21 @@ package final class AESSealing: Sealing {
     }
 
     /// A passphrase keeps the salt that it met, so that neither this process nor the others compute it again.
-    private func keyForWriting() throws(SealFault) -> (Secret, SealHeader.Scrypt?) {
+    private func keyForWriting() throws(SealingError) -> (Secret, SealHeader.Scrypt?) {
         guard secret.kind == .passphrase else { return (secret.secret, nil) }
         if let known = stretched.withLock({ $0 }) { return (known.secret, known.scrypt) }
         let scrypt = SealHeader.Scrypt(salt: try fresh(SealHeader.scryptSaltByteCount))
         return (try stretch(scrypt), scrypt)
     }
 
-    private func stretch(_ scrypt: SealHeader.Scrypt) throws(SealFault) -> Secret {
+    private func stretch(_ scrypt: SealHeader.Scrypt) throws(SealingError) -> Secret {
         if let known = stretched.withLock({ $0 }), known.scrypt == scrypt { return known.secret }
         let made = try SealKeys.stretch(secret.secret, scrypt)
         stretched.withLock { $0 = Stretched(scrypt: scrypt, secret: made) }
         return made
     }
 
-    private func fresh(_ count: Int) throws(SealFault) -> [UInt8] {
+    private func fresh(_ count: Int) throws(SealingError) -> [UInt8] {
         var isFilled = false
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { room, filled in
             isFilled = entropy(UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(room)[0..<count]))

@@ -24,11 +24,11 @@ package struct DiskContent: Equatable, Sendable {
     /// nil: not read, for it is no regular file, too large, or `refusal` says why. Sealed bytes: no secret.
     package var bytes: [UInt8]?
     /// `errno` of an `open` that this process may not make.
-    package var refusal: CInt?
+    package var openError: CInt?
 
-    package init(_ entry: DiskEntry, bytes: [UInt8]?, refusal: CInt? = nil) {
+    package init(_ entry: DiskEntry, bytes: [UInt8]?, openError: CInt? = nil) {
         self.entry = entry
         self.bytes = bytes
-        self.refusal = refusal
+        self.openError = openError
     }
 }

@@ -1,5 +1,5 @@
 /// A file call of the store that failed. Nothing came of it.
-package struct DiskFault: Error, Equatable, Sendable {
+package struct DiskError: Error, Equatable, Sendable {
     /// `errno`.
     package var code: CInt
     /// A participle: "writing".

@@ -2,16 +2,16 @@
 package final class MemoryStore: SessionStore {
     private let contents: Guarded<StoreContents>
 
-    package init(markKey: Secret) { contents = Guarded(StoreContents(markKey: markKey)) }
+    package init(fingerprintKey: Secret) { contents = Guarded(StoreContents(fingerprintKey: fingerprintKey)) }
 
     package var isMemoryOnly: Bool { true }
 
-    package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void) {
+    package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
         reply(.success(contents.withLock { $0[user] }))
     }
 
     package func commit(
-        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
         reply(.success(contents.withLock { $0.apply(change, now: .now) }))
     }

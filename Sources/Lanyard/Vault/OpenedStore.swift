@@ -6,24 +6,24 @@ package struct OpenedStore: Sendable {
     private enum Place {
         case memory
         /// `door` is `PATH.open`, held in common until the process ends: whoever rekeys the file needs it alone.
-        case file(StoreFile, door: any DiskLock)
+        case file(StoreFile, openFileLock: any DiskLock)
     }
 
     /// What was there.
     package let contents: StoreContents
     /// Why the store cannot be written yet; what is new lives in memory until it can.
-    package let unwritten: StoreFault?
-    private let notes: [StoreNote]
+    package let unwritten: StoreError?
+    private let logEvents: [StoreLogEvent]
     private let place: Place
 
     /// Opens, checks and reads; blocks as long as the disk does, and 10 s at most while another process writes. Starts no thread.
     ///
     /// - Throws: what an operator must do, naming the path; the file is as it was. `busy` alone passes by itself.
-    package static func open(_ settings: StoreSettings) throws(StoreFault) -> OpenedStore {
+    package static func open(_ settings: StoreSettings) throws(StoreError) -> OpenedStore {
         switch settings {
         case .memory:
             return OpenedStore(
-                contents: StoreContents(markKey: try randomKey()), unwritten: nil, notes: [], place: .memory)
+                contents: StoreContents(fingerprintKey: try randomKey()), unwritten: nil, logEvents: [], place: .memory)
         case .file(let path, let keyFile):
             let secret = try StoreSecret.read(keyFile)
             return try open(file(path, makesFolder: true, sealing: AESSealing(secret)))
@@ -31,47 +31,48 @@ package struct OpenedStore: Sendable {
     }
 
     /// The same for a file on whatever disk.
-    package static func open(_ file: StoreFile) throws(StoreFault) -> OpenedStore {
+    package static func open(_ file: StoreFile) throws(StoreError) -> OpenedStore {
         try file.inspect()
-        let door = try patiently { () throws(StoreFault) in try file.enter(.shared) }
-        let (contents, unwritten) = try patiently { () throws(StoreFault) in try file.begin() }
+        let openFileLock = try retryingWhileBusy { () throws(StoreError) in try file.lockOpenFile(.shared) }
+        let (contents, unwritten) = try retryingWhileBusy { () throws(StoreError) in try file.begin() }
         return OpenedStore(
-            contents: contents, unwritten: unwritten, notes: file.takeNotes(), place: .file(file, door: door))
+            contents: contents, unwritten: unwritten, logEvents: file.takeLogEvents(),
+            place: .file(file, openFileLock: openFileLock))
     }
 
     /// What `look` has found in the way.
     package enum Obstacle: Equatable, Sendable {
         /// `open` meets it whoever runs.
-        case certain(StoreFault)
+        case forEveryUser(StoreError)
         /// Another user than this one may be spared it.
-        case own(StoreFault)
+        case forThisUser(StoreError)
     }
 
     /// What `open` would say of a store that is there, without touching anything: no lock, no folder, no file is made.
     ///
     /// - Returns: nil if nothing stands in its way, or there is no folder yet.
-    package static func look(at settings: StoreSettings) -> Obstacle? {
+    package static func inspect(at settings: StoreSettings) -> Obstacle? {
         guard case .file(let text, let keyFile) = settings else { return nil }
         let path: StorePath
         let disk: SystemDisk
-        do throws(StoreFault) {
+        do throws(StoreError) {
             let sealing = AESSealing(try StoreSecret.read(keyFile))
             path = try storePath(text)
             disk = try Self.disk(path, makesFolder: false)
-            try StoreFile(path, on: disk, sealing: sealing, markKey: try randomKey()).inspect()
+            try StoreFile(path, on: disk, sealing: sealing, fingerprintKey: try randomKey()).inspect()
         } catch {
             return switch error.kind {
             case .system(ENOENT): nil
-            case .foreignOwner, .system: .own(error)
-            default: .certain(error)
+            case .foreignOwner, .system: .forThisUser(error)
+            default: .forEveryUser(error)
             }
         }
-        do throws(DiskFault) {
+        do throws(DiskError) {
             try disk.checkWritable()
             return nil
         } catch {
             // The folder is this user's, and `open` takes it from nobody else.
-            return .certain(StoreFault(path, error, owner: disk.owner))
+            return .forEveryUser(StoreError(path, error, owner: disk.owner))
         }
     }
 
@@ -80,22 +81,22 @@ package struct OpenedStore: Sendable {
     /// - Throws: `busy` if one has; else what stands in the way. The file is then sealed as before.
     package static func rekey(
         path: String, from old: StoreSettings.KeyFile, to new: StoreSettings.KeyFile
-    ) throws(StoreFault) {
+    ) throws(StoreError) {
         let (oldSecret, newSecret) = (try StoreSecret.read(old), try StoreSecret.read(new))
         let file = try file(path, makesFolder: false, sealing: AESSealing(oldSecret))
         guard try file.inspect() else {
-            throw StoreFault(
+            throw StoreError(
                 .system(ENOENT),
-                words: "there is no store at \(path) yet: the first run makes one with whatever key is configured")
+                message: "there is no store at \(path) yet: the first run makes one with whatever key is configured")
         }
-        let door: any DiskLock
-        do throws(StoreFault) {
-            door = try file.enter(.exclusive)
+        let openFileLock: any DiskLock
+        do throws(StoreError) {
+            openFileLock = try file.lockOpenFile(.exclusive)
         } catch  where error.kind == .busy {
-            throw StoreFault(.busy, words: "\(path) is in use; stop every Lanyard that has it open, then rekey it")
+            throw StoreError(.busy, message: "\(path) is in use; stop every Lanyard that has it open, then rekey it")
         }
-        defer { door.release() }
-        try patiently { () throws(StoreFault) in try file.reseal(with: AESSealing(newSecret)) }
+        defer { openFileLock.release() }
+        try retryingWhileBusy { () throws(StoreError) in try file.reseal(with: AESSealing(newSecret)) }
     }
 
     package var isMemoryOnly: Bool {
@@ -105,12 +106,13 @@ package struct OpenedStore: Sendable {
     /// The store for the life of the process. Its queue exists from here on, a thread only with the first call.
     ///
     /// - Throws: `.local` faults: descriptors that cannot be had.
-    package func store(log: Logger) throws(Fault) -> any SessionStore {
+    package func store(log: Logger) throws(SystemError) -> any SessionStore {
         switch place {
-        case .memory: MemoryStore(markKey: contents.markKey)
-        case .file(let file, let door):
+        case .memory: MemoryStore(fingerprintKey: contents.fingerprintKey)
+        case .file(let file, let openFileLock):
             try SealedStore(
-                file, door: door, unwritten: unwritten, loop: EventLoop(label: "lanyard.store"), log: log)
+                file, openFileLock: openFileLock, unwritten: unwritten, loop: EventLoop(label: "lanyard.store"),
+                log: log)
         }
     }
 
@@ -121,9 +123,9 @@ package struct OpenedStore: Sendable {
                 "sessions are kept in memory only: a restart forgets every login; name a file with store.path and store.key_file",
                 metadata: ["event": "store.memory_only"])
         }
-        for note in notes { note.announce(of: file.path, on: log) }
+        for note in logEvents { note.announce(of: file.path, on: log) }
         if let unwritten {
-            log.error("\(unwritten.words)", metadata: ["event": "store.write_failed", "path": "\(file.path.path)"])
+            log.error("\(unwritten.message)", metadata: ["event": "store.write_failed", "path": "\(file.path.path)"])
         }
         log.info(
             "the store is open",
@@ -144,48 +146,50 @@ package struct OpenedStore: Sendable {
 
     private static func file(
         _ text: String, makesFolder: Bool, sealing: any Sealing
-    ) throws(StoreFault) -> StoreFile {
+    ) throws(StoreError) -> StoreFile {
         let path = try storePath(text)
-        let markKey = try randomKey()
-        return StoreFile(path, on: try disk(path, makesFolder: makesFolder), sealing: sealing, markKey: markKey)
+        let fingerprintKey = try randomKey()
+        return StoreFile(
+            path, on: try disk(path, makesFolder: makesFolder), sealing: sealing, fingerprintKey: fingerprintKey)
     }
 
-    private static func storePath(_ text: String) throws(StoreFault) -> StorePath {
+    private static func storePath(_ text: String) throws(StoreError) -> StorePath {
         guard let path = StorePath(text) else {
-            throw StoreFault(
-                .unfit, words: "\(text) cannot be a store's path; name a file that does not end in .lock, .open or .tmp"
+            throw StoreError(
+                .unfit,
+                message: "\(text) cannot be a store's path; name a file that does not end in .lock, .open or .tmp"
             )
         }
         return path
     }
 
-    private static func disk(_ path: StorePath, makesFolder: Bool) throws(StoreFault) -> SystemDisk {
-        do throws(DiskFault) {
+    private static func disk(_ path: StorePath, makesFolder: Bool) throws(StoreError) -> SystemDisk {
+        do throws(DiskError) {
             return try SystemDisk(folder: path.folder, makesFolder: makesFolder)
         } catch {
-            throw StoreFault(path, error, owner: geteuid())
+            throw StoreError(path, error, owner: geteuid())
         }
     }
 
-    private static func randomKey() throws(StoreFault) -> Secret {
-        try Secret(capacity: StoreText.markKeyByteCount) { room throws(StoreFault) in
+    private static func randomKey() throws(StoreError) -> Secret {
+        try Secret(capacity: StoreText.fingerprintKeyByteCount) { room throws(StoreError) in
             guard AESSealing.random(room) else {
-                throw StoreFault(
-                    .unfit, words: "OpenSSL gives no random bytes; mend the library or the kernel's generator")
+                throw StoreError(
+                    .unfit, message: "OpenSSL gives no random bytes; mend the library or the kernel's generator")
             }
             return room.count
         }
     }
 
     /// Asks again for a lock that others hold for moments. There is no queue yet on which to wait.
-    private static func patiently<Value>(_ call: () throws(StoreFault) -> Value) throws(StoreFault) -> Value {
-        let end = Instant.now + StorePatience.limit
+    private static func retryingWhileBusy<Value>(_ call: () throws(StoreError) -> Value) throws(StoreError) -> Value {
+        let end = Instant.now + StoreLockRetry.limit
         while true {
-            do throws(StoreFault) {
+            do throws(StoreError) {
                 return try call()
             } catch {
                 guard error.kind == .busy, Instant.now < end else { throw error }
-                usleep(UInt32(StorePatience.pause.nanoseconds / 1000))
+                usleep(UInt32(StoreLockRetry.delay.nanoseconds / 1000))
             }
         }
     }

@@ -5,7 +5,7 @@ import Glibc
 struct SealCipher: ~Copyable {
     private let context: OpaquePointer
 
-    init() throws(SealFault) {
+    init() throws(SealingError) {
         guard let context = EVP_CIPHER_CTX_new() else { throw .failed("AES-256-GCM") }
         self.context = context
     }
@@ -15,7 +15,7 @@ struct SealCipher: ~Copyable {
     /// Adds the ciphertext of `text` and the tag to `file`, which holds the header.
     func encrypt(
         _ text: UnsafeRawBufferPointer, key: Secret, nonce: [UInt8], into file: inout [UInt8]
-    ) throws(SealFault) {
+    ) throws(SealingError) {
         ERR_clear_error()
         let header = file.count
         file += [UInt8](repeating: 0, count: text.count + SealHeader.tagByteCount)
@@ -35,14 +35,14 @@ struct SealCipher: ~Copyable {
     /// The text of a whole file whose header is `header` bytes long; nil if the tag does not fit. Nothing of it is used before that.
     func decrypt(
         _ file: UnsafeRawBufferPointer, header: Int, key: Secret, nonce: [UInt8]
-    ) throws(SealFault) -> Secret? {
+    ) throws(SealingError) -> Secret? {
         ERR_clear_error()
         let count = file.count - header - SealHeader.tagByteCount
         let bytes = Self.bytes(file)
         // GCM wants the tag through a pointer that may be written to.
         var tag = Array(file[(header + count)...])
         var isWhole = false
-        let text = try Secret(capacity: count) { room throws(SealFault) in
+        let text = try Secret(capacity: count) { room throws(SealingError) in
             var written: CInt = 0
             let out = room.baseAddress?.assumingMemoryBound(to: UInt8.self)
             let isReady =

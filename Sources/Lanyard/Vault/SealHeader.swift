@@ -26,13 +26,13 @@ struct SealHeader: Equatable {
     static let saltByteCount = 32
     static let nonceByteCount = 12
 
-    private static let versionPlace = 8
-    private static let kindPlace = 10
-    private static let scryptPlace = 12
-    private static let keyIDPlace = 32
-    private static let saltPlace = 40
-    private static let noncePlace = 72
-    private static let countPlace = 84
+    private static let versionOffset = 8
+    private static let kindOffset = 10
+    private static let scryptOffset = 12
+    private static let keyIDOffset = 32
+    private static let saltOffset = 40
+    private static let nonceOffset = 72
+    private static let countOffset = 84
 
     /// nil: the secret is a key.
     var scrypt: Scrypt?
@@ -54,41 +54,41 @@ struct SealHeader: Equatable {
     /// Reads the header of a whole file, whose length must be what the header says.
     ///
     /// - Throws: `damaged` with what shows, `newerVersion`.
-    init(of file: UnsafeRawBufferPointer) throws(SealFault) {
+    init(of file: UnsafeRawBufferPointer) throws(SealingError) {
         let begins = min(file.count, Self.magic.utf8CodeUnitCount)
         guard (0..<begins).allSatisfy({ file[$0] == Self.magic.utf8Start[$0] }) else {
             throw .damaged("it is no store")
         }
-        guard file.count >= Self.kindPlace else { throw .damaged(Self.truncated) }
-        let version = Int(file[Self.versionPlace]) << 8 | Int(file[Self.versionPlace + 1])
+        guard file.count >= Self.kindOffset else { throw .damaged(Self.truncated) }
+        let version = Int(file[Self.versionOffset]) << 8 | Int(file[Self.versionOffset + 1])
         guard version <= Self.version else { throw .newerVersion(version) }
         guard version == Self.version else { throw .damaged(Self.notAsWritten) }
         guard file.count >= Self.byteCount + Self.tagByteCount else { throw .damaged(Self.truncated) }
-        textByteCount = (0..<4).reduce(0) { $0 << 8 | Int(file[Self.countPlace + $1]) }
+        textByteCount = (0..<4).reduce(0) { $0 << 8 | Int(file[Self.countOffset + $1]) }
         let whole = Self.byteCount + textByteCount + Self.tagByteCount
         guard file.count >= whole else { throw .damaged(Self.truncated) }
         guard file.count == whole else { throw .damaged("bytes follow its end") }
-        keyID = Array(file[Self.keyIDPlace..<Self.saltPlace])
-        salt = Array(file[Self.saltPlace..<Self.noncePlace])
-        nonce = Array(file[Self.noncePlace..<Self.countPlace])
+        keyID = Array(file[Self.keyIDOffset..<Self.saltOffset])
+        salt = Array(file[Self.saltOffset..<Self.nonceOffset])
+        nonce = Array(file[Self.nonceOffset..<Self.countOffset])
         scrypt = try Self.scrypt(of: file)
     }
 
     static let truncated = "it is truncated"
     static let notAsWritten = "it is not as it was written"
 
-    private static func scrypt(of file: UnsafeRawBufferPointer) throws(SealFault) -> Scrypt? {
-        let field = file[scryptPlace..<keyIDPlace]
-        guard file[kindPlace + 1] == 0 else { throw .damaged(notAsWritten) }
-        switch file[kindPlace] {
+    private static func scrypt(of file: UnsafeRawBufferPointer) throws(SealingError) -> Scrypt? {
+        let field = file[scryptOffset..<keyIDOffset]
+        guard file[kindOffset + 1] == 0 else { throw .damaged(notAsWritten) }
+        switch file[kindOffset] {
         case 1:
             guard field.allSatisfy({ $0 == 0 }) else { throw .damaged(notAsWritten) }
             return nil
         case 2:
-            guard field[scryptPlace + 3] == 0 else { throw .damaged(notAsWritten) }
+            guard field[scryptOffset + 3] == 0 else { throw .damaged(notAsWritten) }
             let scrypt = Scrypt(
-                salt: Array(field.dropFirst(4)), costLog2: field[scryptPlace], blockSize: field[scryptPlace + 1],
-                parallelism: field[scryptPlace + 2])
+                salt: Array(field.dropFirst(4)), costLog2: field[scryptOffset], blockSize: field[scryptOffset + 1],
+                parallelism: field[scryptOffset + 2])
             guard scrypt.isAcceptable else { throw .unfit("its scrypt parameters are beyond what Lanyard writes") }
             return scrypt
         default: throw .damaged(notAsWritten)
@@ -104,7 +104,7 @@ struct SealHeader: Equatable {
         if let scrypt {
             bytes += [scrypt.costLog2, scrypt.blockSize, scrypt.parallelism, 0] + scrypt.salt
         } else {
-            bytes += [UInt8](repeating: 0, count: Self.keyIDPlace - Self.scryptPlace)
+            bytes += [UInt8](repeating: 0, count: Self.keyIDOffset - Self.scryptOffset)
         }
         bytes += keyID + salt + nonce
         bytes += stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: textByteCount >> $0) }

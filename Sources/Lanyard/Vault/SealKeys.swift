@@ -12,34 +12,34 @@ enum SealKeys {
     private static let fileKeyLabel = Array("lanyard store file key".utf8)
 
     /// Tells keys apart, and nothing else about them: GCM alone could not tell a wrong key from a damaged file.
-    static func keyID(of secret: Secret) throws(SealFault) -> [UInt8] {
+    static func keyID(of secret: Secret) throws(SealingError) -> [UInt8] {
         try derive(from: secret, salt: keyIDSalt, label: keyIDLabel).withBytes { key in
             Array(key.prefix(SealHeader.keyIDByteCount))
         }
     }
 
     /// The key of one file: `salt` is new on each write, so that no two nonces ever meet under one key.
-    static func fileKey(of secret: Secret, salt: [UInt8]) throws(SealFault) -> Secret {
+    static func fileKey(of secret: Secret, salt: [UInt8]) throws(SealingError) -> Secret {
         try derive(from: secret, salt: salt, label: fileKeyLabel)
     }
 
     /// HKDF for an output of one block: T(1) = HMAC(HMAC(salt, secret), label | 0x01).
-    static func derive(from secret: Secret, salt: [UInt8], label: [UInt8]) throws(SealFault) -> Secret {
-        let extracted = try secret.withBytes { bytes throws(SealFault) in
-            try salt.withUnsafeBytes { key in Result { () throws(SealFault) in try hmac(key: key, bytes) } }.get()
+    static func derive(from secret: Secret, salt: [UInt8], label: [UInt8]) throws(SealingError) -> Secret {
+        let extracted = try secret.withBytes { bytes throws(SealingError) in
+            try salt.withUnsafeBytes { key in Result { () throws(SealingError) in try hmac(key: key, bytes) } }.get()
         }
-        return try extracted.withBytes { key throws(SealFault) in
+        return try extracted.withBytes { key throws(SealingError) in
             try (label + [1]).withUnsafeBytes { text in
-                Result { () throws(SealFault) in try hmac(key: key, text) }
+                Result { () throws(SealingError) in try hmac(key: key, text) }
             }.get()
         }
     }
 
     private static func hmac(
         key: UnsafeRawBufferPointer, _ text: UnsafeRawBufferPointer
-    ) throws(SealFault) -> Secret {
+    ) throws(SealingError) -> Secret {
         ERR_clear_error()
-        return try Secret(capacity: keyByteCount) { room throws(SealFault) in
+        return try Secret(capacity: keyByteCount) { room throws(SealingError) in
             let made = HMAC(
                 EVP_sha256(), key.baseAddress, CInt(key.count),
                 text.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count,
@@ -50,9 +50,9 @@ enum SealKeys {
     }
 
     /// About 100 ms and 32 MiB.
-    static func stretch(_ passphrase: Secret, _ scrypt: SealHeader.Scrypt) throws(SealFault) -> Secret {
+    static func stretch(_ passphrase: Secret, _ scrypt: SealHeader.Scrypt) throws(SealingError) -> Secret {
         ERR_clear_error()
-        return try Secret(capacity: keyByteCount) { room throws(SealFault) in
+        return try Secret(capacity: keyByteCount) { room throws(SealingError) in
             let made = passphrase.withBytes { bytes in
                 EVP_PBE_scrypt(
                     bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count, scrypt.salt,

@@ -8,10 +8,10 @@ import Synchronization
 /// What is asked is done strictly in order. Changes that wait behind one another are written together. Everything but `isFailing`
 /// and the doors of `SessionStore` belongs to `loop`'s queue.
 package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
-    private enum Order: Sendable {
-        case read(String, @Sendable (Result<StoredUser?, StoreFault>) -> Void)
+    private enum Request: Sendable {
+        case read(String, @Sendable (Result<StoredUser?, StoreError>) -> Void)
         case readAll(@Sendable ([StoredUser]?) -> Void)
-        case commit(StoreChange, since: Instant, @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void)
+        case commit(StoreChange, since: Instant, @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)
         case lock(String, @Sendable (StoreLock) -> Void)
         case unlock(String)
         case close(@Sendable () -> Void)
@@ -25,12 +25,12 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private let log: Logger
     private let failing: Atomic<Bool>
     /// Why the latest write failed.
-    private var writeFault: StoreFault?
-    private var door: (any DiskLock)?
+    private var writeFault: StoreError?
+    private var openFileLock: (any DiskLock)?
     /// What was asked and not yet seen by the queue.
-    private let inbox = Guarded<[Order]>([])
-    private var orders: [Order] = []
-    private var held: [String: any DiskLock] = [:]
+    private let inbox = Guarded<[Request]>([])
+    private var requests: [Request] = []
+    private var heldUserLocks: [String: any DiskLock] = [:]
     /// Users whom a change has removed while their lock was held here: their lock files go with the lock.
     private var removed: Set<String> = []
     private let deadline = Deadline()
@@ -42,9 +42,9 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     ///   - door: `PATH.open`, until `close`.
     ///   - unwritten: why the file could not be written at the start.
     ///   - loop: of the store's own; started with the first call.
-    package init(_ file: StoreFile, door: any DiskLock, unwritten: StoreFault?, loop: EventLoop, log: Logger) {
+    package init(_ file: StoreFile, openFileLock: any DiskLock, unwritten: StoreError?, loop: EventLoop, log: Logger) {
         self.file = file
-        self.door = door
+        self.openFileLock = openFileLock
         self.loop = loop
         self.log = log
         writeFault = unwritten
@@ -57,34 +57,34 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     package var isFailing: Bool { failing.load(ordering: .relaxed) }
 
-    package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void) {
-        take(.read(user, reply))
+    package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
+        enqueue(.read(user, reply))
     }
 
-    package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { take(.readAll(reply)) }
+    package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { enqueue(.readAll(reply)) }
 
     package func commit(
-        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
-        take(.commit(change, since: .now, reply))
+        enqueue(.commit(change, since: .now, reply))
     }
 
-    package func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { take(.lock(user, reply)) }
+    package func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { enqueue(.lock(user, reply)) }
 
-    package func unlock(_ user: String) { take(.unlock(user)) }
+    package func unlock(_ user: String) { enqueue(.unlock(user)) }
 
     package func close(within limit: Duration) {
         let done = DispatchSemaphore(value: 0)
-        take(.close { done.signal() })
+        enqueue(.close { done.signal() })
         _ = done.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
     }
 
     // MARK: The queue's side
 
-    private func take(_ order: Order) {
+    private func enqueue(_ request: Request) {
         if !isStarted.exchange(true, ordering: .relaxed) { loop.start() }
         let isFirst = inbox.withLock { inbox in
-            inbox.append(order)
+            inbox.append(request)
             return inbox.count == 1
         }
         // Whoever comes while the queue is busy with the disk is found there when it looks again.
@@ -93,7 +93,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     }
 
     private func collect() {
-        orders += inbox.withLock { inbox in
+        requests += inbox.withLock { inbox in
             defer { inbox = [] }
             return inbox
         }
@@ -106,37 +106,37 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     }
 
     private func work() {
-        loop.assertHome()
+        loop.assertOnQueue()
         while !isWaiting {
             collect()
-            guard let order = orders.first else { return }
-            switch order {
+            guard let request = requests.first else { return }
+            switch request {
             case .commit: commitBatch()
             case .read(let user, let reply):
-                orders.removeFirst()
+                requests.removeFirst()
                 reply(isClosed ? .failure(.closed) : read(user))
             case .readAll(let reply):
-                orders.removeFirst()
+                requests.removeFirst()
                 reply(isClosed ? nil : readAll())
             case .lock(let user, let reply):
-                orders.removeFirst()
+                requests.removeFirst()
                 reply(isClosed ? .failed("the store is closed") : tryLock(user))
             case .unlock(let user):
-                orders.removeFirst()
+                requests.removeFirst()
                 unlockUser(user)
             case .close(let reply):
-                orders.removeFirst()
-                shut()
+                requests.removeFirst()
+                closeAll()
                 reply()
             }
         }
     }
 
-    private func read(_ user: String) -> Result<StoredUser?, StoreFault> {
-        do throws(StoreFault) {
+    private func read(_ user: String) -> Result<StoredUser?, StoreError> {
+        do throws(StoreError) {
             let contents = try file.read()
-            noteTrouble()
-            announceNotes()
+            updateFailureState()
+            announceLogEvents()
             return .success(contents[user])
         } catch {
             return .failure(error)
@@ -147,7 +147,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private func readAll() -> [StoredUser]? {
         if writeFault != nil { tryToWrite() }
         guard let contents = try? file.read() else { return nil }
-        announceNotes()
+        announceLogEvents()
         return contents.users
     }
 
@@ -159,27 +159,27 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// All changes up to the next order of another kind.
     private func commitBatch() {
-        var batch: [(change: StoreChange, reply: @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void)] = []
-        for order in orders.prefix(Self.batchMax) {
-            guard case .commit(let change, _, let reply) = order else { break }
+        var batch: [(change: StoreChange, reply: @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)] = []
+        for request in requests.prefix(Self.batchMax) {
+            guard case .commit(let change, _, let reply) = request else { break }
             batch.append((change, reply))
         }
         let verdicts: [StoreChange.Verdict]
-        do throws(StoreFault) {
+        do throws(StoreError) {
             guard !isClosed else { throw .closed }
             verdicts = try file.commit(batch.map(\.change), now: .now, tries: isFailing)
         } catch {
             if error.kind == .busy, waitForLock() { return }
             let failed = error.kind == .busy ? 1 : batch.count
-            orders.removeFirst(failed)
+            requests.removeFirst(failed)
             noteWrite(error)
             for (_, reply) in batch.prefix(failed) { reply(.failure(error)) }
             return
         }
-        orders.removeFirst(batch.count)
+        requests.removeFirst(batch.count)
         // Changes that the file held already prove nothing.
         if file.hasWritten { noteWrite(nil) }
-        announceNotes()
+        announceLogEvents()
         for (entry, verdict) in zip(batch, verdicts) {
             if case .stored(let user) = verdict { noteRemoval(entry.change, standing: user) }
             entry.reply(.success(verdict))
@@ -190,7 +190,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private func noteRemoval(_ change: StoreChange, standing: StoredUser?) {
         if let standing { removed.remove(standing.name) }
         guard case .remove(let user, _) = change else { return }
-        if held[user] != nil {
+        if heldUserLocks[user] != nil {
             removed.insert(user)
         } else if let lock = try? file.disk.lock(file.path.lock(of: user), .exclusive) {
             removeLockFile(of: user)
@@ -199,7 +199,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     }
 
     private func unlockUser(_ user: String) {
-        guard let lock = held.removeValue(forKey: user) else { return }
+        guard let lock = heldUserLocks.removeValue(forKey: user) else { return }
         if removed.remove(user) != nil { removeLockFile(of: user) }
         lock.release()
     }
@@ -209,44 +209,46 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// - Returns: false if the first change has waited long enough.
     private func waitForLock() -> Bool {
-        guard case .commit(_, let since, _) = orders.first, loop.now - since < StorePatience.limit else { return false }
+        guard case .commit(_, let since, _) = requests.first, loop.now - since < StoreLockRetry.limit else {
+            return false
+        }
         isWaiting = true
-        loop.set(deadline, at: loop.now + StorePatience.pause)
+        loop.set(deadline, at: loop.now + StoreLockRetry.delay)
         return true
     }
 
     private func tryLock(_ user: String) -> StoreLock {
-        do throws(DiskFault) {
+        do throws(DiskError) {
             guard let lock = try file.disk.lock(file.path.lock(of: user), .exclusive) else { return .busy }
-            held[user] = lock
+            heldUserLocks[user] = lock
             return .taken
         } catch {
-            let words = "\(file.path.folder): \(error.doing) failed (\(SystemError.text(of: error.code)))"
+            let message = "\(file.path.folder): \(error.doing) failed (\(Errno.text(of: error.code)))"
             log.warning(
                 "a user's lock cannot be had: other processes on this store may call for the user at the same time",
-                metadata: ["event": "store.lock_failed", "user": "\(user)", "reason": "\(words)"])
-            return .failed(words)
+                metadata: ["event": "store.lock_failed", "user": "\(user)", "reason": "\(message)"])
+            return .failed(message)
         }
     }
 
-    private func shut() {
+    private func closeAll() {
         isClosed = true
-        for user in Array(held.keys) { unlockUser(user) }
-        door?.release()
-        door = nil
+        for user in Array(heldUserLocks.keys) { unlockUser(user) }
+        openFileLock?.release()
+        openFileLock = nil
         loop.drop(deadline)
         loop.stop()
     }
 
     // MARK: What is told
 
-    private func noteWrite(_ fault: StoreFault?) {
+    private func noteWrite(_ fault: StoreError?) {
         writeFault = fault
-        noteTrouble()
+        updateFailureState()
     }
 
     /// A line when the store begins to fail and when it works again; the metrics tell how often.
-    private func noteTrouble() {
+    private func updateFailureState() {
         let fault = writeFault ?? file.unsynced
         let was = failing.exchange(fault != nil, ordering: .relaxed)
         guard was != (fault != nil) else { return }
@@ -256,17 +258,17 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
                 writeFault == nil
                 ? "what the store holds may not outlast a loss of power"
                 : "sessions cannot be stored and live in memory until they can"
-            log.error("\(what): \(fault.words)", metadata: ["event": "store.write_failed", "path": path])
+            log.error("\(what): \(fault.message)", metadata: ["event": "store.write_failed", "path": path])
         } else {
             log.notice("sessions are stored again", metadata: ["event": "store.write_recovered", "path": path])
         }
     }
 
-    private func announceNotes() {
-        for note in file.takeNotes() { note.announce(of: file.path, on: log) }
+    private func announceLogEvents() {
+        for note in file.takeLogEvents() { note.announce(of: file.path, on: log) }
     }
 }
 
-extension StoreFault {
-    fileprivate static let closed = StoreFault(.system(EBADF), words: "the store is closed")
+extension StoreError {
+    fileprivate static let closed = StoreError(.system(EBADF), message: "the store is closed")
 }

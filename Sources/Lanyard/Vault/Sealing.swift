@@ -1,14 +1,14 @@
 /// How the store's text becomes a file that only who has the key can read or change.
 package protocol Sealing: AnyObject, Sendable {
     /// The sealed form: new with every call, and no secret.
-    func seal(_ text: UnsafeRawBufferPointer) throws(SealFault) -> [UInt8]
+    func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8]
 
     /// The text again, bit for bit.
-    func open(_ sealed: UnsafeRawBufferPointer) throws(SealFault) -> Secret
+    func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret
 }
 
 /// Why bytes cannot be sealed or opened.
-package enum SealFault: Error, Equatable, Sendable {
+package enum SealingError: Error, Equatable, Sendable {
     /// Made with another key or passphrase.
     case wrongKey
     /// Made with a passphrase, and there is a key; or the other way round.

@@ -1,5 +1,5 @@
 /// How a program ends that needs the store and cannot have it.
-extension StoreFault {
+extension StoreError {
     /// 78 (configuration) where an operator must do something, 75 (temporary failure) where another process is at work.
     package var exitCode: Int32 { kind == .busy ? 75 : 78 }
 

@@ -1,92 +1,92 @@
 import Glibc
 
 /// What an operator reads: the path, what is wrong, what to do. The file is as it was.
-extension StoreFault {
-    static func foreignOwner(_ path: String, _ entry: DiskEntry, _ owner: UInt32) -> StoreFault {
-        StoreFault(
+extension StoreError {
+    static func foreignOwner(_ path: String, _ entry: DiskEntry, _ owner: UInt32) -> StoreError {
+        StoreError(
             .foreignOwner,
-            words: "\(path) belongs to uid \(entry.owner), and this process is uid \(owner); "
+            message: "\(path) belongs to uid \(entry.owner), and this process is uid \(owner); "
                 + "run Lanyard as uid \(entry.owner), or chown it")
     }
 
-    static func unsafeMode(_ path: String, _ entry: DiskEntry, wanted: String) -> StoreFault {
-        StoreFault(
+    static func unsafeMode(_ path: String, _ entry: DiskEntry, wanted: String) -> StoreError {
+        StoreError(
             .unsafeMode,
-            words: "\(path) has mode 0\(String(entry.mode, radix: 8)): other users reach what is sealed there; "
+            message: "\(path) has mode 0\(String(entry.mode, radix: 8)): other users reach what is sealed there; "
                 + "see who has used that, then chmod \(wanted) \(path)")
     }
 
-    static func notRegular(_ path: String, _ entry: DiskEntry) -> StoreFault {
-        let words = entry.kind == .link ? "is a symbolic link; name the file that it leads to" : "is no regular file"
-        return StoreFault(.notRegular, words: "\(path) \(words)")
+    static func notRegular(_ path: String, _ entry: DiskEntry) -> StoreError {
+        let message = entry.kind == .link ? "is a symbolic link; name the file that it leads to" : "is no regular file"
+        return StoreError(.notRegular, message: "\(path) \(message)")
     }
 
-    static func damaged(_ path: String, _ words: String) -> StoreFault {
-        StoreFault(
+    static func damaged(_ path: String, _ message: String) -> StoreError {
+        StoreError(
             .damaged,
-            words:
-                "\(path) is damaged: \(words); put a copy of it in its place, or move it away and let users log in anew"
+            message:
+                "\(path) is damaged: \(message); put a copy of it in its place, or move it away and let users log in anew"
         )
     }
 
-    static func newerVersion(_ path: String, _ version: Int, known: Int) -> StoreFault {
-        StoreFault(
+    static func newerVersion(_ path: String, _ version: Int, known: Int) -> StoreError {
+        StoreError(
             .newerVersion,
-            words: "\(path) was written by a later release of Lanyard (its format is \(version), this release reads "
+            message: "\(path) was written by a later release of Lanyard (its format is \(version), this release reads "
                 + "\(known)); run that release, or move the file away and let users log in anew")
     }
 
-    static func busy(_ path: String) -> StoreFault {
-        StoreFault(.busy, words: "another process holds \(path)")
+    static func busy(_ path: String) -> StoreError {
+        StoreError(.busy, message: "another process holds \(path)")
     }
 
     /// Somebody took the file away while it was open.
-    static func gone(_ path: String) -> StoreFault {
-        StoreFault(
+    static func gone(_ path: String) -> StoreError {
+        StoreError(
             .system(ENOENT),
-            words: "\(path) has been removed; put it back, or restart Lanyard to begin with an empty one")
+            message: "\(path) has been removed; put it back, or restart Lanyard to begin with an empty one")
     }
 
-    static func tooLarge(_ path: String, _ words: String) -> StoreFault {
-        StoreFault(.unfit, words: "\(path) cannot be written: \(words); remove users that are not needed any more")
+    static func tooLarge(_ path: String, _ message: String) -> StoreError {
+        StoreError(.unfit, message: "\(path) cannot be written: \(message); remove users that are not needed any more")
     }
 
-    init(_ path: String, _ fault: SealFault) {
+    init(_ path: String, _ fault: SealingError) {
         let anew = "or move the file away and let users log in anew"
         switch fault {
         case .wrongKey:
             self.init(
                 .wrongKey,
-                words:
+                message:
                     "\(path) is sealed with another key or passphrase than the configuration names; name the one it was "
                     + "sealed with (after lanyard store rekey the new one), \(anew)")
         case .otherKind(let isPassphrase):
             let (sealed, named) = isPassphrase ? ("passphrase", "key") : ("key", "passphrase")
             self.init(
                 .wrongKey,
-                words:
+                message:
                     "\(path) is sealed with a \(sealed), and the configuration names a \(named); name the \(sealed), "
                     + anew)
-        case .damaged(let words): self = .damaged(path, words)
+        case .damaged(let message): self = .damaged(path, message)
         case .newerVersion(let version): self = .newerVersion(path, version, known: SealHeader.version)
-        case .unfit(let words): self = .damaged(path, words)
+        case .unfit(let message): self = .damaged(path, message)
         case .failed(let what):
-            self.init(.unfit, words: "\(path): OpenSSL failed in \(what); free memory, or mend the library")
+            self.init(.unfit, message: "\(path): OpenSSL failed in \(what); free memory, or mend the library")
         }
     }
 
-    init(_ path: String, _ problem: StoreText.Problem) {
+    init(_ path: String, _ problem: StoreText.FormatError) {
         switch problem {
         case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.version)
         case .malformed(let place): self = .damaged(path, "its contents make no sense from byte \(place) on")
-        case .tooLarge(let words): self = .tooLarge(path, words)
+        case .tooLarge(let message): self = .tooLarge(path, message)
         }
     }
 
-    init(_ path: StorePath, _ fault: DiskFault, owner: UInt32) {
+    init(_ path: StorePath, _ fault: DiskError, owner: UInt32) {
         self.init(
             .system(fault.code),
-            words: "\(path.path): \(fault.doing) failed (\(SystemError.text(of: fault.code)))"
+            message: "\(path.path): \(fault.doing) failed (\(Errno.text(of: fault.code)))"
                 + Self.remedy(fault.code, path, owner))
     }
 

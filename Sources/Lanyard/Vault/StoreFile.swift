@@ -12,34 +12,34 @@ package final class StoreFile: @unchecked Sendable {
     let disk: any StoreDisk
     private var sealing: any Sealing
     /// Random, for the empty store that a missing file is.
-    private let newMarkKey: Secret
+    private let newFingerprintKey: Secret
     /// The file has been there: that it is missing means that somebody took it away.
     private var hasBeenThere = false
     /// `writes` of what is known to outlast a loss of power: another process may have died between its rename and its fsync.
     private var durable: UInt64?
     /// The `writes` that could not be synced. For these another fsync would prove nothing: the kernel tells of a loss once, and then takes
     /// what is lost for written (fsync(2)).
-    private var failedSync: (writes: UInt64, fault: StoreFault)?
+    private var failedSync: (writes: UInt64, fault: StoreError)?
     private var highestWrites: UInt64 = 0
-    private var notes: [StoreNote] = []
+    private var logEvents: [StoreLogEvent] = []
     /// Whether the latest commit that was answered has replaced the file: the only proof that writing works.
     package private(set) var hasWritten = false
 
-    /// - Parameter markKey: 32 random bytes for a store that does not exist yet.
-    package init(_ path: StorePath, on disk: any StoreDisk, sealing: any Sealing, markKey: Secret) {
+    /// - Parameter fingerprintKey: 32 random bytes for a store that does not exist yet.
+    package init(_ path: StorePath, on disk: any StoreDisk, sealing: any Sealing, fingerprintKey: Secret) {
         self.path = path
         self.disk = disk
         self.sealing = sealing
-        newMarkKey = markKey
+        newFingerprintKey = fingerprintKey
     }
 
     /// Why what the file holds may not outlast a loss of power; nil: it does. A later write ends it, our own or another process's.
-    package var unsynced: StoreFault? { failedSync?.fault }
+    package var unsynced: StoreError? { failedSync?.fault }
 
     /// What happened beside, since it was last asked.
-    package func takeNotes() -> [StoreNote] {
-        defer { notes = [] }
-        return notes
+    package func takeLogEvents() -> [StoreLogEvent] {
+        defer { logEvents = [] }
+        return logEvents
     }
 
     // MARK: Opening
@@ -48,8 +48,8 @@ package final class StoreFile: @unchecked Sendable {
     ///
     /// - Returns: whether there is a file.
     @discardableResult
-    package func inspect() throws(StoreFault) -> Bool {
-        let folder = try called { () throws(DiskFault) in try disk.lookAtFolder() }
+    package func inspect() throws(StoreError) -> Bool {
+        let folder = try called { () throws(DiskError) in try disk.inspectFolder() }
         guard folder.owner == disk.owner else { throw .foreignOwner(path.folder, folder, disk.owner) }
         guard folder.mode & 0o077 == 0 else { throw .unsafeMode(path.folder, folder, wanted: "700") }
         return try load() != nil
@@ -58,11 +58,11 @@ package final class StoreFile: @unchecked Sendable {
     /// Takes `PATH.open`: `shared` by whoever has the store open, `exclusive` by who changes its key.
     ///
     /// - Throws: `busy` at once.
-    package func enter(_ kind: DiskLockKind) throws(StoreFault) -> any DiskLock {
-        guard let door = try called({ () throws(DiskFault) in try disk.lock(path.open, kind) }) else {
+    package func lockOpenFile(_ kind: DiskLockKind) throws(StoreError) -> any DiskLock {
+        guard let openFileLock = try called({ () throws(DiskError) in try disk.lock(path.open, kind) }) else {
             throw .busy("\(path.path).open")
         }
-        return door
+        return openFileLock
     }
 
     /// Removes what a crash has left, makes the store if there is none, and finds out whether one that is there can be written.
@@ -70,7 +70,7 @@ package final class StoreFile: @unchecked Sendable {
     /// - Returns: what it holds, and why it cannot be written now, for lack of room or by a fault of the disk, which may pass: an empty one that
     ///   could not be made is kept in memory meanwhile.
     /// - Throws: `busy` while another process writes; what keeps this process from ever writing there.
-    package func begin() throws(StoreFault) -> (contents: StoreContents, unwritten: StoreFault?) {
+    package func begin() throws(StoreError) -> (contents: StoreContents, unwritten: StoreError?) {
         let lock = try takeLock()
         defer { lock.release() }
         try removeLeftover()
@@ -78,14 +78,14 @@ package final class StoreFile: @unchecked Sendable {
             try makeDurable(contents)
             return (contents, try tryToWrite())
         }
-        var contents = StoreContents(markKey: newMarkKey)
-        do throws(StoreFault) {
+        var contents = StoreContents(fingerprintKey: newFingerprintKey)
+        do throws(StoreError) {
             try replace(with: &contents)
-            notes.append(.created)
+            logEvents.append(.created)
             return (contents, nil)
         } catch {
             guard case .system(let code) = error.kind, [ENOSPC, EDQUOT, EFBIG, EIO].contains(code) else { throw error }
-            return (StoreContents(markKey: newMarkKey), error)
+            return (StoreContents(fingerprintKey: newFingerprintKey), error)
         }
     }
 
@@ -95,7 +95,7 @@ package final class StoreFile: @unchecked Sendable {
     ///
     /// It outlasts a loss of power, unless `unsynced` says why not. It is given all the same: whoever went without it would go by what was
     /// there before, and send a refresh token that another process has spent. What it brings has its intent on the disk since before the call.
-    package func read() throws(StoreFault) -> StoreContents {
+    package func read() throws(StoreError) -> StoreContents {
         let contents = try current()
         if failedSync?.writes != contents.writes { try? makeDurable(contents) }
         return contents
@@ -110,7 +110,7 @@ package final class StoreFile: @unchecked Sendable {
     /// - Throws: `busy` at once while another process writes.
     package func commit(
         _ changes: [StoreChange], now: WallTime, tries: Bool = false
-    ) throws(StoreFault) -> [StoreChange.Verdict] {
+    ) throws(StoreError) -> [StoreChange.Verdict] {
         hasWritten = false
         let lock = try takeLock()
         defer { lock.release() }
@@ -130,14 +130,14 @@ package final class StoreFile: @unchecked Sendable {
     /// The same contents under another seal, by the same safe sequence; the file is sealed so from now on.
     ///
     /// - Throws: `gone` if there is no file.
-    package func reseal(with other: any Sealing) throws(StoreFault) {
+    package func reseal(with other: any Sealing) throws(StoreError) {
         let lock = try takeLock()
         defer { lock.release() }
         try removeLeftover()
         guard var contents = try load() else { throw .gone(path.path) }
         let former = sealing
         sealing = other
-        do throws(StoreFault) {
+        do throws(StoreError) {
             try replace(with: &contents)
         } catch {
             sealing = former
@@ -147,59 +147,59 @@ package final class StoreFile: @unchecked Sendable {
 
     // MARK: Steps
 
-    private func takeLock() throws(StoreFault) -> any DiskLock {
-        guard let lock = try called({ () throws(DiskFault) in try disk.lock(path.lock, .exclusive) }) else {
+    private func takeLock() throws(StoreError) -> any DiskLock {
+        guard let lock = try called({ () throws(DiskError) in try disk.lock(path.lock, .exclusive) }) else {
             throw .busy("\(path.path).lock")
         }
         return lock
     }
 
-    private func current() throws(StoreFault) -> StoreContents {
+    private func current() throws(StoreError) -> StoreContents {
         if let contents = try load() { return contents }
         guard !hasBeenThere else { throw .gone(path.path) }
-        return StoreContents(markKey: newMarkKey)
+        return StoreContents(fingerprintKey: newFingerprintKey)
     }
 
     /// nil: there is no file.
-    private func load() throws(StoreFault) -> StoreContents? {
-        let found = try called { () throws(DiskFault) in try disk.read(path.name, bytesMax: Self.bytesMax) }
+    private func load() throws(StoreError) -> StoreContents? {
+        let found = try called { () throws(DiskError) in try disk.read(path.name, bytesMax: Self.bytesMax) }
         guard let found else { return nil }
         let entry = found.entry
         guard entry.kind == .file else { throw .notRegular(path.path, entry) }
         guard entry.owner == disk.owner else { throw .foreignOwner(path.path, entry, disk.owner) }
         guard entry.mode & 0o077 == 0 else { throw .unsafeMode(path.path, entry, wanted: "600") }
-        if let code = found.refusal { throw StoreFault(path, DiskFault(code, "opening"), owner: disk.owner) }
+        if let code = found.openError { throw StoreError(path, DiskError(code, "opening"), owner: disk.owner) }
         guard let bytes = found.bytes else { throw .damaged(path.path, "it is larger than any store") }
         let contents = try unsealed(bytes)
         hasBeenThere = true
-        if contents.writes < highestWrites { notes.append(.rolledBack(from: highestWrites, to: contents.writes)) }
+        if contents.writes < highestWrites { logEvents.append(.rolledBack(from: highestWrites, to: contents.writes)) }
         highestWrites = contents.writes
         return contents
     }
 
-    private func unsealed(_ bytes: [UInt8]) throws(StoreFault) -> StoreContents {
+    private func unsealed(_ bytes: [UInt8]) throws(StoreError) -> StoreContents {
         let text: Secret
-        do throws(SealFault) {
+        do throws(SealingError) {
             text = try bytes.withUnsafeBytes { sealed in
-                Result { () throws(SealFault) in try sealing.open(sealed) }
+                Result { () throws(SealingError) in try sealing.open(sealed) }
             }.get()
         } catch {
-            throw StoreFault(path.path, error)
+            throw StoreError(path.path, error)
         }
-        do throws(StoreText.Problem) {
-            return try text.withBytes { bytes throws(StoreText.Problem) in try StoreText.read(bytes) }
+        do throws(StoreText.FormatError) {
+            return try text.withBytes { bytes throws(StoreText.FormatError) in try StoreText.read(bytes) }
         } catch {
-            throw StoreFault(path.path, error)
+            throw StoreError(path.path, error)
         }
     }
 
     /// Under the lock. Nothing that fails before the rename has changed the file.
-    private func replace(with contents: inout StoreContents) throws(StoreFault) {
+    private func replace(with contents: inout StoreContents) throws(StoreError) {
         contents.writes += 1
         let sealed = try sealed(contents)
-        try called { () throws(DiskFault) in
+        try called { () throws(DiskError) in
             try disk.remove(path.temporary)
-            do throws(DiskFault) {
+            do throws(DiskError) {
                 try writeTemporary(sealed)
                 try disk.rename(path.temporary, to: path.name)
             } catch {
@@ -213,24 +213,24 @@ package final class StoreFile: @unchecked Sendable {
         try syncFolder(contents.writes)
     }
 
-    private func sealed(_ contents: StoreContents) throws(StoreFault) -> [UInt8] {
+    private func sealed(_ contents: StoreContents) throws(StoreError) -> [UInt8] {
         let text: Secret
-        do throws(StoreText.Problem) {
+        do throws(StoreText.FormatError) {
             text = try StoreText.write(contents)
         } catch {
-            throw StoreFault(path.path, error)
+            throw StoreError(path.path, error)
         }
-        do throws(SealFault) {
-            return try text.withBytes { bytes throws(SealFault) in try sealing.seal(bytes) }
+        do throws(SealingError) {
+            return try text.withBytes { bytes throws(SealingError) in try sealing.seal(bytes) }
         } catch {
-            throw StoreFault(path.path, error)
+            throw StoreError(path.path, error)
         }
     }
 
-    private func writeTemporary(_ bytes: [UInt8]) throws(DiskFault) {
+    private func writeTemporary(_ bytes: [UInt8]) throws(DiskError) {
         let draft = try disk.create(path.temporary)
         try bytes.withUnsafeBytes { all in
-            Result { () throws(DiskFault) in
+            Result { () throws(DiskError) in
                 var rest = all
                 while !rest.isEmpty {
                     rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try draft.write(rest)))
@@ -240,20 +240,20 @@ package final class StoreFile: @unchecked Sendable {
         try draft.sync()
     }
 
-    private func removeLeftover() throws(StoreFault) {
-        let found = try called { () throws(DiskFault) in try disk.read(path.temporary, bytesMax: 0) }
+    private func removeLeftover() throws(StoreError) {
+        let found = try called { () throws(DiskError) in try disk.read(path.temporary, bytesMax: 0) }
         guard found != nil else { return }
-        try called { () throws(DiskFault) in try disk.remove(path.temporary) }
-        notes.append(.leftoverRemoved)
+        try called { () throws(DiskError) in try disk.remove(path.temporary) }
+        logEvents.append(.leftoverRemoved)
     }
 
     /// Makes and removes what a write begins with: that a folder may not be written shows in nothing else.
     ///
     /// - Returns: why it failed, if that may pass.
     /// - Throws: rights that are missing: an operator must give them, and had better hear of it now than with the first lost session.
-    private func tryToWrite() throws(StoreFault) -> StoreFault? {
-        do throws(StoreFault) {
-            try called { () throws(DiskFault) in
+    private func tryToWrite() throws(StoreError) -> StoreError? {
+        do throws(StoreError) {
+            try called { () throws(DiskError) in
                 _ = try disk.create(path.temporary)
                 try disk.remove(path.temporary)
             }
@@ -265,14 +265,14 @@ package final class StoreFile: @unchecked Sendable {
     }
 
     /// Whoever wrote the file may have died before the folder was synced.
-    private func makeDurable(_ contents: StoreContents) throws(StoreFault) {
+    private func makeDurable(_ contents: StoreContents) throws(StoreError) {
         guard durable != contents.writes, hasBeenThere else { return }
         try syncFolder(contents.writes)
     }
 
-    private func syncFolder(_ writes: UInt64) throws(StoreFault) {
-        do throws(StoreFault) {
-            try called { () throws(DiskFault) in try disk.syncFolder() }
+    private func syncFolder(_ writes: UInt64) throws(StoreError) {
+        do throws(StoreError) {
+            try called { () throws(DiskError) in try disk.syncFolder() }
             (durable, failedSync) = (writes, nil)
         } catch {
             failedSync = (writes, error)
@@ -280,11 +280,11 @@ package final class StoreFile: @unchecked Sendable {
         }
     }
 
-    private func called<Value>(_ call: () throws(DiskFault) -> Value) throws(StoreFault) -> Value {
-        do throws(DiskFault) {
+    private func called<Value>(_ call: () throws(DiskError) -> Value) throws(StoreError) -> Value {
+        do throws(DiskError) {
             return try call()
         } catch {
-            throw StoreFault(path, error, owner: disk.owner)
+            throw StoreError(path, error, owner: disk.owner)
         }
     }
 }

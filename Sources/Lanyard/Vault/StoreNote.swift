@@ -1,7 +1,7 @@
 import Logging
 
 /// What happened to the sealed file beside what was asked for: for the log.
-package enum StoreNote: Equatable, Sendable {
+package enum StoreLogEvent: Equatable, Sendable {
     /// There was none, and now there is an empty one.
     case created
     /// A write that a crash had cut off left its temporary file, which is gone now.
@@ -10,7 +10,7 @@ package enum StoreNote: Equatable, Sendable {
     case rolledBack(from: UInt64, to: UInt64)
 }
 
-extension StoreNote {
+extension StoreLogEvent {
     /// Its line in the log.
     func announce(of path: StorePath, on log: Logger) {
         let place: Logger.MetadataValue = "\(path.path)"

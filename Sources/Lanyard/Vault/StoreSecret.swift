@@ -21,8 +21,8 @@ package struct StoreSecret: Sendable {
     /// random bytes made may end in 0x0a. A passphrase's final newline is none of it.
     ///
     /// - Throws: `unfit`, with path and remedy.
-    package static func read(_ file: StoreSettings.KeyFile) throws(StoreFault) -> StoreSecret {
-        do throws(SecretFile.Problem) {
+    package static func read(_ file: StoreSettings.KeyFile) throws(StoreError) -> StoreSecret {
+        do throws(SecretFile.ReadError) {
             switch file {
             case .key(let path):
                 let key = withoutTextNewline(try SecretFile.readWhole(path).secret)
@@ -36,10 +36,10 @@ package struct StoreSecret: Sendable {
                 return StoreSecret(.passphrase, try SecretFile.read(path).secret)
             }
         } catch {
-            let words =
+            let message =
                 error == .system(ENOENT)
-                ? "\(file.path) does not exist; put the \(file.word) there" : error.words(path: file.path)
-            throw StoreFault(.unfit, words: "the store's \(file.word) cannot be used: \(words)")
+                ? "\(file.path) does not exist; put the \(file.kindName) there" : error.message(path: file.path)
+            throw StoreError(.unfit, message: "the store's \(file.kindName) cannot be used: \(message)")
         }
     }
 

@@ -20,7 +20,7 @@ package enum StoreSettings: Equatable, Sendable {
         }
 
         /// As people call it.
-        package var word: String {
+        package var kindName: String {
             switch self {
             case .key: "key"
             case .passphrase: "passphrase"

@@ -9,12 +9,12 @@ package enum StoreText {
     static let version = 2
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
-    static let markKeyByteCount = 32
-    static let markByteCount = 32
-    static let identityMarkByteCount = 32
+    static let fingerprintKeyByteCount = 32
+    static let credentialFingerprintByteCount = 32
+    static let identityFingerprintByteCount = 32
 
     /// Why bytes are no contents, or contents cannot become bytes.
-    package enum Problem: Error, Equatable, Sendable {
+    package enum FormatError: Error, Equatable, Sendable {
         /// Written by a later release.
         case newerVersion(Int)
         /// At this byte stands what nobody writes.
@@ -26,13 +26,13 @@ package enum StoreText {
     /// The text of `contents`.
     ///
     /// - Throws: `tooLarge`. What was returned can be read again: it has been tried.
-    package static func write(_ contents: StoreContents) throws(Problem) -> Secret {
+    package static func write(_ contents: StoreContents) throws(FormatError) -> Secret {
         var writer = StoreTextWriter()
         try writer.write(contents)
         let text = writer.finish()
         guard text.count <= bytesMax else { throw .tooLarge("the store is full: 16 MiB") }
-        do throws(Problem) {
-            _ = try text.withBytes { bytes throws(Problem) in try read(bytes) }
+        do throws(FormatError) {
+            _ = try text.withBytes { bytes throws(FormatError) in try read(bytes) }
         } catch {
             throw .tooLarge("a value in it is beyond what the format can hold")
         }
@@ -40,7 +40,7 @@ package enum StoreText {
     }
 
     /// The contents of a text.
-    package static func read(_ text: UnsafeRawBufferPointer) throws(Problem) -> StoreContents {
+    package static func read(_ text: UnsafeRawBufferPointer) throws(FormatError) -> StoreContents {
         var reader = StoreTextReader(text)
         return try reader.read()
     }
@@ -57,7 +57,7 @@ package enum StoreText {
         static let intent = UserFlags(rawValue: 64)
         static let refused = UserFlags(rawValue: 128)
         /// From version 2 on.
-        static let identityMark = UserFlags(rawValue: 256)
+        static let identityFingerprint = UserFlags(rawValue: 256)
         static let refusedCode = UserFlags(rawValue: 512)
         static let first = UserFlags(rawValue: 255)
         static let all = UserFlags(rawValue: 1023)
@@ -74,13 +74,13 @@ package enum StoreText {
     /// What a revocation has, from version 2 on.
     struct RevocationFlags: OptionSet {
         let rawValue: UInt8
-        static let identityMark = RevocationFlags(rawValue: 1)
+        static let identityFingerprint = RevocationFlags(rawValue: 1)
     }
 
     /// Whether version 1 cannot hold them.
-    static func needsSecond(_ contents: StoreContents) -> Bool {
-        contents.users.contains { $0.identityMark != nil || $0.refused?.code != nil }
-            || contents.revocations.contains { $0.mark != nil }
+    static func needsVersion2(_ contents: StoreContents) -> Bool {
+        contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }
+            || contents.revocations.contains { $0.fingerprint != nil }
     }
 
     /// What is said of the active user.

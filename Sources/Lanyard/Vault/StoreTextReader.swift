@@ -1,17 +1,17 @@
 /// Reads a store's text, which somebody else owns; valid only while that is.
 struct StoreTextReader: ~Copyable {
     private let bytes: UnsafeRawBufferPointer
-    private var place = 0
+    private var offset = 0
     private var version = 0
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    mutating func read() throws(StoreText.Problem) -> StoreContents {
+    mutating func read() throws(StoreText.FormatError) -> StoreContents {
         version = Int(try integer(UInt16.self))
         guard version <= StoreText.version else { throw .newerVersion(version) }
         guard version >= 1, bytes.count <= StoreText.bytesMax else { throw malformed }
         let writes = try integer(UInt64.self)
-        var contents = StoreContents(markKey: Secret(copying: try take(StoreText.markKeyByteCount)))
+        var contents = StoreContents(fingerprintKey: Secret(copying: try take(StoreText.fingerprintKeyByteCount)))
         contents.writes = writes
         var names: Set<String> = []
         for _ in 0..<(try integer(UInt16.self)) {
@@ -24,23 +24,23 @@ struct StoreTextReader: ~Copyable {
             contents.revocations.append(try revocation())
         }
         // Whatever fits into version 1 is written so.
-        guard place == bytes.count, (version == 2) == StoreText.needsSecond(contents) else { throw malformed }
+        guard offset == bytes.count, (version == 2) == StoreText.needsVersion2(contents) else { throw malformed }
         return contents
     }
 
-    private mutating func revocation() throws(StoreText.Problem) -> StoredRevocation {
+    private mutating func revocation() throws(StoreText.FormatError) -> StoredRevocation {
         let flags = StoreText.RevocationFlags(rawValue: version == 1 ? 0 : try integer(UInt8.self))
-        guard flags.isSubset(of: .identityMark) else { throw malformed }
+        guard flags.isSubset(of: .identityFingerprint) else { throw malformed }
         var revocation = StoredRevocation(identity: try name(), refresh: try secret(), since: try time())
-        if flags.contains(.identityMark) { revocation.mark = try identityMark() }
+        if flags.contains(.identityFingerprint) { revocation.fingerprint = try identityFingerprint() }
         return revocation
     }
 
-    private mutating func identityMark() throws(StoreText.Problem) -> IdentityMark {
-        IdentityMark(bytes: Array(try take(StoreText.identityMarkByteCount)))
+    private mutating func identityFingerprint() throws(StoreText.FormatError) -> IdentityFingerprint {
+        IdentityFingerprint(bytes: Array(try take(StoreText.identityFingerprintByteCount)))
     }
 
-    private mutating func user() throws(StoreText.Problem) -> StoredUser {
+    private mutating func user() throws(StoreText.FormatError) -> StoredUser {
         let flags = StoreText.UserFlags(rawValue: try integer(UInt16.self))
         guard flags.isSubset(of: version == 1 ? .first : .all) else { throw malformed }
         guard flags.contains(.refused) || !flags.contains(.refusedCode) else { throw malformed }
@@ -55,14 +55,14 @@ struct StoreTextReader: ~Copyable {
         if flags.contains(.intent) { user.intent = try intent() }
         if flags.contains(.refused) {
             // A mark is no secret: it says nothing without the key.
-            user.refused = CredentialMark(bytes: Array(try take(StoreText.markByteCount)))
+            user.refused = CredentialFingerprint(bytes: Array(try take(StoreText.credentialFingerprintByteCount)))
         }
-        if flags.contains(.identityMark) { user.identityMark = try identityMark() }
+        if flags.contains(.identityFingerprint) { user.identityFingerprint = try identityFingerprint() }
         if flags.contains(.refusedCode) { user.refused?.code = try text() }
         return user
     }
 
-    private mutating func session() throws(StoreText.Problem) -> StoredSession {
+    private mutating func session() throws(StoreText.FormatError) -> StoredSession {
         let flags = StoreText.SessionFlags(rawValue: try integer(UInt8.self))
         guard flags.isSubset(of: .all) else { throw malformed }
         let id = try integer(UInt64.self)
@@ -79,14 +79,14 @@ struct StoreTextReader: ~Copyable {
             issuedAtBoot: BootInstant(boot: boot, instant: instant), lifetime: lifetime)
     }
 
-    private mutating func intent() throws(StoreText.Problem) -> StoredIntent {
+    private mutating func intent() throws(StoreText.FormatError) -> StoredIntent {
         let kind = try integer(UInt8.self)
         guard kind == 1 || kind == 2 else { throw malformed }
         let at = try time()
         return StoredIntent(kind: kind == 1 ? .login : .refresh, at: at, tries: Int(try integer(UInt16.self)))
     }
 
-    private mutating func active() throws(StoreText.Problem) -> StoreContents.ActiveChoice? {
+    private mutating func active() throws(StoreText.FormatError) -> StoreContents.ActiveChoice? {
         let flags = StoreText.ActiveFlags(rawValue: try integer(UInt8.self))
         guard flags.isSubset(of: .all), flags.isEmpty || flags.contains(.isChosen) else { throw malformed }
         guard flags.contains(.isChosen) else { return nil }
@@ -96,24 +96,24 @@ struct StoreTextReader: ~Copyable {
 
     // MARK: Values
 
-    private var malformed: StoreText.Problem { .malformed(at: place) }
+    private var malformed: StoreText.FormatError { .malformed(at: offset) }
 
     /// The next bytes, lent.
-    private mutating func take(_ count: Int) throws(StoreText.Problem) -> UnsafeRawBufferPointer {
-        guard count <= bytes.count - place else { throw malformed }
-        defer { place += count }
-        return UnsafeRawBufferPointer(rebasing: bytes[place..<(place + count)])
+    private mutating func take(_ count: Int) throws(StoreText.FormatError) -> UnsafeRawBufferPointer {
+        guard count <= bytes.count - offset else { throw malformed }
+        defer { offset += count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
     }
 
-    private mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws(StoreText.Problem) -> Value {
+    private mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws(StoreText.FormatError) -> Value {
         try take(MemoryLayout<Value>.size).reduce(0) { $0 << 8 | Value(truncatingIfNeeded: $1) }
     }
 
-    private mutating func time() throws(StoreText.Problem) -> WallTime {
+    private mutating func time() throws(StoreText.FormatError) -> WallTime {
         WallTime(nanoseconds: Int64(bitPattern: try integer(UInt64.self)))
     }
 
-    private mutating func text() throws(StoreText.Problem) -> String {
+    private mutating func text() throws(StoreText.FormatError) -> String {
         let count = Int(try integer(UInt16.self))
         guard count <= StoreText.textBytesMax else { throw malformed }
         guard let text = String(validating: try take(count), as: UTF8.self) else { throw malformed }
@@ -121,7 +121,7 @@ struct StoreTextReader: ~Copyable {
     }
 
     /// `[A-Za-z0-9._-]{1,64}`: of users, parts of files' names are made.
-    private mutating func name() throws(StoreText.Problem) -> String {
+    private mutating func name() throws(StoreText.FormatError) -> String {
         let text = try text()
         let isName = text.utf8.allSatisfy { byte in
             switch byte {
@@ -133,7 +133,7 @@ struct StoreTextReader: ~Copyable {
         return text
     }
 
-    private mutating func secret() throws(StoreText.Problem) -> Secret {
+    private mutating func secret() throws(StoreText.FormatError) -> Secret {
         let count = Int(try integer(UInt32.self))
         guard count <= StoreText.secretBytesMax else { throw malformed }
         return Secret(copying: try take(count))

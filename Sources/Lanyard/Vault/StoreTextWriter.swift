@@ -4,26 +4,30 @@ struct StoreTextWriter: ~Copyable {
 
     consuming func finish() -> Secret { bytes.seal() }
 
-    mutating func write(_ contents: StoreContents) throws(StoreText.Problem) {
-        let isSecond = StoreText.needsSecond(contents)
-        integer(UInt16(isSecond ? 2 : 1))
+    mutating func write(_ contents: StoreContents) throws(StoreText.FormatError) {
+        let isVersion2 = StoreText.needsVersion2(contents)
+        integer(UInt16(isVersion2 ? 2 : 1))
         integer(contents.writes)
-        guard contents.markKey.count == StoreText.markKeyByteCount else { throw .tooLarge("its mark key") }
-        contents.markKey.withBytes { bytes.append($0) }
+        guard contents.fingerprintKey.count == StoreText.fingerprintKeyByteCount else {
+            throw .tooLarge("its mark key")
+        }
+        contents.fingerprintKey.withBytes { bytes.append($0) }
         try count(contents.users.count, "users")
         for user in contents.users { try write(user) }
         try write(contents.active)
         try count(contents.revocations.count, "revocations")
         for revocation in contents.revocations {
-            if isSecond { bytes.append(revocation.mark == nil ? 0 : StoreText.RevocationFlags.identityMark.rawValue) }
+            if isVersion2 {
+                bytes.append(revocation.fingerprint == nil ? 0 : StoreText.RevocationFlags.identityFingerprint.rawValue)
+            }
             try text(revocation.identity)
             try secret(revocation.refresh)
             time(revocation.since)
-            try write(revocation.mark)
+            try write(revocation.fingerprint)
         }
     }
 
-    private mutating func write(_ user: StoredUser) throws(StoreText.Problem) {
+    private mutating func write(_ user: StoredUser) throws(StoreText.FormatError) {
         var flags: StoreText.UserFlags = []
         if user.isAdded { flags.insert(.isAdded) }
         if user.isLoggedOut { flags.insert(.isLoggedOut) }
@@ -33,7 +37,7 @@ struct StoreTextWriter: ~Copyable {
         if user.accountSince != nil { flags.insert(.accountSince) }
         if user.intent != nil { flags.insert(.intent) }
         if user.refused != nil { flags.insert(.refused) }
-        if user.identityMark != nil { flags.insert(.identityMark) }
+        if user.identityFingerprint != nil { flags.insert(.identityFingerprint) }
         if user.refused?.code != nil { flags.insert(.refusedCode) }
         integer(flags.rawValue)
         try text(user.name)
@@ -49,20 +53,24 @@ struct StoreTextWriter: ~Copyable {
             integer(UInt16(clamping: intent.tries))
         }
         if let refused = user.refused {
-            guard refused.bytes.count == StoreText.markByteCount else { throw .tooLarge("a credential's mark") }
+            guard refused.bytes.count == StoreText.credentialFingerprintByteCount else {
+                throw .tooLarge("a credential's mark")
+            }
             for byte in refused.bytes { bytes.append(byte) }
         }
-        try write(user.identityMark)
+        try write(user.identityFingerprint)
         if let code = user.refused?.code { try text(code) }
     }
 
-    private mutating func write(_ mark: IdentityMark?) throws(StoreText.Problem) {
-        guard let mark else { return }
-        guard mark.bytes.count == StoreText.identityMarkByteCount else { throw .tooLarge("an identity's mark") }
-        for byte in mark.bytes { bytes.append(byte) }
+    private mutating func write(_ fingerprint: IdentityFingerprint?) throws(StoreText.FormatError) {
+        guard let fingerprint else { return }
+        guard fingerprint.bytes.count == StoreText.identityFingerprintByteCount else {
+            throw .tooLarge("an identity's mark")
+        }
+        for byte in fingerprint.bytes { bytes.append(byte) }
     }
 
-    private mutating func write(_ session: StoredSession) throws(StoreText.Problem) {
+    private mutating func write(_ session: StoredSession) throws(StoreText.FormatError) {
         var flags: StoreText.SessionFlags = []
         if session.refresh != nil { flags.insert(.refresh) }
         if session.refreshExpiry != nil { flags.insert(.refreshExpiry) }
@@ -77,7 +85,7 @@ struct StoreTextWriter: ~Copyable {
         integer(UInt64(bitPattern: session.lifetime.nanoseconds))
     }
 
-    private mutating func write(_ active: StoreContents.ActiveChoice?) throws(StoreText.Problem) {
+    private mutating func write(_ active: StoreContents.ActiveChoice?) throws(StoreText.FormatError) {
         var flags: StoreText.ActiveFlags = []
         if active != nil { flags.insert(.isChosen) }
         if active?.user != nil { flags.insert(.user) }
@@ -95,18 +103,18 @@ struct StoreTextWriter: ~Copyable {
 
     private mutating func time(_ time: WallTime) { integer(UInt64(bitPattern: time.nanoseconds)) }
 
-    private mutating func count(_ count: Int, _ what: String) throws(StoreText.Problem) {
+    private mutating func count(_ count: Int, _ what: String) throws(StoreText.FormatError) {
         guard let short = UInt16(exactly: count) else { throw .tooLarge("more than 65,535 \(what)") }
         integer(short)
     }
 
-    private mutating func text(_ text: String) throws(StoreText.Problem) {
+    private mutating func text(_ text: String) throws(StoreText.FormatError) {
         guard text.utf8.count <= StoreText.textBytesMax else { throw .tooLarge("a text of \(text.utf8.count) bytes") }
         integer(UInt16(text.utf8.count))
         bytes.append(text)
     }
 
-    private mutating func secret(_ secret: Secret) throws(StoreText.Problem) {
+    private mutating func secret(_ secret: Secret) throws(StoreText.FormatError) {
         guard secret.count <= StoreText.secretBytesMax else { throw .tooLarge("a token of \(secret.count) bytes") }
         integer(UInt32(secret.count))
         secret.withBytes { bytes.append($0) }

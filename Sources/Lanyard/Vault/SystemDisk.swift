@@ -11,56 +11,56 @@ package final class SystemDisk: StoreDisk {
     ///
     /// - Parameter makesFolder: if only it is missing, with mode 0700.
     /// - Throws: `ELOOP` for another's link.
-    package init(folder path: String, makesFolder: Bool) throws(DiskFault) {
+    package init(folder path: String, makesFolder: Bool) throws(DiskError) {
         if makesFolder, mkdir(path, 0o700) != 0, errno != EEXIST, errno != EROFS, errno != EACCES {
-            throw DiskFault(errno, "making the folder")
+            throw DiskError(errno, "making the folder")
         }
         var status = stat()
-        guard lstat(path, &status) == 0 else { throw DiskFault(errno, "looking for the folder") }
+        guard lstat(path, &status) == 0 else { throw DiskError(errno, "looking for the folder") }
         if status.st_mode & S_IFMT == S_IFLNK, status.st_uid != 0, status.st_uid != geteuid() {
-            throw DiskFault(ELOOP, "following another user's symbolic link")
+            throw DiskError(ELOOP, "following another user's symbolic link")
         }
-        let raw = try Self.repeated("opening the folder") { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        let raw = try Self.retryingInterrupted("opening the folder") { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
         folder = OwnedDescriptor(taking: raw)
     }
 
     package var owner: UInt32 { geteuid() }
 
-    package func lookAtFolder() throws(DiskFault) -> DiskEntry {
+    package func inspectFolder() throws(DiskError) -> DiskEntry {
         var status = stat()
-        guard fstat(folder.raw, &status) == 0 else { throw DiskFault(errno, "looking at the folder") }
+        guard fstat(folder.raw, &status) == 0 else { throw DiskError(errno, "looking at the folder") }
         return Self.entry(status)
     }
 
     /// Whether this process may make files in the folder, as the kernel says without one being made.
-    package func checkWritable() throws(DiskFault) {
+    package func checkWritable() throws(DiskError) {
         guard faccessat(folder.raw, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
-            throw DiskFault(errno, "looking whether the folder may be written")
+            throw DiskError(errno, "looking whether the folder may be written")
         }
     }
 
-    package func read(_ name: String, bytesMax: Int) throws(DiskFault) -> DiskContent? {
+    package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = openat(folder.raw, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else {
-            let refusal = errno
-            if refusal == ENOENT { return nil }
+            let openError = errno
+            if openError == ENOENT { return nil }
             var status = stat()
             guard fstatat(folder.raw, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
-                throw DiskFault(refusal, "opening")
+                throw DiskError(openError, "opening")
             }
-            return DiskContent(Self.entry(status), bytes: nil, refusal: refusal)
+            return DiskContent(Self.entry(status), bytes: nil, openError: openError)
         }
         let file = OwnedDescriptor(taking: raw)
         var status = stat()
-        guard fstat(file.raw, &status) == 0 else { throw DiskFault(errno, "looking") }
+        guard fstat(file.raw, &status) == 0 else { throw DiskError(errno, "looking") }
         let entry = Self.entry(status)
         guard entry.kind == .file, entry.size <= bytesMax else { return DiskContent(entry, bytes: nil) }
         return DiskContent(entry, bytes: try Self.bytes(of: file, count: entry.size))
     }
 
     /// `count` bytes, or fewer if the file has become shorter meanwhile.
-    private static func bytes(of file: borrowing OwnedDescriptor, count: Int) throws(DiskFault) -> [UInt8] {
+    private static func bytes(of file: borrowing OwnedDescriptor, count: Int) throws(DiskError) -> [UInt8] {
         var failure: CInt = 0
         let raw = file.raw
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { room, filled in
@@ -75,37 +75,37 @@ package final class SystemDisk: StoreDisk {
                 }
             }
         }
-        if failure != 0 { throw DiskFault(failure, "reading") }
+        if failure != 0 { throw DiskError(failure, "reading") }
         return bytes
     }
 
-    package func create(_ name: String) throws(DiskFault) -> any DiskDraft {
+    package func create(_ name: String) throws(DiskError) -> any DiskWriter {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let raw = try Self.repeated("creating a temporary file") { openat(folder.raw, name, flags, 0o600) }
+        let raw = try Self.retryingInterrupted("creating a temporary file") { openat(folder.raw, name, flags, 0o600) }
         let file = OwnedDescriptor(taking: raw)
         // The umask may have taken even the owner's rights.
-        guard fchmod(raw, 0o600) == 0 else { throw DiskFault(errno, "creating a temporary file") }
-        return SystemDraft(file)
+        guard fchmod(raw, 0o600) == 0 else { throw DiskError(errno, "creating a temporary file") }
+        return SystemDiskWriter(file)
     }
 
-    package func rename(_ name: String, to other: String) throws(DiskFault) {
-        _ = try Self.repeated("renaming") { renameat(folder.raw, name, folder.raw, other) }
+    package func rename(_ name: String, to other: String) throws(DiskError) {
+        _ = try Self.retryingInterrupted("renaming") { renameat(folder.raw, name, folder.raw, other) }
     }
 
-    package func syncFolder() throws(DiskFault) {
-        _ = try Self.repeated("syncing the folder") { fsync(folder.raw) }
+    package func syncFolder() throws(DiskError) {
+        _ = try Self.retryingInterrupted("syncing the folder") { fsync(folder.raw) }
     }
 
-    package func remove(_ name: String) throws(DiskFault) {
+    package func remove(_ name: String) throws(DiskError) {
         guard unlinkat(folder.raw, name, 0) != 0, errno != ENOENT else { return }
-        throw DiskFault(errno, "removing \(name)")
+        throw DiskError(errno, "removing \(name)")
     }
 
-    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)? {
+    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)? {
         // Whoever held the lock may have removed the file between our opening and our locking: then the lock is on a file without a name.
         for _ in 0..<Self.lockTriesMax {
             guard let file = try locked(name, kind) else { return nil }
-            if isNamed(name, file) { return SystemLock(file) }
+            if isNamed(name, file) { return SystemDiskLock(file) }
         }
         return nil
     }
@@ -120,30 +120,30 @@ package final class SystemDisk: StoreDisk {
             && own.st_ino == named.st_ino && own.st_dev == named.st_dev
     }
 
-    private func locked(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> OwnedDescriptor? {
+    private func locked(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> OwnedDescriptor? {
         let flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
         // Network file systems want a lock's file open for writing; where nothing may be written, reading must do.
         var raw = openat(folder.raw, name, O_RDWR | flags, 0o600)
         if raw < 0, errno == EROFS { raw = openat(folder.raw, name, O_RDONLY | flags, 0o600) }
-        guard raw >= 0 else { throw DiskFault(errno, "opening \(name)") }
+        guard raw >= 0 else { throw DiskError(errno, "opening \(name)") }
         let file = OwnedDescriptor(taking: raw)
         var status = stat()
         guard fstat(raw, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            throw DiskFault(EINVAL, "opening \(name), which is no regular file")
+            throw DiskError(EINVAL, "opening \(name), which is no regular file")
         }
         while flock(raw, (kind == .exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 {
             if errno == EWOULDBLOCK { return nil }
-            if errno != EINTR { throw DiskFault(errno, "locking \(name)") }
+            if errno != EINTR { throw DiskError(errno, "locking \(name)") }
         }
         return file
     }
 
     /// A call that a signal may end before it has begun.
-    private static func repeated(_ doing: String, _ call: () -> CInt) throws(DiskFault) -> CInt {
+    private static func retryingInterrupted(_ doing: String, _ call: () -> CInt) throws(DiskError) -> CInt {
         while true {
             let result = call()
             if result >= 0 { return result }
-            if errno != EINTR { throw DiskFault(errno, doing) }
+            if errno != EINTR { throw DiskError(errno, doing) }
         }
     }
 

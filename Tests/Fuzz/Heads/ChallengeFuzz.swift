@@ -13,10 +13,10 @@ final class ChallengeFuzz: FuzzTarget {
 
     func check(_ input: Bytes) throws(BrokenPromise) {
         let value = startRoom.atStart(input[run: 0..<min(input.count, Self.bytesMax)])
-        let isSound = try compare(ChallengeReader(value), ChallengeReader(endRoom.atEnd(value)))
+        let hasCertificate = try compare(ChallengeReader(value), ChallengeReader(endRoom.atEnd(value)))
         _ = try compare(ChallengeReader(value), ChallengeReader(value.trimmed))
-        try checkRefusal(value, isSound: isSound)
-        guard isSound else { return }
+        try checkRefusal(value, hasCertificate: hasCertificate)
+        guard hasCertificate else { return }
         try checkCut(value)
         write(value)
         _ = try compare(ChallengeReader(value), ChallengeReader(text.bytes))
@@ -31,10 +31,10 @@ final class ChallengeFuzz: FuzzTarget {
         _ left: consuming ChallengeReader, _ right: consuming ChallengeReader
     ) throws(BrokenPromise) -> Bool {
         while true {
-            let (one, isSound) = step(&left)
+            let (one, hasCertificate) = step(&left)
             let (other, isSoundToo) = step(&right)
-            try BrokenPromise.unless(isSound == isSoundToo, "the same challenges, once a fault and once not")
-            guard isSound else { return false }
+            try BrokenPromise.unless(hasCertificate == isSoundToo, "the same challenges, once a fault and once not")
+            guard hasCertificate else { return false }
             guard let one, let other else {
                 try BrokenPromise.unless(one == nil && other == nil, "the same challenges, once more and once fewer")
                 return true
@@ -44,8 +44,8 @@ final class ChallengeFuzz: FuzzTarget {
         }
     }
 
-    private func step(_ reader: inout ChallengeReader) -> (ChallengeReader.Element?, isSound: Bool) {
-        do throws(HeadFault) {
+    private func step(_ reader: inout ChallengeReader) -> (ChallengeReader.Element?, hasCertificate: Bool) {
+        do throws(HeadError) {
             return (try reader.next(), true)
         } catch {
             return (nil, false)
@@ -102,7 +102,7 @@ final class ChallengeFuzz: FuzzTarget {
     // MARK: - Promises
 
     /// A field that cannot be read says nothing; one that can says no more than stands in it.
-    private func checkRefusal(_ value: Bytes, isSound: Bool) throws(BrokenPromise) {
+    private func checkRefusal(_ value: Bytes, hasCertificate: Bool) throws(BrokenPromise) {
         guard value.allSatisfy(ByteClass.isValue) else { return }
         text.clear()
         text.add("HTTP/1.1 401 \r\nWWW-Authenticate: ")
@@ -113,7 +113,7 @@ final class ChallengeFuzz: FuzzTarget {
             throw BrokenPromise("a response is refused for its challenges")
         }
         let refusal = TokenRefusal(table, in: text.bytes)
-        try BrokenPromise.unless(isSound || refusal == .token, "challenges that cannot be read say something")
+        try BrokenPromise.unless(hasCertificate || refusal == .token, "challenges that cannot be read say something")
         guard refusal == .insufficientScope else { return }
         var challenges = ChallengeReader(value)
         while let element = step(&challenges).0 {
@@ -131,13 +131,13 @@ final class ChallengeFuzz: FuzzTarget {
         var parts = ChallengeReader(value[run: 0..<comma])
         var isSecond = false
         while true {
-            var (element, isSound) = step(&parts)
-            if isSound, element == nil, !isSecond {
+            var (element, hasCertificate) = step(&parts)
+            if hasCertificate, element == nil, !isSecond {
                 isSecond = true
                 parts = ChallengeReader(value[run: (comma + 1)..<value.count], continued: true)
-                (element, isSound) = step(&parts)
+                (element, hasCertificate) = step(&parts)
             }
-            try BrokenPromise.unless(isSound, "in two fields, the challenges are refused")
+            try BrokenPromise.unless(hasCertificate, "in two fields, the challenges are refused")
             guard let expected = step(&whole).0, let element else {
                 return try BrokenPromise.unless(
                     element == nil && step(&whole).0 == nil, "in two fields, there are more challenges or fewer")

@@ -9,7 +9,7 @@ final class ChunkedFuzz: FuzzTarget {
     private struct Outcome {
         var used = 0
         var isDone = false
-        var fault: HeadFault?
+        var fault: HeadError?
 
         func isSame(as other: Outcome) -> Bool {
             switch (fault, other.fault) {
@@ -75,7 +75,7 @@ final class ChunkedFuzz: FuzzTarget {
         var outcome = Outcome()
         var cuts = FuzzCuts(bytes)
         var reader = ChunkedReader()
-        do throws(HeadFault) {
+        do throws(HeadError) {
             repeat {
                 let start = outcome.used
                 let end = self.end(of: pieces, from: start, bytes.count, &cuts)
@@ -106,7 +106,7 @@ final class ChunkedFuzz: FuzzTarget {
         var outcome = Outcome()
         var cuts = FuzzCuts(bytes)
         var reader = ChunkedReader()
-        do throws(HeadFault) {
+        do throws(HeadError) {
             repeat {
                 let start = outcome.used
                 let run = pieceRoom.mutable(bytes[run: start..<end(of: pieces, from: start, bytes.count, &cuts)])

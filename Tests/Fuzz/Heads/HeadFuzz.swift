@@ -42,7 +42,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
 
     private func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) -> HeadOutcome<Run.Head> {
         var run = Run()
-        do throws(HeadFault) {
+        do throws(HeadError) {
             guard let head = try run.read(bytes, table, limits) else { return .more }
             return .head(head)
         } catch {
@@ -55,7 +55,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
         var run = Run()
         var cuts = FuzzCuts(bytes)
         var end = 0
-        do throws(HeadFault) {
+        do throws(HeadError) {
             repeat {
                 end = cuts.end(from: end, of: bytes.count)
                 if let head = try run.read(pieceRoom.atEnd(bytes[run: 0..<end]), table, limits) { return .head(head) }
@@ -70,7 +70,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
         var run = Run()
         for end in 0..<bytes.count {
             let head: Run.Head?
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 head = try run.read(bytes[run: 0..<(end + 1)], otherTable, Run.limits)
             } catch {
                 return .fault(error)

@@ -3,7 +3,7 @@ import Lanyard
 /// What a reader makes of some bytes.
 enum HeadOutcome<Head: FuzzedHead> {
     case head(Head)
-    case fault(HeadFault)
+    case fault(HeadError)
     case more
 
     func same(as other: HeadOutcome) -> Bool {
@@ -16,9 +16,9 @@ enum HeadOutcome<Head: FuzzedHead> {
     }
 }
 
-extension HeadFault {
+extension HeadError {
     /// As `==`, which makes two strings where one look at the address of the words will nearly always do.
-    func isSame(as other: HeadFault) -> Bool {
-        kind == other.kind && (words.utf8Start == other.words.utf8Start || self == other)
+    func isSame(as other: HeadError) -> Bool {
+        kind == other.kind && (message.utf8Start == other.message.utf8Start || self == other)
     }
 }

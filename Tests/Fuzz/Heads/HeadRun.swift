@@ -10,7 +10,7 @@ protocol HeadRun {
     init()
 
     /// Reads on in `bytes`, the head's buffer from its first byte.
-    mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadFault) -> Head?
+    mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadError) -> Head?
 
     /// Promises that only this kind of head makes.
     static func check(_ head: Head, _ table: FieldTable, _ bytes: Bytes) throws(BrokenPromise)

@@ -28,7 +28,7 @@ final class JSONFuzz: FuzzTarget {
 
     /// An answer arrives in pieces and is put together in wiped memory.
     private func checkPieces(
-        _ bytes: UnsafeRawBufferPointer, _ fault: JSONFault?, _ answer: TokenOutcome
+        _ bytes: UnsafeRawBufferPointer, _ fault: JSONError?, _ answer: TokenOutcome
     ) throws(BrokenPromise) {
         var cuts = FuzzCuts(bytes.assumingMemoryBound(to: UInt8.self))
         var buffer = SecretBuffer(capacity: 16)
@@ -43,7 +43,7 @@ final class JSONFuzz: FuzzTarget {
     }
 
     /// A fault in the first part of a text is the whole text's, and one far in front of a cut is seen before it.
-    private func checkPrefix(_ bytes: UnsafeRawBufferPointer, _ fault: JSONFault?) throws(BrokenPromise) {
+    private func checkPrefix(_ bytes: UnsafeRawBufferPointer, _ fault: JSONError?) throws(BrokenPromise) {
         guard bytes.count > 0 else { return }
         var cuts = FuzzCuts(bytes.assumingMemoryBound(to: UInt8.self))
         for _ in 0..<2 {

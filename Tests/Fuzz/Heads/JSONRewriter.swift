@@ -12,11 +12,11 @@ final class JSONRewriter {
     }
 
     /// - Returns: why `bytes` are no JSON, or nil.
-    func rewrite(_ bytes: UnsafeRawBufferPointer) -> JSONFault? {
+    func rewrite(_ bytes: UnsafeRawBufferPointer) -> JSONError? {
         text.removeAll()
         needsComma = false
         var reader = JSONReader(bytes)
-        do throws(JSONFault) {
+        do throws(JSONError) {
             while true {
                 let token = try reader.next()
                 if token == .end { return nil }
@@ -28,9 +28,9 @@ final class JSONRewriter {
     }
 
     /// Why `bytes` are no JSON, or nil.
-    static func fault(in bytes: UnsafeRawBufferPointer) -> JSONFault? {
+    static func fault(in bytes: UnsafeRawBufferPointer) -> JSONError? {
         var reader = JSONReader(bytes)
-        do throws(JSONFault) {
+        do throws(JSONError) {
             while try reader.next() != .end {}
             return nil
         } catch {

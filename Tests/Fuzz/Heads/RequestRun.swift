@@ -8,7 +8,7 @@ struct RequestRun: HeadRun {
 
     init() {}
 
-    mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadFault) -> RequestHead? {
+    mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadError) -> RequestHead? {
         try reader.read(bytes, into: table, limits: limits)
     }
 

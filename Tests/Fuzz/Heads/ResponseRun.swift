@@ -8,7 +8,7 @@ struct ResponseRun: HeadRun {
 
     init() {}
 
-    mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadFault) -> ResponseHead? {
+    mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadError) -> ResponseHead? {
         try reader.read(bytes, into: table, toHead: false, limits: limits)
     }
 

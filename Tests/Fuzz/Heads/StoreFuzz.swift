@@ -34,8 +34,8 @@ final class StoreFuzz: FuzzTarget {
         try checkSeal(bytes)
     }
 
-    private func read(_ bytes: Bytes) -> Result<StoreContents, StoreText.Problem> {
-        do throws(StoreText.Problem) {
+    private func read(_ bytes: Bytes) -> Result<StoreContents, StoreText.FormatError> {
+        do throws(StoreText.FormatError) {
             return .success(try StoreText.read(UnsafeRawBufferPointer(bytes)))
         } catch {
             return .failure(error)

@@ -19,9 +19,9 @@ final class TargetFuzz: FuzzTarget {
         let target = bytes[run: 0..<(cut ?? bytes.count)]
         let host = bytes[run: (cut.map { $0 + 1 } ?? 0)..<bytes.count]
         try checkHost(host)
-        let isSound = target.count > 0 && target.allSatisfy(ByteClass.isTarget)
-        if isSound { try checkTarget(target) }
-        try checkRead(target, host, isSound: isSound && Self.beginsTarget(target[0]))
+        let hasCertificate = target.count > 0 && target.allSatisfy(ByteClass.isTarget)
+        if hasCertificate { try checkTarget(target) }
+        try checkRead(target, host, hasCertificate: hasCertificate && Self.beginsTarget(target[0]))
     }
 
     /// Of a path, a URL or `*`: what begins otherwise is refused at once (http-rules.md 1.2).
@@ -30,7 +30,7 @@ final class TargetFuzz: FuzzTarget {
     // MARK: - In a request
 
     /// The request line takes the target byte for byte, and the Host line its value, or the request is refused.
-    private func checkRead(_ target: Bytes, _ host: Bytes, isSound: Bool) throws(BrokenPromise) {
+    private func checkRead(_ target: Bytes, _ host: Bytes, hasCertificate: Bool) throws(BrokenPromise) {
         text.clear()
         text.add("GET ")
         text.add(target)
@@ -41,7 +41,7 @@ final class TargetFuzz: FuzzTarget {
         var cuts = FuzzCuts(text.bytes)
         var end = 0
         var head: RequestHead?
-        do throws(HeadFault) {
+        do throws(HeadError) {
             while head == nil, end < text.bytes.count {
                 end = cuts.end(from: end, of: text.bytes.count)
                 head = try reader.read(text.bytes[run: 0..<end], into: table, limits: RequestRun.limits)
@@ -51,9 +51,9 @@ final class TargetFuzz: FuzzTarget {
         }
         // A line end within the value makes other fields of it.
         let isPlain = host.allSatisfy(ByteClass.isValue)
-        guard isSound, isPlain else {
+        guard hasCertificate, isPlain else {
             return try BrokenPromise.unless(
-                head == nil || isSound, "a target was accepted with bytes that it cannot have")
+                head == nil || hasCertificate, "a target was accepted with bytes that it cannot have")
         }
         guard let head else { throw BrokenPromise("a sound target or Host line was refused") }
         try BrokenPromise.unless(
@@ -185,10 +185,10 @@ final class TargetFuzz: FuzzTarget {
         let again = HostValue.split(endRoom.atEnd(value))
         try BrokenPromise.unless(
             split?.host == again?.host && split?.port == again?.port, "one Host value, two meanings")
-        let verdict = anyHost.judge(bytes)
+        let verdict = anyHost.check(bytes)
         try BrokenPromise.unless(
             (verdict == .allowed) == (split != nil), "a listener that takes any host judges otherwise")
-        switch someHosts.judge(bytes) {
+        switch someHosts.check(bytes) {
         case .malformed: try BrokenPromise.unless(split == nil, "a sound Host is called malformed")
         case .unknown: try BrokenPromise.unless(split != nil, "a malformed Host is called unknown")
         case .allowed: try BrokenPromise.unless(split != nil, "a malformed Host is allowed")

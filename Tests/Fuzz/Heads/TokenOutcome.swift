@@ -2,11 +2,11 @@ import Lanyard
 
 /// What `TokenReader` makes of an answer.
 struct TokenOutcome: Equatable {
-    private let answer: TokenAnswer?
-    private let problem: TokenReader.Problem?
+    private let answer: TokenResponse?
+    private let problem: TokenReader.ReadError?
 
     init(_ bytes: UnsafeRawBufferPointer) {
-        do throws(TokenReader.Problem) {
+        do throws(TokenReader.ReadError) {
             answer = try TokenReader.read(bytes)
             problem = nil
         } catch {
@@ -29,6 +29,6 @@ struct TokenOutcome: Equatable {
     static func == (left: TokenOutcome, right: TokenOutcome) -> Bool {
         left.hasSameTokens(as: right) && left.answer?.expiresIn == right.answer?.expiresIn
             && left.answer?.hasError == right.answer?.hasError && left.answer?.errorCode == right.answer?.errorCode
-            && left.answer?.saysNoSuchApp == right.answer?.saysNoSuchApp
+            && left.answer?.isUnknownApp == right.answer?.isUnknownApp
     }
 }

@@ -8,22 +8,23 @@ final class YAMLFuzz: FuzzTarget {
     func check(_ input: Bytes) throws(BrokenPromise) {
         let loaded = Configuration.load(text: Array(input), path: "f")
         guard let configuration = loaded.configuration else {
-            try BrokenPromise.unless(loaded.faults.contains { $0.severity == .fault }, "no settings, and no fault")
-            return try checkFaults(loaded.faults)
+            try BrokenPromise.unless(loaded.diagnostics.contains { $0.severity == .error }, "no settings, and no fault")
+            return try checkFaults(loaded.diagnostics)
         }
-        try checkFaults(loaded.faults)
-        try BrokenPromise.unless(loaded.faults.allSatisfy { $0.severity == .warning }, "settings in spite of a fault")
+        try checkFaults(loaded.diagnostics)
+        try BrokenPromise.unless(
+            loaded.diagnostics.allSatisfy { $0.severity == .warning }, "settings in spite of a fault")
         let again = Configuration.load(text: Array(loaded.printed.utf8), path: "f")
         try BrokenPromise.unless(again.configuration == configuration, "what is printed loads as other settings")
         try BrokenPromise.unless(again.printed == loaded.printed, "what is printed prints otherwise")
     }
 
-    private func checkFaults(_ faults: [ConfigurationFault]) throws(BrokenPromise) {
-        try BrokenPromise.unless(faults.count <= 101, "more faults than anybody reads")
+    private func checkFaults(_ diagnostics: [ConfigurationError]) throws(BrokenPromise) {
+        try BrokenPromise.unless(diagnostics.count <= 101, "more faults than anybody reads")
         try BrokenPromise.unless(
-            faults.allSatisfy { !$0.words.isEmpty && !$0.remedy.isEmpty && $0.severity != .usage },
+            diagnostics.allSatisfy { !$0.message.isEmpty && !$0.remedy.isEmpty && $0.severity != .usage },
             "a fault without words or remedy")
         try BrokenPromise.unless(
-            faults.allSatisfy { !$0.description.utf8.contains { $0 < 0x20 } }, "a fault of more than one line")
+            diagnostics.allSatisfy { !$0.description.utf8.contains { $0 < 0x20 } }, "a fault of more than one line")
     }
 }

@@ -4,8 +4,8 @@ import Testing
 
 /// The bodies of admin calls: what they may be, and what each bad one is told.
 @Suite struct AdminBodyTests {
-    private static func addition(_ text: String) throws -> AdminBody.Addition {
-        try Array(text.utf8).withUnsafeBytes { try AdminBody.addition($0) }
+    private static func newUser(_ text: String) throws -> AdminBody.NewUser {
+        try Array(text.utf8).withUnsafeBytes { try AdminBody.newUser($0) }
     }
 
     private static func login(_ text: String) throws -> GivenCredential? {
@@ -19,9 +19,9 @@ import Testing
         do {
             _ = try work()
             return "fine"
-        } catch AdminBody.Fault.malformed(let fault) {
+        } catch AdminBody.ReadError.malformed(let fault) {
             return "malformed: \(fault.kind) at \(fault.offset)"
-        } catch AdminBody.Fault.invalid(let words) {
+        } catch AdminBody.ReadError.invalid(let words) {
             return words
         } catch {
             return "\(error)"
@@ -29,8 +29,8 @@ import Testing
     }
 
     @Test("a new user has a name, an identity and one credential with its values inline")
-    func addition() throws {
-        let one = try Self.addition(
+    func newUser() throws {
+        let one = try Self.newUser(
             #"{"name":"bob","identity":"demo","credential":{"email_password":{"email":"b@x","password":"p\u00e4\"ss"}}}"#
         )
         #expect((one.name, one.identity) == ("bob", "demo"))
@@ -39,14 +39,14 @@ import Testing
             return
         }
         #expect(Self.text(password) == "pä\"ss")
-        let two = try Self.addition(
+        let two = try Self.newUser(
             #" { "credential" : { "api_key" : { "key" : "k" } } , "identity" : "demo" , "name" : "A.b_c-9" } "#)
         guard case .apiKey(let key) = two.credential else {
             Issue.record("\(two.credential.provider)")
             return
         }
         #expect(Self.text(key) == "k")
-        let three = try Self.addition(#"{"name":"k","identity":"demo","credential":{"anonymous":{}}}"#)
+        let three = try Self.newUser(#"{"name":"k","identity":"demo","credential":{"anonymous":{}}}"#)
         #expect(three.credential.provider == "anonymous")
     }
 
@@ -72,7 +72,7 @@ import Testing
             (#"{"credential":"# + String(repeating: "[", count: 20), "malformed: tooDeep at 29"),
         ])
     func malformed(_ text: String, _ words: String) {
-        #expect(Self.words { try Self.addition(text) }.hasPrefix(words))
+        #expect(Self.words { try Self.newUser(text) }.hasPrefix(words))
         #expect(Self.words { try Self.login(text) }.hasPrefix(words))
     }
 
@@ -112,7 +112,7 @@ import Testing
                 "credential.email_password.password is no string"
             ),
         ])
-    func invalid(_ text: String, _ words: String) { #expect(Self.words { try Self.addition(text) } == words) }
+    func invalid(_ text: String, _ words: String) { #expect(Self.words { try Self.newUser(text) } == words) }
 
     @Test("a call that takes nothing takes no body, or an empty object")
     func nothing() {

@@ -4,7 +4,7 @@ import Testing
 
 /// Which method and path mean which call.
 @Suite struct AdminCallTests {
-    private static func read(_ method: RequestHead.Method, _ path: String) -> AdminCall.Reading {
+    private static func read(_ method: RequestHead.Method, _ path: String) -> AdminCall.Parsed {
         Array(path.utf8).withUnsafeBufferPointer { AdminCall.read(method, $0) }
     }
 

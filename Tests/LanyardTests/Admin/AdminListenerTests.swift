@@ -156,25 +156,25 @@ import Testing
             (.notLoggedIn, 409, "not-logged-in", "bob"), (.notSupported, 409, "not-supported", "bob"),
             (.loginInProgress, 409, "login-in-progress", "bob"), (.noCredential, 422, "invalid-value", "bob"),
             (.stopping, 503, "shutting-down", "bob"),
-            (.identity(.init(.credentialRefused, status: 401, words: "w")), 422, "credential-refused", "bob"),
-            (.identity(.init(.credentialUnavailable, words: "w")), 422, "credential-refused", "bob"),
-            (.identity(.init(.credentialDelayed, words: "w")), 503, "identity-unreachable", "bob"),
-            (.identity(.init(.transient(retryAfter: nil), words: "w")), 503, "identity-unreachable", "bob"),
+            (.identity(.init(.credentialRefused, status: 401, message: "w")), 422, "credential-refused", "bob"),
+            (.identity(.init(.credentialUnavailable, message: "w")), 422, "credential-refused", "bob"),
+            (.identity(.init(.credentialDelayed, message: "w")), 503, "identity-unreachable", "bob"),
+            (.identity(.init(.transient(retryAfter: nil), message: "w")), 503, "identity-unreachable", "bob"),
             (
-                .identity(.init(.transient(retryAfter: nil), status: 500, words: "w")), 503, "identity-unreachable",
+                .identity(.init(.transient(retryAfter: nil), status: 500, message: "w")), 503, "identity-unreachable",
                 "bob"
             ),
             (
-                .identity(.init(.transient(retryAfter: nil), status: 429, words: "w")), 503, "identity-unreachable",
+                .identity(.init(.transient(retryAfter: nil), status: 429, message: "w")), 503, "identity-unreachable",
                 "bob"
             ),
-            (.identity(.init(.transient(retryAfter: nil), status: 400, words: "w")), 400, "identity-error", "bob"),
-            (.identity(.init(.unknownOutcome, words: "w")), 503, "identity-unreachable", "bob"),
-            (.identity(.init(.sessionDead, status: 401, words: "w")), 401, "identity-error", "bob"),
-            (.identity(.init(.unknownApp, status: 404, words: "w")), 404, "identity-error", "bob"),
-            (.identity(.init(.gone, status: 410, words: "w")), 410, "identity-error", "bob"),
-        ] as [(UserFault, Int, String, String?)])
-    func problems(_ fault: UserFault, _ status: Int, _ name: String, _ user: String?) async throws {
+            (.identity(.init(.transient(retryAfter: nil), status: 400, message: "w")), 400, "identity-error", "bob"),
+            (.identity(.init(.unknownOutcome, message: "w")), 503, "identity-unreachable", "bob"),
+            (.identity(.init(.sessionDead, status: 401, message: "w")), 401, "identity-error", "bob"),
+            (.identity(.init(.unknownApp, status: 404, message: "w")), 404, "identity-error", "bob"),
+            (.identity(.init(.gone, status: 410, message: "w")), 410, "identity-error", "bob"),
+        ] as [(UserError, Int, String, String?)])
+    func problems(_ fault: UserError, _ status: Int, _ name: String, _ user: String?) async throws {
         let server = try AdminServer()
         server.users.answers(.failure(fault))
         let answer = try await server.ask("POST", "/v1/users/bob/login")
@@ -190,12 +190,13 @@ import Testing
         let server = try AdminServer()
         server.users.answers(
             .failure(
-                .identity(IdentityFault(.credentialRefused, status: 401, code: "UserDisabled", words: "it said 401"))))
+                .identity(IdentityError(.credentialRefused, status: 401, code: "UserDisabled", message: "it said 401")))
+        )
         let json = try await server.ask("POST", "/v1/users/bob/login").json
         #expect(json["error_code"].string == "UserDisabled")
         #expect(json["error"].string == "it said 401")
         server.users.answers(
-            .failure(.identity(IdentityFault(.transient(retryAfter: .seconds(17)), status: 503, words: "busy"))))
+            .failure(.identity(IdentityError(.transient(retryAfter: .seconds(17)), status: 503, message: "busy"))))
         #expect(try await server.ask("POST", "/v1/users/bob/login")["Retry-After"] == "17")
     }
 

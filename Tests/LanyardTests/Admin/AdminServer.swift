@@ -27,15 +27,15 @@ final class AdminServer: Sendable {
         let file = try folder.write("token", Self.token + "\n")
         // As if the file had been there for long: it needs no second look.
         let files = FileReader { path, known in
-            var look = FileLook.take(path, known: known)
-            look.stamp?.changedAt = 0
-            return look
+            var read = FileSnapshot.take(path, known: known)
+            read.stamp?.changedAt = 0
+            return read
         }
         let log = log
         let stops = stops
         listener = AdminListener(
             socket, loop: loop, tokenFile: isTCP ? tokenFile ?? file : nil, by: files, users: users,
-            facts: AdminFacts(
+            facts: ProgramInfo(
                 version: "1.2.3", startedAt: .now - .seconds(90),
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
             stop: { _ = stops.take() }, limits: limits,
@@ -45,7 +45,7 @@ final class AdminServer: Sendable {
         // The listener has asked for the token; who asks behind it is answered behind it.
         loop.queue.sync {}
         let isRead = DispatchSemaphore(value: 0)
-        files.look(at: tokenFile ?? file, on: loop) { _ in isRead.signal() }
+        files.read(at: tokenFile ?? file, on: loop) { _ in isRead.signal() }
         isRead.wait()
     }
 
@@ -85,23 +85,23 @@ final class AdminServer: Sendable {
 
 /// Users as the admin API sees them, with answers by heart.
 final class PlayedUsers: UserOperations {
-    typealias Reply = @Sendable (Result<UserOutcome, UserFault>) -> Void
+    typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
     private let asked = Guarded<[String]>([])
     private let secrets = Guarded<[Secret]>([])
     private let parked = Guarded<[Reply]>([])
     /// What is answered; nil leaves the call waiting.
-    let answer = Guarded<Result<UserOutcome, UserFault>?>(nil)
+    let answer = Guarded<Result<UserOutcome, UserError>?>(nil)
 
     /// What was asked for, without secrets.
     var requests: [String] { asked.withLock { $0 } }
     /// The secrets that came along.
     var given: [Secret] { secrets.withLock { $0 } }
 
-    func answers(_ result: Result<UserOutcome, UserFault>) { answer.withLock { $0 = result } }
+    func answers(_ result: Result<UserOutcome, UserError>) { answer.withLock { $0 = result } }
 
     /// Answers all calls that wait.
-    func release(_ result: Result<UserOutcome, UserFault>) {
+    func release(_ result: Result<UserOutcome, UserError>) {
         let waiting = parked.withLock { replies in
             defer { replies = [] }
             return replies
@@ -162,7 +162,7 @@ final class PlayedUsers: UserOperations {
             ], activeUser: UserIndex(0))
     }
 
-    static let bob = UserView(status: status("bob", 3, .valid, account: "b0b"), standing: .active)
+    static let bob = UserView(status: status("bob", 3, .valid, account: "b0b"), userState: .active)
 }
 
 /// The lines that a listener logs.

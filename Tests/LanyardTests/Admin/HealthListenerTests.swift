@@ -25,7 +25,7 @@ import Testing
         let server = try HealthServer()
         #expect(try await server.ask("GET", "/startupz").status == 200)
         server.change {
-            $0.subjects = [.init(name: "alice", isReady: false, reason: "login_required", hasBeenReady: false)]
+            $0.users = [.init(name: "alice", isReady: false, reason: "login_required", hasBeenReady: false)]
         }
         #expect(try await server.ask("GET", "/readyz").status == 503)
         #expect(try await server.ask("GET", "/readyz/alice").json["checks"][0]["reason"].string == "login_required")

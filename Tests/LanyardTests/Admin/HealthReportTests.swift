@@ -23,7 +23,7 @@ import Testing
             "logging_in", "logged_out", "login_required", "credential_refused", "identity_unreachable", "identity_gone",
         ])
     func notReady(reason: String) throws {
-        let broken = HealthFacts.Subject(name: "alice", isReady: false, reason: reason, hasBeenReady: true)
+        let broken = HealthSnapshot.User(name: "alice", isReady: false, reason: reason, hasBeenReady: true)
         let answer = HealthReport(Self.facts([broken, .bob], active: "alice", follows: true, pinned: ["bob"])).ready
         #expect(answer.status == 503)
         #expect(try Self.reasons(answer)["session:alice"] == reason)
@@ -32,7 +32,7 @@ import Testing
 
     @Test("a failing refresh with a valid token in hand is still ready")
     func refreshFailing() throws {
-        let stale = HealthFacts.Subject(name: "alice", isReady: true, reason: "refresh_failing", hasBeenReady: true)
+        let stale = HealthSnapshot.User(name: "alice", isReady: true, reason: "refresh_failing", hasBeenReady: true)
         let answer = HealthReport(Self.facts([stale], active: "alice", follows: true)).ready
         #expect(answer.status == 200)
         #expect(try Self.reasons(answer)["session:alice"] == "refresh_failing")
@@ -102,10 +102,10 @@ import Testing
 
     @Test("started with the first token of a wanted user, and for good")
     func started() {
-        let fresh = HealthFacts.Subject(name: "alice", isReady: false, reason: "logging_in", hasBeenReady: false)
+        let fresh = HealthSnapshot.User(name: "alice", isReady: false, reason: "logging_in", hasBeenReady: false)
         let before = HealthReport(Self.facts([fresh, .bob], active: "alice", follows: true))
         #expect(before.started(before: false).status == 503)
-        let lost = HealthFacts.Subject(name: "alice", isReady: false, reason: "login_required", hasBeenReady: true)
+        let lost = HealthSnapshot.User(name: "alice", isReady: false, reason: "login_required", hasBeenReady: true)
         #expect(HealthReport(Self.facts([lost], active: "alice", follows: true)).started(before: false).status == 200)
         #expect(before.started(before: true).status == 200)
         #expect(HealthReport(Self.facts([fresh, .bob], active: "alice", follows: true, pinned: ["bob"])).hasStarted)
@@ -113,22 +113,22 @@ import Testing
     }
 
     private static func facts(
-        _ subjects: [HealthFacts.Subject], active: String?, follows: Bool = false, pinned: [String] = []
-    ) -> HealthFacts {
-        HealthFacts(subjects: subjects, activeUser: active, followsActiveUser: follows, pinnedUsers: pinned)
+        _ users: [HealthSnapshot.User], active: String?, follows: Bool = false, pinned: [String] = []
+    ) -> HealthSnapshot {
+        HealthSnapshot(users: users, activeUser: active, followsActiveUser: follows, pinnedUsers: pinned)
     }
 
-    private static func reasons(_ answer: OperatorAnswer) throws -> [String: String] {
+    private static func reasons(_ answer: OperatorResponse) throws -> [String: String] {
         let checks = try JSON(answer.body)["checks"].array
         return Dictionary(uniqueKeysWithValues: checks.map { ($0["name"].string ?? "", $0["reason"].string ?? "") })
     }
 
-    private static func failing(_ answer: OperatorAnswer) throws -> [String] {
+    private static func failing(_ answer: OperatorResponse) throws -> [String] {
         try JSON(answer.body)["checks"].array.filter { $0["ok"].bool == false }.compactMap { $0["name"].string }
     }
 }
 
-extension HealthFacts.Subject {
+extension HealthSnapshot.User {
     fileprivate static let alice = Self(name: "alice", isReady: true, reason: "token_valid", hasBeenReady: true)
     fileprivate static let bob = Self(name: "bob", isReady: true, reason: "token_valid", hasBeenReady: true)
     fileprivate static let brokenCarol = Self(

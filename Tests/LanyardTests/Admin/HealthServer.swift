@@ -9,8 +9,8 @@ import TestSupport
 final class HealthServer: Sendable {
     private final class Facts: Sendable {
         let box = Guarded(
-            HealthFacts(
-                subjects: [.init(name: "alice", isReady: true, reason: "token_valid", hasBeenReady: true)],
+            HealthSnapshot(
+                users: [.init(name: "alice", isReady: true, reason: "token_valid", hasBeenReady: true)],
                 activeUser: "alice", followsActiveUser: true, pinnedUsers: []))
     }
 
@@ -49,7 +49,7 @@ final class HealthServer: Sendable {
         loop.stop()
     }
 
-    func change(_ change: (inout HealthFacts) -> Void) { facts.box.withLock { change(&$0) } }
+    func change(_ change: (inout HealthSnapshot) -> Void) { facts.box.withLock { change(&$0) } }
 
     func ask(_ method: String, _ target: String, fields: [(String, String)] = []) async throws -> RawMessage {
         try await RawClient.ask(endpoint, method, target, fields: fields)

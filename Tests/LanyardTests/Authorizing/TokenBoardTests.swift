@@ -1,11 +1,11 @@
 import Lanyard
 import Testing
 
-@Suite struct TokenBoardTests {
+@Suite struct TokenCacheTests {
     private let user = UserIndex(0)
     private let source = AskCounter()
 
-    private func board() -> TokenBoard { TokenBoard(source: source) }
+    private func cache() -> TokenCache { TokenCache(source: source) }
 
     private func token(
         _ generation: UInt64 = 1, account: Int? = nil, waitsFrom: Int64 = 50, usableUntil: Int64 = 100,
@@ -20,7 +20,7 @@ import Testing
     private func at(_ nanoseconds: Int64) -> Instant { Instant(nanoseconds: nanoseconds) }
 
     /// A verdict in a word.
-    private func word(_ verdict: TokenBoard.Verdict) -> String {
+    private func word(_ verdict: TokenCache.Decision) -> String {
         switch verdict {
         case .use(let token): "use \(token.generation)"
         case .park: "park"
@@ -30,73 +30,73 @@ import Testing
 
     @Test("a user of whom nothing is known is asked for once, however many requests come")
     func asksOnce() {
-        let board = board()
-        for _ in 0..<5 { #expect(word(board.decide(user, at: at(1))) == "park") }
+        let cache = cache()
+        for _ in 0..<5 { #expect(word(cache.decide(user, at: at(1))) == "park") }
         #expect(source.asked == [0])
     }
 
     @Test("after a publication it may ask again, once")
     func asksAgain() {
-        let board = board()
-        _ = board.decide(user, at: at(1))
-        board.receive(.pending, for: user)
-        for _ in 0..<3 { _ = board.decide(user, at: at(2)) }
+        let cache = cache()
+        _ = cache.decide(user, at: at(1))
+        cache.receive(.pending, for: user)
+        for _ in 0..<3 { _ = cache.decide(user, at: at(2)) }
         #expect(source.asked == [0, 0])
     }
 
     @Test("users are asked for each on their own")
     func users() {
-        let board = board()
-        _ = board.decide(UserIndex(3), at: at(1))
-        _ = board.decide(UserIndex(1), at: at(1))
-        _ = board.decide(UserIndex(3), at: at(1))
+        let cache = cache()
+        _ = cache.decide(UserIndex(3), at: at(1))
+        _ = cache.decide(UserIndex(1), at: at(1))
+        _ = cache.decide(UserIndex(3), at: at(1))
         #expect(source.asked == [3, 1])
     }
 
     @Test("a token serves without asking until the mandatory zone")
     func serves() {
-        let board = board()
-        board.receive(.token(token()), for: user)
-        #expect(word(board.decide(user, at: at(0))) == "use 1")
-        #expect(word(board.decide(user, at: at(49))) == "use 1")
+        let cache = cache()
+        cache.receive(.token(token()), for: user)
+        #expect(word(cache.decide(user, at: at(0))) == "use 1")
+        #expect(word(cache.decide(user, at: at(49))) == "use 1")
         #expect(source.asked == [])
-        #expect(word(board.decide(user, at: at(50))) == "park")
+        #expect(word(cache.decide(user, at: at(50))) == "park")
         #expect(source.asked == [0])
     }
 
     @Test("without a zone the token serves to its end, and never after")
     func noZone() {
-        let board = board()
-        board.receive(.token(token(waitsFrom: .max)), for: user)
-        #expect(word(board.decide(user, at: at(99))) == "use 1")
-        #expect(word(board.decide(user, at: at(100))) == "park")
-        #expect(board.lastResort(user, at: at(100)) == nil)
+        let cache = cache()
+        cache.receive(.token(token(waitsFrom: .max)), for: user)
+        #expect(word(cache.decide(user, at: at(99))) == "use 1")
+        #expect(word(cache.decide(user, at: at(100))) == "park")
+        #expect(cache.unexpiredToken(user, at: at(100)) == nil)
     }
 
     @Test("the last resort of who waited in the zone is the token while it is unexpired")
-    func lastResort() {
-        let board = board()
-        #expect(board.lastResort(user, at: at(0)) == nil)
-        board.receive(.token(token()), for: user)
-        #expect(board.lastResort(user, at: at(99))?.generation == 1)
-        #expect(board.lastResort(user, at: at(100)) == nil)
-        board.receive(.none(.loginRequired), for: user)
-        #expect(board.lastResort(user, at: at(60)) == nil)
+    func unexpiredToken() {
+        let cache = cache()
+        #expect(cache.unexpiredToken(user, at: at(0)) == nil)
+        cache.receive(.token(token()), for: user)
+        #expect(cache.unexpiredToken(user, at: at(99))?.generation == 1)
+        #expect(cache.unexpiredToken(user, at: at(100)) == nil)
+        cache.receive(.none(.loginRequired), for: user)
+        #expect(cache.unexpiredToken(user, at: at(60)) == nil)
     }
 
     @Test("refusals refuse at once; only an unreachable service is asked again")
     func refusals() {
-        let board = board()
-        board.receive(.none(.loginRequired), for: user)
-        #expect(word(board.decide(user, at: at(1))) == "refuse loginRequired")
-        board.receive(.none(.credentialRefused(because: "why")), for: user)
-        #expect(word(board.decide(user, at: at(1))) == "refuse credentialRefused(because: \"why\")")
-        board.receive(.none(.userUnknown(wasRemoved: false)), for: user)
-        #expect(word(board.decide(user, at: at(1))) == "refuse userUnknown(wasRemoved: false)")
+        let cache = cache()
+        cache.receive(.none(.loginRequired), for: user)
+        #expect(word(cache.decide(user, at: at(1))) == "refuse loginRequired")
+        cache.receive(.none(.credentialRefused(because: "why")), for: user)
+        #expect(word(cache.decide(user, at: at(1))) == "refuse credentialRefused(because: \"why\")")
+        cache.receive(.none(.userUnknown(wasRemoved: false)), for: user)
+        #expect(word(cache.decide(user, at: at(1))) == "refuse userUnknown(wasRemoved: false)")
         #expect(source.asked == [])
-        board.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
+        cache.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
         for _ in 0..<3 {
-            guard case .refuse(.identityUnreachable) = board.decide(user, at: at(1)) else {
+            guard case .refuse(.identityUnreachable) = cache.decide(user, at: at(1)) else {
                 Issue.record("not refused")
                 return
             }
@@ -106,43 +106,43 @@ import Testing
 
     @Test("a publication tells the parked of that user, once and in order, and who parks again waits for the next")
     func parked() {
-        let board = board()
+        let cache = cache()
         let log = WaiterLog()
         let waiters = (0..<3).map { Waiter($0, log) }
-        waiters[1].again = { board.park(waiters[1], for: self.user) }
-        for waiter in waiters { board.park(waiter, for: user) }
+        waiters[1].again = { cache.park(waiters[1], for: self.user) }
+        for waiter in waiters { cache.park(waiter, for: user) }
         let other = Waiter(9, log)
-        board.park(other, for: UserIndex(1))
-        board.receive(.pending, for: user)
+        cache.park(other, for: UserIndex(1))
+        cache.receive(.pending, for: user)
         #expect(log.told == [0, 1, 2])
-        board.receive(.token(token()), for: user)
+        cache.receive(.token(token()), for: user)
         #expect(log.told == [0, 1, 2, 1])
     }
 
     @Test("who has left is told nothing")
     func unparked() {
-        let board = board()
+        let cache = cache()
         let log = WaiterLog()
         let waiters = (0..<3).map { Waiter($0, log) }
-        for waiter in waiters { board.park(waiter, for: user) }
-        board.unpark(waiters[1], for: user)
-        board.receive(.pending, for: user)
+        for waiter in waiters { cache.park(waiter, for: user) }
+        cache.unpark(waiters[1], for: user)
+        cache.receive(.pending, for: user)
         #expect(log.told == [0, 2])
     }
 
     @Test("the active user is what was activated last, or none")
     func active() {
-        let board = board()
-        #expect(board.active == nil)
-        board.activate(UserIndex(2))
-        #expect(board.active == UserIndex(2))
-        board.activate(nil)
-        #expect(board.active == nil)
+        let cache = cache()
+        #expect(cache.active == nil)
+        cache.activate(UserIndex(2))
+        #expect(cache.active == UserIndex(2))
+        cache.activate(nil)
+        #expect(cache.active == nil)
     }
 
     /// A hope in a word.
-    private func word(_ hope: TokenBoard.Hope) -> String {
-        switch hope {
+    private func word(_ outlook: TokenCache.ReplacementOutlook) -> String {
+        switch outlook {
         case .renewed(let token): "renewed \(token.generation)"
         case .awaited: "awaited"
         case .underWay: "under way"
@@ -154,30 +154,30 @@ import Testing
 
     @Test("a refused token is told once until the next publication; a newer one serves at once, unless it has ended")
     func refused() {
-        let board = board()
-        board.receive(.token(token(4)), for: user)
-        for _ in 0..<3 { #expect(word(board.refused(4, of: user, at: at(1), forces: true)) == "awaited") }
+        let cache = cache()
+        cache.receive(.token(token(4)), for: user)
+        for _ in 0..<3 { #expect(word(cache.refused(4, of: user, at: at(1), forces: true)) == "awaited") }
         #expect(source.refused == [4])
-        board.receive(.token(token(4, renewal: .underWay)), for: user)
-        #expect(word(board.refused(4, of: user, at: at(1), forces: true)) == "under way")
-        board.receive(.token(token(5)), for: user)
-        #expect(word(board.refused(4, of: user, at: at(1), forces: true)) == "renewed 5")
-        #expect(word(board.refused(4, of: user, at: at(1), forces: false)) == "renewed 5")
+        cache.receive(.token(token(4, renewal: .underWay)), for: user)
+        #expect(word(cache.refused(4, of: user, at: at(1), forces: true)) == "under way")
+        cache.receive(.token(token(5)), for: user)
+        #expect(word(cache.refused(4, of: user, at: at(1), forces: true)) == "renewed 5")
+        #expect(word(cache.refused(4, of: user, at: at(1), forces: false)) == "renewed 5")
         #expect(source.refused == [4])
-        #expect(word(board.refused(5, of: user, at: at(1), forces: true)) == "awaited")
-        #expect(word(board.refused(4, of: user, at: at(100), forces: true)) == "awaited")
+        #expect(word(cache.refused(5, of: user, at: at(1), forces: true)) == "awaited")
+        #expect(word(cache.refused(4, of: user, at: at(100), forces: true)) == "awaited")
         #expect(source.refused == [4, 5] && source.asked == [])
     }
 
     @Test(
         "a publication that answers nothing lets nobody be told again; an answer does, should the refresh have failed")
     func unanswered() {
-        let board = board()
-        board.receive(.token(token(4)), for: user)
-        func refuse(_ instant: Int64 = 1) -> String { word(board.refused(4, of: user, at: at(instant), forces: true)) }
+        let cache = cache()
+        cache.receive(.token(token(4)), for: user)
+        func refuse(_ instant: Int64 = 1) -> String { word(cache.refused(4, of: user, at: at(instant), forces: true)) }
         #expect(refuse() == "awaited")
         for _ in 0..<3 {
-            board.receive(.token(token(4, waitsFrom: 60)), for: user)
+            cache.receive(.token(token(4, waitsFrom: 60)), for: user)
             #expect(refuse() == "awaited")
         }
         #expect(source.refused == [4])
@@ -187,64 +187,67 @@ import Testing
             token(4, renewal: .failing(until: at(5))), token(4, renewal: .impossible),
         ] {
             let told = source.refused.count
-            board.receive(.token(answer), for: user)
+            cache.receive(.token(answer), for: user)
             if answer.renewal == .underWay || answer.renewal == .impossible {
-                board.receive(.token(token(4)), for: user)
+                cache.receive(.token(token(4)), for: user)
             }
             #expect(refuse(6) == "awaited")
             #expect(source.refused.count == told + 1)
         }
-        board.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
-        board.receive(.token(token(4)), for: user)
+        cache.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
+        cache.receive(.token(token(4)), for: user)
         #expect(refuse() == "awaited")
         #expect(source.refused.count == 6)
     }
 
     @Test("nobody is asked where nothing may or can be renewed")
     func hopeless() {
-        let board = board()
+        let cache = cache()
         for (renewal, word) in [
             (.possible(from: at(9)), "cooling down"), (.failing(until: at(9)), "none"), (.impossible, "none"),
             (.underWay, "under way"),
         ] as [(AccessToken.Renewal, String)] {
-            board.receive(.token(token(renewal: renewal)), for: user)
-            #expect(self.word(board.refused(1, of: user, at: at(8), forces: true)) == word)
+            cache.receive(.token(token(renewal: renewal)), for: user)
+            #expect(self.word(cache.refused(1, of: user, at: at(8), forces: true)) == word)
         }
-        board.receive(.token(token()), for: user)
-        #expect(word(board.refused(1, of: user, at: at(8), forces: false)) == "none")
-        #expect(word(board.refused(1, of: UserIndex(7), at: at(8), forces: true)) == "under way")
-        board.receive(.none(.loginRequired), for: user)
-        #expect(word(board.refused(1, of: user, at: at(8), forces: true)) == "none")
+        cache.receive(.token(token()), for: user)
+        #expect(word(cache.refused(1, of: user, at: at(8), forces: false)) == "none")
+        #expect(word(cache.refused(1, of: UserIndex(7), at: at(8), forces: true)) == "under way")
+        cache.receive(.none(.loginRequired), for: user)
+        #expect(word(cache.refused(1, of: user, at: at(8), forces: true)) == "none")
         #expect(source.refused == [])
     }
 
     @Test("from the instant on at which a renewal is possible it is asked for")
     func possibleAgain() {
-        let board = board()
-        board.receive(.token(token(renewal: .possible(from: at(9)))), for: user)
-        #expect(word(board.refused(1, of: user, at: at(9), forces: true)) == "awaited")
-        board.receive(.token(token(renewal: .failing(until: at(9)))), for: user)
-        #expect(word(board.refused(1, of: user, at: at(9), forces: true)) == "awaited")
+        let cache = cache()
+        cache.receive(.token(token(renewal: .possible(from: at(9)))), for: user)
+        #expect(word(cache.refused(1, of: user, at: at(9), forces: true)) == "awaited")
+        cache.receive(.token(token(renewal: .failing(until: at(9)))), for: user)
+        #expect(word(cache.refused(1, of: user, at: at(9), forces: true)) == "awaited")
     }
 
     @Test("what a session sent that a person has ended is not sent again with the next session's token")
     func eras() throws {
-        let board = board()
-        board.receive(.token(token(1)), for: user)
-        guard case .use(let old) = board.decide(user, at: at(1)) else { return }
-        func hope() -> String { word(board.refused(1, of: user, era: old.era, at: at(1), forces: true)) }
-        board.receive(.none(.loginRequired), for: user)
-        #expect(hope() == "none")
-        board.receive(.pending, for: user)
-        #expect(hope() == "replaced")
-        board.receive(.token(token(2)), for: user)
-        #expect(hope() == "replaced" && source.refused == [])
-        guard case .use(let new) = board.decide(user, at: at(1)) else { return }
-        #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "awaited")
+        let cache = cache()
+        cache.receive(.token(token(1)), for: user)
+        guard case .use(let old) = cache.decide(user, at: at(1)) else { return }
+        func outlook() -> String {
+            word(cache.refused(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
+        }
+        cache.receive(.none(.loginRequired), for: user)
+        #expect(outlook() == "none")
+        cache.receive(.pending, for: user)
+        #expect(outlook() == "replaced")
+        cache.receive(.token(token(2)), for: user)
+        #expect(outlook() == "replaced" && source.refused == [])
+        guard case .use(let new) = cache.decide(user, at: at(1)) else { return }
+        #expect(word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "awaited")
         // An outage is no end of a session.
-        board.receive(.none(.identityUnreachable(nextAttempt: at(5))), for: user)
-        board.receive(.token(token(3)), for: user)
-        #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "renewed 3")
+        cache.receive(.none(.identityUnreachable(nextAttempt: at(5))), for: user)
+        cache.receive(.token(token(3)), for: user)
+        #expect(
+            word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "renewed 3")
     }
 
     @Test("what was sent as one account is not sent again as another, though nobody has logged out in between")
@@ -253,30 +256,34 @@ import Testing
             nil, .pending, .none(.credentialRefused(because: "why")), .none(.identityUnreachable(nextAttempt: at(5))),
         ]
         for news in between {
-            let board = board()
-            board.receive(.token(token(1, account: 7)), for: user)
-            let old = try used(board)
-            func hope() -> String { word(board.refused(1, of: user, era: old.era, at: at(1), forces: true)) }
-            board.receive(.token(token(2, account: 7)), for: user)
-            #expect(hope() == "renewed 2" && board.account(of: user) == 7)
-            if let news { board.receive(news, for: user) }
-            #expect(board.account(of: user) == 7)
-            board.receive(.token(token(3, account: 8)), for: user)
-            #expect(hope() == "replaced" && board.account(of: user) == 8)
-            let new = try used(board)
-            #expect(word(board.refused(2, of: user, era: new.era, at: at(1), forces: true)) == "renewed 3")
+            let cache = cache()
+            cache.receive(.token(token(1, account: 7)), for: user)
+            let old = try used(cache)
+            func outlook() -> String {
+                word(cache.refused(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
+            }
+            cache.receive(.token(token(2, account: 7)), for: user)
+            #expect(outlook() == "renewed 2" && cache.account(of: user) == 7)
+            if let news { cache.receive(news, for: user) }
+            #expect(cache.account(of: user) == 7)
+            cache.receive(.token(token(3, account: 8)), for: user)
+            #expect(outlook() == "replaced" && cache.account(of: user) == 8)
+            let new = try used(cache)
+            #expect(
+                word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "renewed 3"
+            )
             // Its own account again: what came in between may have seen to it that nothing of it is true any more.
-            board.receive(.token(token(4, account: 7)), for: user)
-            #expect(hope() == "replaced")
+            cache.receive(.token(token(4, account: 7)), for: user)
+            #expect(outlook() == "replaced")
             // An account of which nobody knows whose it is may be any.
-            board.receive(.token(token(5)), for: user)
-            #expect(hope() == "replaced" && source.refused == [])
+            cache.receive(.token(token(5)), for: user)
+            #expect(outlook() == "replaced" && source.refused == [])
         }
     }
 
     /// The token that a request gets now.
-    private func used(_ board: TokenBoard) throws -> AccessToken {
-        guard case .use(let token) = board.decide(user, at: at(1)) else { throw NoToken() }
+    private func used(_ cache: TokenCache) throws -> AccessToken {
+        guard case .use(let token) = cache.decide(user, at: at(1)) else { throw NoToken() }
         return token
     }
 
@@ -293,14 +300,14 @@ import Testing
 
     private final class WaiterLog { var told: [Int] = [] }
 
-    private final class Waiter: TokenBoard.Waiter {
+    private final class Waiter: TokenCache.Waiter {
         private let number: Int
         private let log: WaiterLog
         var again: () -> Void = {}
 
         init(_ number: Int, _ log: WaiterLog) { (self.number, self.log) = (number, log) }
 
-        func tokenBoardChanged() {
+        func tokenCacheChanged() {
             log.told.append(number)
             let again = again
             self.again = {}

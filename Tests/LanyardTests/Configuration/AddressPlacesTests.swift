@@ -8,13 +8,13 @@ import Testing
         let loaded = Configuration.load(
             arguments: ["--upstream", "http://127.0.0.1:9", "--token-file", "/nonexistent"], environment: [:])
         let configuration = try #require(loaded.configuration)
-        let data = loaded.addresses.fault(
+        let data = loaded.addresses.bindError(
             binding: configuration.listeners[0].address, of: "listeners[0].address", code: EADDRINUSE)
         #expect(
             "\(data)"
                 == "command line: listeners[0].address: 127.0.0.1:7400, the default, is in use by another process; "
                 + "stop it, or choose another port with listeners[0].address or --listen")
-        let health = loaded.addresses.fault(
+        let health = loaded.addresses.bindError(
             binding: try #require(configuration.health).address, of: "health.address", code: EADDRINUSE)
         #expect(
             "\(health)"
@@ -37,7 +37,7 @@ import Testing
             ],
             environment: [:])
         let address = try #require(loaded.configuration).listeners[0].address
-        let fault = loaded.addresses.fault(binding: address, of: "listeners[0].address", code: code)
-        #expect("\(fault)" == "--listen: listeners[0].address: \(words)")
+        let bindError = loaded.addresses.bindError(binding: address, of: "listeners[0].address", code: code)
+        #expect("\(bindError)" == "--listen: listeners[0].address: \(words)")
     }
 }

@@ -5,8 +5,8 @@ import Testing
 
 /// What the YAML reader takes and refuses, before any key is known.
 @Suite struct ConfigurationDocumentTests {
-    private func faults(_ text: [UInt8]) -> [String] {
-        ConfigurationDocument.read(text, path: "f").faults.map { "\($0)" }
+    private func diagnostics(_ text: [UInt8]) -> [String] {
+        ConfigurationDocument.read(text, path: "f").diagnostics.map { "\($0)" }
     }
 
     @Test("a node knows its line and column, and plain scalars stay text")
@@ -39,7 +39,7 @@ import Testing
             ("{a: 1}: 2\n", "f:1:1: a key that is a mapping; use a plain name"),
         ] as [(String, String)])
     func refused(_ text: String, _ expected: String) {
-        #expect(faults(Array(text.utf8)) == [expected])
+        #expect(diagnostics(Array(text.utf8)) == [expected])
     }
 
     @Test(
@@ -51,7 +51,7 @@ import Testing
             ("a: @x\n", "f:1:4: not YAML: "),
         ] as [(String, String)])
     func notYAML(_ text: String, _ expected: String) throws {
-        let all = faults(Array(text.utf8))
+        let all = diagnostics(Array(text.utf8))
         #expect(all.count == 1)
         #expect(try #require(all.first).hasPrefix(expected))
     }
@@ -59,26 +59,26 @@ import Testing
     @Test("bytes that are not UTF-8 are told by line and column, whatever stands before them")
     func encoding() {
         let text = Array("a: äöü€😀\nb: ".utf8) + [0xc3, 0x28]
-        #expect(faults(text) == ["f:2:4: not UTF-8; save the file as UTF-8"])
-        #expect(faults([0xff, 0xfe, 97, 0]) == ["f:1:1: UTF-16, not UTF-8; save the file as UTF-8"])
-        #expect(faults([97, 0xff, 0xfe]) == ["f:1:2: not UTF-8; save the file as UTF-8"])
-        #expect(faults(Array("a: 1".utf8) + [0xe2, 0x82]) == ["f:1:5: not UTF-8; save the file as UTF-8"])
+        #expect(diagnostics(text) == ["f:2:4: not UTF-8; save the file as UTF-8"])
+        #expect(diagnostics([0xff, 0xfe, 97, 0]) == ["f:1:1: UTF-16, not UTF-8; save the file as UTF-8"])
+        #expect(diagnostics([97, 0xff, 0xfe]) == ["f:1:2: not UTF-8; save the file as UTF-8"])
+        #expect(diagnostics(Array("a: 1".utf8) + [0xe2, 0x82]) == ["f:1:5: not UTF-8; save the file as UTF-8"])
     }
 
     @Test("a byte order mark, carriage returns, comments and an empty text are nothing special")
     func harmless() {
         let marked = ConfigurationDocument.read([0xef, 0xbb, 0xbf] + Array("a: 1\r\n# b\r\nb: 2\r\n".utf8), path: "f")
-        #expect(marked.faults == [])
+        #expect(marked.diagnostics == [])
         #expect(marked.tree?["a"]?.place == .file(path: "f", line: 1, column: 4))
         #expect(marked.tree?["b"]?.text == "2")
         #expect(ConfigurationDocument.read([], path: "f").tree?.entries == [])
-        #expect(faults(Array("--- \na: 1\n...\n".utf8)) == [])
+        #expect(diagnostics(Array("--- \na: 1\n...\n".utf8)) == [])
     }
 
     @Test("nesting ends at 16, however it is written", arguments: ["[", "{a: ", "- "])
     func depth(_ opening: String) {
         let text = String(repeating: opening, count: 5000)
-        let all = faults(Array(text.utf8))
+        let all = diagnostics(Array(text.utf8))
         #expect(all.count == 1)
         #expect(all[0].contains("nested more than 16 deep"), "\(all)")
     }

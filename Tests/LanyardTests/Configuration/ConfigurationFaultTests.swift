@@ -4,58 +4,58 @@ import Testing
 @testable import Lanyard
 
 /// What is wrong with a configuration, said in one line with file, line, column and remedy.
-@Suite struct ConfigurationFaultTests {
-    private func check(_ document: String, _ faults: [String]) throws {
+@Suite struct ConfigurationErrorTests {
+    private func check(_ document: String, _ diagnostics: [String]) throws {
         let (loaded, found) = try Loading.load(document, files: ["token", "ca.pem"])
-        #expect(found == faults)
-        let isSound = faults.allSatisfy { $0.hasPrefix("warning: ") }
-        #expect(loaded.exitCode == (isSound ? nil : 78))
-        #expect((loaded.configuration != nil) == isSound)
+        #expect(found == diagnostics)
+        let hasCertificate = diagnostics.allSatisfy { $0.hasPrefix("warning: ") }
+        #expect(loaded.exitCode == (hasCertificate ? nil : 78))
+        #expect((loaded.configuration != nil) == hasCertificate)
         #expect(!found.joined().contains("hunter2"))
     }
 
     @Test("an unknown, misspelt or missing key is told with the name that was meant", arguments: FaultCases.keys)
-    func keys(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func keys(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a value of the wrong kind is told with what was wanted", arguments: FaultCases.shapes)
-    func shapes(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func shapes(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a route that could not mean what it says is refused", arguments: FaultCases.routes)
-    func routes(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func routes(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a listener that would let others in, or could not be bound, is refused", arguments: FaultCases.listeners)
-    func listeners(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func listeners(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("identities and users that do not fit together are refused", arguments: FaultCases.accounts)
-    func accounts(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func accounts(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("keys of the store that contradict one another are refused", arguments: FaultCases.store)
-    func store(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func store(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a systemd credential is the store's key, by the folder that systemd names")
     func storeCredential() throws {
         let folder = try TemporaryFolder()
         try folder.write("k", "secret")
         let document = FaultCases.whole + "store: {path: /var/lib/s, passphrase_credential: k}\n"
-        let (loaded, faults) = try Loading.load(document, environment: ["CREDENTIALS_DIRECTORY": folder.path])
-        #expect(faults == [])
+        let (loaded, diagnostics) = try Loading.load(document, environment: ["CREDENTIALS_DIRECTORY": folder.path])
+        #expect(diagnostics == [])
         #expect(loaded.configuration?.store == .file(path: "/var/lib/s", sealedBy: .passphrase(folder.file("k"))))
     }
 
     @Test("what an operator should know is a warning, and Lanyard starts", arguments: FaultCases.warnings)
-    func warnings(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func warnings(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("what can never work, since nothing can bring the user, is refused", arguments: FaultCases.hopeless)
-    func hopeless(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func hopeless(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a key that would guard nothing where it stands is not passed over", arguments: FaultCases.ignored)
-    func ignored(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func ignored(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a user that the store may hold is a warning even without the admin API")
     func storedUser() throws {
         let document = FaultCases.whole + "    user: zoe\nadmin: off\nstore: {path: s, key_file: token}\n"
         #expect(
-            try Loading.faults(document) == [
+            try Loading.diagnostics(document) == [
                 "warning: lanyard.yaml:8:11: routes[0].user: no user \"zoe\" is configured; requests get 503 until it exists"
             ])
     }
@@ -63,7 +63,7 @@ import Testing
     @Test(
         "what is not in this version is a fault if it guards, else a warning, and its default is nothing",
         arguments: FaultCases.unbuilt)
-    func unbuilt(_ document: String, _ faults: [String]) throws { try check(document, faults) }
+    func unbuilt(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test(
         "whatever a text holds, a fault is one line, and nothing that a terminal obeys",
@@ -74,9 +74,9 @@ import Testing
             #"on_active_logout: "\u0085\x7F""#,
         ])
     func oneLine(_ text: String) throws {
-        let (_, faults) = try Loading.load(FaultCases.whole + text + "\n")
-        #expect(!faults.isEmpty)
-        for fault in faults {
+        let (_, diagnostics) = try Loading.load(FaultCases.whole + text + "\n")
+        #expect(!diagnostics.isEmpty)
+        for fault in diagnostics {
             let isPlain = fault.unicodeScalars.allSatisfy {
                 $0.value >= 32 && !(127...159).contains($0.value) && $0.value != 0x2028
             }
@@ -101,7 +101,7 @@ import Testing
             sandbox: require
 
             """
-        let lines = try Loading.faults(document).map { $0.split(separator: ":")[1] }
+        let lines = try Loading.diagnostics(document).map { $0.split(separator: ":")[1] }
         #expect(lines == ["2", "2", "3", "5", "7", "9", "10", "11", "11", "12"])
     }
 
@@ -112,13 +112,13 @@ import Testing
         let arguments = ["--upstream", "http://127.0.0.1:1", "--token-file", token]
         let loaded = Configuration.load(arguments: arguments, environment: [:])
         #expect(
-            loaded.faults.map(\.description) == [
+            loaded.diagnostics.map(\.description) == [
                 "--token-file: identities.default.static.token_file: everybody on this machine can read \(token); chmod o-rwx it"
             ])
         #expect(loaded.configuration != nil)
         let aFolder = ["--upstream", "http://127.0.0.1:1", "--token-file", folder.path]
         let second = Configuration.load(arguments: aFolder, environment: [:])
-        #expect(second.warnings.map(\.words) == ["identities.default.static.token_file: \(folder.path) is a folder"])
+        #expect(second.warnings.map(\.message) == ["identities.default.static.token_file: \(folder.path) is a folder"])
     }
 
     @Test(
@@ -128,10 +128,10 @@ import Testing
             ("/tmp", "cannot read the configuration file: Is a directory"),
             ("/dev/zero", "larger than 1MiB"),
         ])
-    func unreadable(_ path: String, _ words: String) {
+    func unreadable(_ path: String, _ message: String) {
         let loaded = Configuration.load(arguments: ["--config", path], environment: [:])
-        #expect(loaded.faults.map(\.words) == [words])
-        #expect(loaded.faults.first?.place == .wholeFile(path: path))
+        #expect(loaded.diagnostics.map(\.message) == [message])
+        #expect(loaded.diagnostics.first?.place == .wholeFile(path: path))
         #expect(loaded.exitCode == 78)
     }
 }

@@ -49,9 +49,9 @@ import Testing
     }
 
     /// What is wrong with what was made of a document, in words.
-    private func faults(of loaded: LoadedConfiguration, _ text: [UInt8]) -> [String] {
+    private func diagnostics(of loaded: LoadedConfiguration, _ text: [UInt8]) -> [String] {
         var wrong: [String] = []
-        let hasFault = loaded.faults.contains { $0.severity != .warning }
+        let hasFault = loaded.diagnostics.contains { $0.severity != .warning }
         if (loaded.configuration == nil) != hasFault {
             wrong.append("no settings without a fault, and none besides one")
         }
@@ -61,8 +61,8 @@ import Testing
             whole.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map(\.unicodeScalars.count),
             text.split(separator: 10, omittingEmptySubsequences: false).map(\.count),
         ]
-        for fault in loaded.faults {
-            if fault.severity == .usage || fault.words.isEmpty || fault.remedy.isEmpty {
+        for fault in loaded.diagnostics {
+            if fault.severity == .usage || fault.message.isEmpty || fault.remedy.isEmpty {
                 wrong.append("an empty fault")
             }
             if "\(fault)".utf8.contains(where: { $0 < 32 || $0 == 127 }) {
@@ -96,9 +96,9 @@ import Testing
             let text = mutate(original, &generator)
             let loaded = ConfigurationLoader.load(text, path: "f")
             if loaded.configuration == nil { faulty += 1 } else { sound += 1 }
-            let wrong = faults(of: loaded, text)
+            let wrong = diagnostics(of: loaded, text)
             #expect(wrong == [], "\(String(decoding: text, as: UTF8.self))")
-            #expect(loaded.faults.count < 300)
+            #expect(loaded.diagnostics.count < 300)
         }
         #expect(faulty > 1000 && sound > 20, "\(faulty) faulty, \(sound) sound")
     }
@@ -107,8 +107,8 @@ import Testing
     func endless() {
         let text = (0..<60_000).map { "k\($0): x\n" }.joined()
         let started = ContinuousClock.now
-        let faults = ConfigurationLoader.load(Array(text.utf8), path: "f").faults
-        #expect(faults.count < 200)
+        let diagnostics = ConfigurationLoader.load(Array(text.utf8), path: "f").diagnostics
+        #expect(diagnostics.count < 200)
         #expect(ContinuousClock.now - started < .seconds(10))
     }
 }

@@ -8,16 +8,16 @@ import Testing
 @Suite struct ConfigurationReferenceTests {
     /// One row of the reference.
     private static func row(_ key: ConfigurationKey) -> String {
-        let standard =
-            key.isRequired ? "required" : key.standard.map { "`\($0)`" } ?? key.standardInWords ?? ""
+        let defaultValue =
+            key.isRequired ? "required" : key.defaultValue.map { "`\($0)`" } ?? key.defaultDescription ?? ""
         let mark = mark(key).map { " *\($0)*" } ?? ""
-        return "| `\(key.path)` | \(key.unit.replacing("|", with: "\\|")) | \(standard) | \(key.meaning)\(mark) |"
+        return "| `\(key.path)` | \(key.unit.replacing("|", with: "\\|")) | \(defaultValue) | \(key.meaning)\(mark) |"
     }
 
     /// What this version does not do with a key or one above it.
     private static func mark(_ key: ConfigurationKey) -> String? {
-        let marks = NotInThisVersion.all.compactMap { unbuilt -> String? in
-            let effect = unbuilt.isFault ? "a fault" : "ignored"
+        let marks = UnsupportedSetting.all.compactMap { unbuilt -> String? in
+            let effect = unbuilt.isError ? "a fault" : "ignored"
             switch unbuilt.values {
             case .any where key.path == unbuilt.path || key.path.hasPrefix(unbuilt.path + "."):
                 return "Not in this version: \(effect)."
@@ -63,24 +63,24 @@ import Testing
         #expect(!blocks.isEmpty)
         for block in blocks {
             let text = block.components(separatedBy: "```")[0]
-            let faults = try Loading.faults(text).filter { !$0.hasPrefix("warning: ") }
-            #expect(faults == [])
+            let diagnostics = try Loading.diagnostics(text).filter { !$0.hasPrefix("warning: ") }
+            #expect(diagnostics == [])
         }
     }
 
     @Test("every path in the table of what is not in this version is a key")
     func unbuiltPaths() {
         let known = Set(ConfigurationKeys.all.map(\.path))
-        #expect(NotInThisVersion.all.map(\.path).filter { !known.contains($0) } == [])
+        #expect(UnsupportedSetting.all.map(\.path).filter { !known.contains($0) } == [])
     }
 
     @Test("every default is a right value of its key")
     func defaults() {
         for key in ConfigurationKeys.all {
-            guard let standard = key.standard, !key.words.contains(standard) else { continue }
+            guard let defaultValue = key.defaultValue, !key.words.contains(defaultValue) else { continue }
             switch key.kind {
-            case .value(let value): #expect(throws: Never.self) { try value.check(standard) }
-            case .values: #expect(standard.hasPrefix("[") && standard.hasSuffix("]"))
+            case .value(let value): #expect(throws: Never.self) { try value.check(defaultValue) }
+            case .values: #expect(defaultValue.hasPrefix("[") && defaultValue.hasSuffix("]"))
             default: Issue.record("\(key.path) has a default that it cannot have")
             }
         }

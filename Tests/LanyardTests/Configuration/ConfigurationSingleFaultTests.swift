@@ -187,11 +187,11 @@ import Testing
     @Test("the document is right, holds every key of this version, and each of them changes what it makes")
     func complete() throws {
         let sound = load(tree).loaded
-        #expect(sound.faults == [])
+        #expect(sound.diagnostics == [])
         let configuration = try #require(sound.configuration)
         let places = Self.places(in: tree)
         let held = Set(places.map(path))
-        let unbuilt = NotInThisVersion.all.filter { $0.values == .any }.map(\.path)
+        let unbuilt = UnsupportedSetting.all.filter { $0.values == .any }.map(\.path)
         for key in ConfigurationKeys.all where !key.path.hasSuffix("_credential") && !Self.elsewhere.contains(key.path)
         {
             guard !unbuilt.contains(where: { key.path == $0 || key.path.hasPrefix($0 + ".") }) else { continue }
@@ -199,7 +199,7 @@ import Testing
         }
         for place in places {
             let without = load(Self.changed(tree, at: place[...]) { _ in nil }).loaded
-            let isHeeded = without.configuration != configuration || without.faults != []
+            let isHeeded = without.configuration != configuration || without.diagnostics != []
             #expect(isHeeded, "\(path(place)) is read for nothing")
         }
     }
@@ -257,14 +257,14 @@ import Testing
                 guard isApplied else { continue }
                 let (loaded, text) = load(wrong)
                 let what = Comment(rawValue: "\(path(place)): \(mistake.name)")
-                #expect(loaded.faults.count <= 1, "\(what): \(loaded.faults)")
-                if let fault = loaded.faults.first, case .file(_, let line, _) = fault.place {
+                #expect(loaded.diagnostics.count <= 1, "\(what): \(loaded.diagnostics)")
+                if let fault = loaded.diagnostics.first, case .file(_, let line, _) = fault.place {
                     let wanted = Self.line(place, in: tree)
                     // A wrong element stands on the line below its list's key.
                     let isWithin = mistake.name == "a list in a list" && line == wanted + 1
                     #expect(line == wanted || isWithin, "\(what): \(fault) is told at line \(line) of\n\(text)")
                 }
-                if loaded.faults.isEmpty { silent.append("\(path(place)): \(mistake.name)") } else { told += 1 }
+                if loaded.diagnostics.isEmpty { silent.append("\(path(place)): \(mistake.name)") } else { told += 1 }
             }
         }
         #expect(told > 900, "\(told) told; nothing said of \(silent)")

@@ -13,9 +13,9 @@ import Testing
     func precedence() throws {
         let text = Loading.whole + "limits: {connections_max: 1, header_fields_max: 99, idle_timeout: 1s}\n"
         let environment = ["LANYARD_LIMITS_CONNECTIONS_MAX": "2", "LANYARD_LIMITS_HEADER_FIELDS_MAX": "98"]
-        let (loaded, faults) = try Loading.load(
+        let (loaded, diagnostics) = try Loading.load(
             text, arguments: ["--limits-connections-max", "3"], environment: environment)
-        #expect(faults == [])
+        #expect(diagnostics == [])
         let limits = try #require(loaded.configuration?.limits)
         #expect(limits.connectionsMax == 3)
         #expect(limits.headerFieldsMax == 98)
@@ -48,18 +48,22 @@ import Testing
         let environment = ["LANYARD_USER": "nobody", "LANYARD_SHUTDOWN_LOGOUT": "true", "LANYARD_SANDBOX": "require"]
         let flags = ["--user", "nobody", "--shutdown-logout", "--sandbox=require"]
         for (arguments, variables) in [(flags, [:]), ([], environment)] {
-            let (loaded, faults) = try Loading.load(Loading.whole, arguments: arguments, environment: variables)
+            let (loaded, diagnostics) = try Loading.load(Loading.whole, arguments: arguments, environment: variables)
             #expect(loaded.exitCode == 78)
-            #expect(faults.count == 3 && faults.allSatisfy { $0.contains("is not in this version") }, "\(faults)")
+            #expect(
+                diagnostics.count == 3 && diagnostics.allSatisfy { $0.contains("is not in this version") },
+                "\(diagnostics)")
             let given = variables.isEmpty ? ["--user", "--shutdown-logout", "--sandbox"] : Array(environment.keys)
-            for name in given { #expect(faults.count { $0.hasPrefix("\(name): ") } == 1, "\(name): \(faults)") }
+            for name in given {
+                #expect(diagnostics.count { $0.hasPrefix("\(name): ") } == 1, "\(name): \(diagnostics)")
+            }
         }
     }
 
     @Test("a flag of a section that the file has wrong adds no fault of its own")
     func sectionBelowFlag() throws {
         #expect(
-            try Loading.faults(Loading.whole + "admin: 5\n", arguments: ["--admin-address", "127.0.0.1:1"]) == [
+            try Loading.diagnostics(Loading.whole + "admin: 5\n", arguments: ["--admin-address", "127.0.0.1:1"]) == [
                 "lanyard.yaml:8:8: admin: \"5\" is neither a mapping nor off; write off, or keys and values below it"
             ])
     }
@@ -67,7 +71,7 @@ import Testing
     @Test("a wrong value says which flag or variable it came from")
     func places() throws {
         #expect(
-            try Loading.faults(
+            try Loading.diagnostics(
                 Loading.whole, arguments: ["--log-level", "loud"], environment: ["LANYARD_REFRESH_AT": "never"]) == [
                     "LANYARD_REFRESH_AT: refresh.at: \"never\" is not a part of the lifetime in percent; write such as 65-75%",
                     "--log-level: log.level: \"loud\" is none of trace, debug, info, notice, warning, error, critical; write one of them",
@@ -81,7 +85,7 @@ import Testing
             "LANYARD_SERVICE_HOST": "10.0.0.1", "LANYARD_SHARDS": "", "PATH": "/bin", "LANYARD_QQQQQ": "1",
         ]
         #expect(
-            try Loading.faults(Loading.whole, environment: environment) == [
+            try Loading.diagnostics(Loading.whole, environment: environment) == [
                 "warning: LANYARD_LOG_LEVLE: an unknown variable, which is ignored; did you mean LANYARD_LOG_LEVEL?",
                 "warning: LANYARD_QQQQQ: an unknown variable, which is ignored; remove it",
             ])
@@ -109,11 +113,11 @@ import Testing
                 "--api-key-file and --anonymous are two ways to log in"
             ),
         ] as [([String], String?)])
-    func usage(_ arguments: [String], _ words: String?) {
+    func usage(_ arguments: [String], _ message: String?) {
         let loaded = load(arguments)
-        #expect(loaded.exitCode == (words == nil ? 78 : 64))
-        if let words { #expect(loaded.faults.map(\.words).contains(words)) }
-        #expect(!loaded.faults.map(\.description).joined().contains("hunter2"))
+        #expect(loaded.exitCode == (message == nil ? 78 : 64))
+        if let message { #expect(loaded.diagnostics.map(\.message).contains(message)) }
+        #expect(!loaded.diagnostics.map(\.description).joined().contains("hunter2"))
     }
 
     @Test(
@@ -124,8 +128,10 @@ import Testing
         ])
     func oneContradiction(_ arguments: [String]) {
         let loaded = load(["--upstream", "http://127.0.0.1:1"] + arguments)
-        let faults = loaded.faults.filter { $0.severity != .warning }
-        #expect(faults.count == 1 && faults[0].severity == .usage && faults[0].place == .commandLine, "\(faults)")
+        let diagnostics = loaded.diagnostics.filter { $0.severity != .warning }
+        #expect(
+            diagnostics.count == 1 && diagnostics[0].severity == .usage && diagnostics[0].place == .commandLine,
+            "\(diagnostics)")
     }
 
     @Test("what the short form has no key for is said to need a file, for flags and variables alike")
@@ -143,13 +149,13 @@ import Testing
                 "LANYARD_UPSTREAM": "http://169.254.0.1:1", "LANYARD_LISTEN": "0.0.0.0:7400",
                 "LANYARD_TOKEN_FILE": token,
             ])
-        for faults in [flags.faults, variables.faults] {
-            #expect(faults.count == needed.count, "\(faults)")
+        for diagnostics in [flags.diagnostics, variables.diagnostics] {
+            #expect(diagnostics.count == needed.count, "\(diagnostics)")
             for key in needed {
-                let told = faults.count { $0.remedy.contains("use a configuration file with \(key)") }
-                #expect(told == 1, "\(key): \(faults)")
+                let told = diagnostics.count { $0.remedy.contains("use a configuration file with \(key)") }
+                #expect(told == 1, "\(key): \(diagnostics)")
             }
-            #expect(!faults.contains { $0.remedy.contains("add ") })
+            #expect(!diagnostics.contains { $0.remedy.contains("add ") })
         }
     }
 
@@ -160,10 +166,10 @@ import Testing
             ([], ["LANYARD_APP_ID": "x"], "LANYARD_APP_ID"),
         ] as [([String], [String: String], String)])
     func shortBesideFile(_ arguments: [String], _ environment: [String: String], _ place: String) throws {
-        let (loaded, faults) = try Loading.load(Loading.whole, arguments: arguments, environment: environment)
+        let (loaded, diagnostics) = try Loading.load(Loading.whole, arguments: arguments, environment: environment)
         #expect(loaded.exitCode == 64)
         #expect(
-            faults == [
+            diagnostics == [
                 "usage: \(place): is of the short form, and the file has users; remove it, or write it into the file"
             ])
     }
@@ -173,8 +179,8 @@ import Testing
         let folder = try TemporaryFolder()
         let token = try folder.write("token", "t")
         let arguments = ["--upstream", "http://127.0.0.1:1", "--token-file", token]
-        let (loaded, faults) = try Loading.load("log: {level: debug}\n", arguments: arguments)
-        #expect(faults == [])
+        let (loaded, diagnostics) = try Loading.load("log: {level: debug}\n", arguments: arguments)
+        #expect(diagnostics == [])
         #expect(loaded.configuration?.log.level == .debug)
         #expect(loaded.configuration?.routes.count == 1)
     }
@@ -187,7 +193,7 @@ import Testing
             "--upstream", "http://127.0.0.1:9000", "--app-id", "demo-abcde", "--base-url", "http://127.0.0.1:7490",
             "--email", "alice@example.com", "--password-file", password, "--listen", "127.0.0.1:0",
         ])
-        #expect(loaded.faults == [])
+        #expect(loaded.diagnostics == [])
         let configuration = try #require(loaded.configuration)
         #expect(configuration.listeners.map(\.address) == [.tcp(host: "127.0.0.1", port: 0)])
         #expect(
@@ -236,9 +242,9 @@ import Testing
             ),
             (["--listen", "127.0.0.1:1"], ["no identity", "missing flag --upstream"]),
         ] as [([String], [String])])
-    func incomplete(_ arguments: [String], _ words: [String]) {
+    func incomplete(_ arguments: [String], _ message: [String]) {
         let loaded = load(arguments)
-        #expect(loaded.faults.filter { $0.severity != .warning }.map(\.words) == words)
+        #expect(loaded.diagnostics.filter { $0.severity != .warning }.map(\.message) == message)
         #expect(loaded.exitCode == 78)
     }
 
@@ -257,8 +263,8 @@ import Testing
         let path = try folder.write("a.yaml", "health: {address: 127.0.0.1:9}\nbogus: 1\n")
         let off = try folder.write("b.yaml", "health: off\n")
         let nothing = try folder.write("c.yaml", "")
-        func place(_ path: String?, _ environment: [String: String] = [:]) -> HealthPlace {
-            Configuration.healthPlace(arguments: path.map { ["--config", $0] } ?? [], environment: environment)
+        func place(_ path: String?, _ environment: [String: String] = [:]) -> HealthEndpoint {
+            Configuration.healthEndpoint(arguments: path.map { ["--config", $0] } ?? [], environment: environment)
         }
         func address(_ path: String?, _ environment: [String: String] = [:]) -> ListenerSettings.Address? {
             if case .address(let address) = place(path, environment) { address } else { nil }
@@ -282,16 +288,18 @@ import Testing
             ("health: {address: 127.0.0.1}\n", "health.address"),
             ("health: {adress: 127.0.0.1:9}\n", "did you mean \"address\"?"),
         ])
-    func healthUnknown(_ text: String?, _ words: String) throws {
+    func healthUnknown(_ text: String?, _ message: String) throws {
         let folder = try TemporaryFolder()
         let path = try text.map { try folder.write("a.yaml", $0) } ?? folder.file("none.yaml")
         for named in [(["--config", path], [:]), ([], ["LANYARD_CONFIG": path])] {
-            guard case .unknown(let faults) = Configuration.healthPlace(arguments: named.0, environment: named.1) else {
+            guard
+                case .unknown(let diagnostics) = Configuration.healthEndpoint(arguments: named.0, environment: named.1)
+            else {
                 Issue.record("\(text ?? "no file")")
                 continue
             }
-            #expect(faults.count == 1 && faults[0].description.contains(words), "\(faults)")
-            #expect(faults[0].description.hasPrefix(path))
+            #expect(diagnostics.count == 1 && diagnostics[0].description.contains(message), "\(diagnostics)")
+            #expect(diagnostics[0].description.hasPrefix(path))
         }
     }
 }

@@ -7,8 +7,8 @@ import Testing
 @Suite struct ConfigurationTests {
     @Test("a small file with nothing but what is needed leaves every default")
     func defaults() throws {
-        let (loaded, faults) = try Loading.load(Loading.whole)
-        #expect(faults == [])
+        let (loaded, diagnostics) = try Loading.load(Loading.whole)
+        #expect(diagnostics == [])
         let configuration = try #require(loaded.configuration)
         #expect(configuration.listeners == [ListenerSettings(address: .tcp(host: "127.0.0.1", port: 7400))])
         #expect(configuration.health == HealthSettings())
@@ -85,8 +85,8 @@ import Testing
 
     private func full() throws -> Configuration {
         let files = ["ca.pem", "cert.pem", "key.pem", "token", "password", "key"]
-        let (loaded, faults) = try Loading.load(Self.full, files: files)
-        #expect(faults == [])
+        let (loaded, diagnostics) = try Loading.load(Self.full, files: files)
+        #expect(diagnostics == [])
         return try #require(loaded.configuration)
     }
 
@@ -196,7 +196,7 @@ import Testing
         let loaded = Configuration.load(arguments: ["--config", first], environment: [:])
         let second = try folder.write("b.yaml", loaded.printed)
         let again = Configuration.load(arguments: ["--config", second], environment: [:])
-        #expect(again.faults == [])
+        #expect(again.diagnostics == [])
         #expect(again.configuration != nil && again.configuration == loaded.configuration)
         #expect(again.printed == loaded.printed)
         #expect(!loaded.printed.contains("hunter2"))
@@ -221,7 +221,7 @@ import Testing
         let loaded = try Loading.load(text, environment: ["CREDENTIALS_DIRECTORY": folder.path]).loaded
         #expect(loaded.configuration?.identities.first?.kind == .fixed(tokenFile: folder.file("token")))
         #expect(
-            try Loading.faults(text) == [
+            try Loading.diagnostics(text) == [
                 "lanyard.yaml:1:45: identities.i.static.token_credential: systemd handed over no credentials; "
                     + "add LoadCredential=token:/PATH to the unit, or use token_file"
             ])

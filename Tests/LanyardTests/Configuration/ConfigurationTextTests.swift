@@ -118,7 +118,7 @@ import Testing
             "http://0x7f.1", "http://-h", "http://h..x", "unix:run", "http://h/a b", "http://h/%", "http:/h", "",
         ])
     func refusedUpstreams(_ text: String) {
-        #expect(throws: ConfigurationValue.Problem.self) { try URLText.upstream(text) }
+        #expect(throws: ConfigurationValue.ValueError.self) { try URLText.upstream(text) }
     }
 
     @Test("a misspelt name finds the one that was meant, and a strange one finds none")

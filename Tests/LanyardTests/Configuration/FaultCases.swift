@@ -1,7 +1,7 @@
 /// Documents and what is wrong with them.
 enum FaultCases {
     /// A document and its faults; what is not a plain fault begins with its severity.
-    typealias Case = (document: String, faults: [String])
+    typealias Case = (document: String, diagnostics: [String])
 
     static let identities = Loading.identities
     static let users = Loading.users

@@ -13,7 +13,7 @@ enum Loading {
     /// - Parameter files: names of secrets that stand beside the document; `ca.pem` and `cert.pem` are certificates.
     static func load(
         _ text: String, arguments: [String] = [], environment: [String: String] = [:], files: [String] = ["token"]
-    ) throws -> (loaded: LoadedConfiguration, faults: [String]) {
+    ) throws -> (loaded: LoadedConfiguration, diagnostics: [String]) {
         let folder = try TemporaryFolder()
         for file in files {
             let isCertificate = ["ca.pem", "cert.pem"].contains(file)
@@ -21,17 +21,17 @@ enum Loading {
         }
         let path = try folder.write("lanyard.yaml", text)
         let loaded = Configuration.load(arguments: ["--config", path] + arguments, environment: environment)
-        let faults = loaded.faults.map { fault in
-            let line = fault.severity == .fault ? "\(fault)" : "\(fault.severity.rawValue): \(fault)"
+        let diagnostics = loaded.diagnostics.map { error in
+            let line = error.severity == .error ? "\(error)" : "\(error.severity.rawValue): \(error)"
             return line.replacing(folder.path + "/", with: "")
         }
-        return (loaded, faults)
+        return (loaded, diagnostics)
     }
 
     /// All faults as a person reads them, without the folder; what is not a plain fault begins with its severity.
-    static func faults(
+    static func diagnostics(
         _ text: String, arguments: [String] = [], environment: [String: String] = [:], files: [String] = ["token"]
     ) throws -> [String] {
-        try load(text, arguments: arguments, environment: environment, files: files).faults
+        try load(text, arguments: arguments, environment: environment, files: files).diagnostics
     }
 }

@@ -20,7 +20,7 @@ import Testing
         #expect(try await it.refresh(first).json["refresh_token"].string != nil)
         let calls = await it.emulator.journal().filter { $0.route == "refresh" }
         #expect(calls.map(\.effect) == [.rotated, .repeatedWithinGrace])
-        #expect(calls.map(\.answered) == [.lost, .sent])
+        #expect(calls.map(\.delivery) == [.lost, .sent])
         #expect(calls.map(\.refreshTokenSerial) == [1, 1])
         await it.emulator.stop()
     }
@@ -49,7 +49,7 @@ import Testing
         let it = try await Fixture()
         try await it.control("POST", "/faults", #"{"route":"login","fault":"answer_silent"}"#)
         let login = Task { try await it.login() }
-        try await eventually("the login has had its effect") { await it.emulator.ledger().total.loginCount == 1 }
+        try await eventually("the login has had its effect") { await it.emulator.statistics().total.loginCount == 1 }
         await it.emulator.stop()
         await #expect(throws: TestFailure.self) { try await login.value }
     }

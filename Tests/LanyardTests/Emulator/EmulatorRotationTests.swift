@@ -7,8 +7,8 @@ import Testing
 
     private static let dead = ["401", "InvalidSession", "invalid session: failed to find refresh token"]
 
-    private func alice(_ it: Fixture) async -> EmulatorLedger.Account {
-        await it.emulator.ledger().total
+    private func alice(_ it: Fixture) async -> EmulatorStatistics.Account {
+        await it.emulator.statistics().total
     }
 
     /// Refreshes and gives the refresh token that came.
@@ -111,15 +111,15 @@ import Testing
         _ = try await it.login("api-key", #"{"key":"\#(Fixture.key)"}"#)
         let anonymous = try await it.login("anon-user", "{}").json["user_id"].string!
         _ = try await it.login("local-userpass", #"{"username":"alice@example.com","password":"wrong"}"#)
-        let ledger = await it.emulator.ledger()
+        let statistics = await it.emulator.statistics()
         #expect(
-            ledger.accounts.mapValues(\.logins) == [
+            statistics.accounts.mapValues(\.logins) == [
                 "alice@example.com": ["local-userpass": 2], "ci": ["api-key": 1], anonymous: ["anon-user": 1],
             ])
-        #expect(ledger.total.loginCount == 4)
+        #expect(statistics.total.loginCount == 4)
         #expect(try await it.control("GET", "/ledger")["total"]["logins"]["local-userpass"].int == 2)
         try await it.control("DELETE", "/counts")
-        #expect(await it.emulator.ledger().accounts.isEmpty)
+        #expect(await it.emulator.statistics().accounts.isEmpty)
         await it.emulator.stop()
     }
 }

@@ -123,7 +123,7 @@ import Testing
         var options = EmulatorOptions()
         options.listen = it.emulator.address
         let listen = options
-        await #expect(throws: Emulator.Failure.self) { try await Emulator.start(listen) }
+        await #expect(throws: Emulator.StartError.self) { try await Emulator.start(listen) }
         await it.emulator.stop()
     }
 }

@@ -34,7 +34,7 @@ import Testing
     func refuses(text: String, problem: String) throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("seed.yaml", text)
-        let failure = #expect(throws: SeedReader.Failure.self) { try SeedReader.read(path) }
+        let failure = #expect(throws: SeedReader.ReadError.self) { try SeedReader.read(path) }
         #expect(failure?.description == "\(path): \(problem)")
     }
 }

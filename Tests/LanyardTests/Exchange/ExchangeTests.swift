@@ -116,7 +116,7 @@ import Testing
         exchange.hold()
         #expect(exchange.response == .held)
         #expect(exchange.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
-        #expect(exchange.requestFault(.requestTimeout) == .refuse(.requestTimeout))
+        #expect(exchange.requestFailed(.requestTimeout) == .refuse(.requestTimeout))
         exchange.finalHead(Self.response(), delimitedByClose: false)
         #expect(exchange.response == .relaying)
         #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
@@ -164,16 +164,16 @@ import Testing
         var exchange = Exchange(Self.request(.post, .length(3)))
         for isReused in [true, true, false] {
             exchange.sentHead(reused: isReused, hasBody: true)
-            #expect(exchange.canGoElsewhere)
-            let step = exchange.goElsewhere()
+            #expect(exchange.canRetryUnsent)
+            let step = exchange.retryUnsent()
             #expect(step == .retry && exchange.request == .unsent && exchange.retries == 0)
         }
         exchange.sentHead(reused: false, hasBody: true)
-        #expect(!exchange.canGoElsewhere)
+        #expect(!exchange.canRetryUnsent)
         exchange.sentHead(reused: true, hasBody: true)
-        #expect(exchange.canGoElsewhere)
+        #expect(exchange.canRetryUnsent)
         _ = exchange.interim(bytes: 10)
-        #expect(!exchange.canGoElsewhere)
+        #expect(!exchange.canRetryUnsent)
     }
 
     @Test("first, one retry, one replay: a request is sent three times at most")
@@ -221,10 +221,10 @@ import Testing
 
     @Test("a fault is a problem before the final head, an abort behind it")
     func faults() {
-        let fault = HeadFault.malformed("x")
-        let steps: [(inout Exchange) -> (Exchange.Step, Problem)] = [
-            { ($0.upstreamFault(fault), .upstreamInvalid(fault)) },
-            { ($0.requestFault(.requestTimeout), .requestTimeout) },
+        let fault = HeadError.malformed("x")
+        let steps: [(inout Exchange) -> (Exchange.Action, Problem)] = [
+            { ($0.upstreamFailed(fault), .upstreamInvalid(fault)) },
+            { ($0.requestFailed(.requestTimeout), .requestTimeout) },
             { ($0.timedOut(.upstreamResponseTimeout), .upstreamResponseTimeout) },
         ]
         for step in steps {

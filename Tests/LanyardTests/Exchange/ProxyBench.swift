@@ -41,7 +41,7 @@ final class ProxyBench: Sendable {
             plan.upstream.endpoint =
                 switch upstream.endpoint {
                 case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: false)
-                case .neighbour(let number, let port): .tcp(host: "127.0.0.\(number)", port: port, tls: false)
+                case .loopback(let number, let port): .tcp(host: "127.0.0.\(number)", port: port, tls: false)
                 case .unix(let path): .unix(path: path)
                 }
         }

@@ -8,8 +8,8 @@ import Testing
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     /// An upstream that always answers these bytes, then perhaps ends.
-    private static func saying(_ text: String, then end: [RawAnswer.Step] = []) throws -> ProxyBench {
-        try ProxyBench { _ in RawAnswer([.send(Array(text.utf8))] + end) }
+    private static func saying(_ text: String, then end: [RawResponse.Step] = []) throws -> ProxyBench {
+        try ProxyBench { _ in RawResponse([.send(Array(text.utf8))] + end) }
     }
 
     @Test(
@@ -39,9 +39,11 @@ import Testing
         let bench = try ProxyBench { request in
             let body = request.message.body
             guard request.message.target == "/chunked" else {
-                return RawAnswer([.send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n".utf8) + body)])
+                return RawResponse([
+                    .send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n".utf8) + body)
+                ])
             }
-            var steps: [RawAnswer.Step] = [.send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".utf8))]
+            var steps: [RawResponse.Step] = [.send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".utf8))]
             var rest = body[...]
             var size = 1
             while !rest.isEmpty {
@@ -50,7 +52,7 @@ import Testing
                 rest = rest.dropFirst(size)
                 size = size * 3 % 65_521
             }
-            return RawAnswer(steps + [.send(Array("0\r\n\r\n".utf8))])
+            return RawResponse(steps + [.send(Array("0\r\n\r\n".utf8))])
         }
         var random = SeededGenerator(5)
         let body = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -79,15 +81,15 @@ import Testing
     @Test(
         "a truncated response never looks complete",
         arguments: [
-            ("Content-Length: 9", "body", RawAnswer.Step.close), ("Content-Length: 9", "body", .reset),
+            ("Content-Length: 9", "body", RawResponse.Step.close), ("Content-Length: 9", "body", .reset),
             ("Transfer-Encoding: chunked", "4\r\nbody\r\n", .close),
             ("Transfer-Encoding: chunked", "4\r\nbody\r\n0\r\n", .close),
             ("Transfer-Encoding: chunked", "9\r\nbody", .reset), ("A: 1", "body", .reset),
         ])
-    func truncated(_ field: String, _ body: String, _ end: RawAnswer.Step) async throws {
+    func truncated(_ field: String, _ body: String, _ end: RawResponse.Step) async throws {
         let bench = try ProxyBench { request in
             let head = "HTTP/1.1 200 OK\r\n\(field)\r\n\r\n"
-            return RawAnswer([.send(Array((head + body).utf8)), .pause(.milliseconds(100)), end])
+            return RawResponse([.send(Array((head + body).utf8)), .pause(.milliseconds(100)), end])
         }
         let text = try await bench.askToEnd(Self.get)
         #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n"))
@@ -175,10 +177,12 @@ import Testing
     func interimFlood() async throws {
         let bench = try ProxyBench { request in
             guard request.message.target == "/flood" else {
-                return RawAnswer.answer(body: "good").after(.milliseconds(request.message.target == "/hold" ? 300 : 0))
+                return RawResponse.answer(body: "good").after(
+                    .milliseconds(request.message.target == "/hold" ? 300 : 0))
             }
             let flood = String(repeating: "HTTP/1.1 103 Early\r\n\r\n", count: 17)
-            return RawAnswer.text(flood + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil").after(.milliseconds(600))
+            return RawResponse.text(flood + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil").after(
+                .milliseconds(600))
         }
         // While the flood is awaited, another connection comes to rest in the pool: the pipelined request will take it.
         async let held = bench.ask("GET /hold HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -7,8 +7,8 @@ import Testing
     private static let post = "POST /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 
     /// Our clock and our request ids are not what is compared.
-    private static func settled(_ bytes: [UInt8]) -> String {
-        VaryingText.settled(String(decoding: bytes, as: UTF8.self), [.date, .instance, .pseudonym])
+    private static func normalized(_ bytes: [UInt8]) -> String {
+        VaryingText.normalized(String(decoding: bytes, as: UTF8.self), [.date, .instance, .pseudonym])
     }
 
     @Test(
@@ -41,11 +41,11 @@ import Testing
                     guard (try? client.send(Array(bytes[start..<end]))) != nil else { break }
                     start = end
                 }
-                return Self.settled(try client.readToEnd())
+                return Self.normalized(try client.readToEnd())
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")
-        let requests = Set(bench.upstream.requests.map { Self.settled($0.head) + $0.bodyText })
+        let requests = Set(bench.upstream.requests.map { Self.normalized($0.head) + $0.bodyText })
         #expect(requests.count == Set(bench.upstream.requests.map(\.target)).count, "\(requests)")
     }
 
@@ -63,7 +63,7 @@ import Testing
         let bytes = Array(text.utf8)
         let bench = try ProxyBench { request in
             let cut = Int(request.message.target.dropFirst()) ?? 0
-            return RawAnswer([
+            return RawResponse([
                 .send(Array(bytes[..<cut])), .pause(.milliseconds(2)), .send(Array(bytes[cut...])), .close,
             ])
         }
@@ -79,7 +79,7 @@ import Testing
                     answer = try client.reader.readResponse()
                 }
                 // Chunks may be cut as the reads were.
-                return Self.settled(Array((text + answer.headText).utf8) + answer.body) + "\(try client.readToEnd())"
+                return Self.normalized(Array((text + answer.headText).utf8) + answer.body) + "\(try client.readToEnd())"
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")

@@ -9,7 +9,7 @@ import Testing
     @Test("a drain under load fails no request, and ends", arguments: [1, 2])
     func underLoad(_ shards: Int) async throws {
         let bench = try ProxyBench { _ in
-            RawAnswer.answer().after(.milliseconds(3))
+            RawResponse.answer().after(.milliseconds(3))
         } plan: {
             $0.shards = shards
         }
@@ -111,7 +111,7 @@ import Testing
     @Test("at the cap the connection that waits longest makes room; if all are busy the new one gets 503 and the end")
     func cap() async throws {
         let bench = try ProxyBench { request in
-            RawAnswer.answer().after(request.message.target == "/long" ? .milliseconds(800) : .zero)
+            RawResponse.answer().after(request.message.target == "/long" ? .milliseconds(800) : .zero)
         } plan: {
             $0.limits.connectionsMax = 2
         }

@@ -8,7 +8,7 @@ import Testing
 
     @Test("a client that has said all and half-closes still gets its answers, refusals in between included")
     func halfClosed() async throws {
-        let bench = try ProxyBench { _ in RawAnswer.answer().after(.milliseconds(50)) }
+        let bench = try ProxyBench { _ in RawResponse.answer().after(.milliseconds(50)) }
         let refused = "GET / HTTP/1.1\r\nHost: evil\r\n\r\n"
         let text = try await bench.talk { client in
             try client.send(Self.get + refused + refused + Self.get)
@@ -28,7 +28,7 @@ import Testing
 
     @Test("a client's reset closes the upstream's connection, while it is silent, and while it uploads")
     func clientReset() async throws {
-        let bench = try ProxyBench { _ in RawAnswer.answer().after(.seconds(60)) }
+        let bench = try ProxyBench { _ in RawResponse.answer().after(.seconds(60)) }
         for upload in [false, true] {
             let before = bench.upstream.connectionCount
             try await bench.talk { client in
@@ -191,9 +191,9 @@ import Testing
     @Test("a silent upstream is 504, one that stops in the middle of a response is cut off")
     func silent() async throws {
         let bench = try ProxyBench { request in
-            let head = RawAnswer.text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody")
-            let silence = RawAnswer.answer().after(.seconds(30))
-            return request.message.target == "/half" ? RawAnswer(head.steps + silence.steps) : silence
+            let head = RawResponse.text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody")
+            let silence = RawResponse.answer().after(.seconds(30))
+            return request.message.target == "/half" ? RawResponse(head.steps + silence.steps) : silence
         } plan: {
             $0.upstream.timeouts.responseHeader = .milliseconds(200)
             $0.upstream.timeouts.responseIdle = .milliseconds(200)
@@ -219,7 +219,7 @@ import Testing
     @Test("at the limit of connections requests wait in order, then get 503; a free one serves the first in line")
     func limit() async throws {
         let bench = try ProxyBench { request in
-            RawAnswer.answer(body: request.message.target).after(
+            RawResponse.answer(body: request.message.target).after(
                 .milliseconds(request.message.target == "/long" ? 2_000 : 250))
         } plan: {
             $0.upstream.connectionsMax = 1
@@ -269,7 +269,7 @@ import Testing
         let bench = try ProxyBench { _ in
             switch state {
             case .parked, .silent: .answer().after(.seconds(60))
-            case .interim: RawAnswer([.send(Array("HTTP/1.1 103 Hint\r\n\r\n".utf8)), .pause(.seconds(60))])
+            case .interim: RawResponse([.send(Array("HTTP/1.1 103 Hint\r\n\r\n".utf8)), .pause(.seconds(60))])
             case .held: .answer(401, "Who?")
             }
         } plan: {

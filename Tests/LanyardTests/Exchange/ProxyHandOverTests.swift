@@ -62,7 +62,7 @@ import Testing
             var raw: CInt = -1
             while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
             let before = Barrier(on: other)
-            other.hand(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: [other])
+            other.handOver(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: [other])
             accepting.open()
             Self.settle(owner)
             Self.settle(owner)

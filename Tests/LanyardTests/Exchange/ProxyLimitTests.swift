@@ -11,7 +11,7 @@ import Testing
     @Test("clients that are turned away linger in a bounded number, and each is told why")
     func turnedAway() async throws {
         let bench = try ProxyBench { _ in
-            RawAnswer.answer().after(.seconds(30))
+            RawResponse.answer().after(.seconds(30))
         } plan: {
             $0.limits.connectionsMax = 1
         }
@@ -53,17 +53,17 @@ import Testing
     @Test("slow readers cannot take more memory than the budget; who comes then gets 503, and all recovers")
     func slowReaders() async throws {
         let folder = try TemporaryFolder()
-        let (most, size) = (1 << 20, 1 << 20)
+        let (bytesMax, size) = (1 << 20, 1 << 20)
         let bench = try ProxyBench(at: .unix(folder.file("up.sock"))) { _ in
             .large(size)
         } plan: {
             $0.listener = ListenerSettings(address: .unix(path: folder.file("in.sock")))
-            $0.limits.bufferBytesMax = most
+            $0.limits.bufferBytesMax = bytesMax
             $0.shards = 2
         }
         // What others hold, so that even those who stand still with one small portion each are too many.
         let budget = bench.path.buffers
-        budget.add(most / 8 * 5)
+        budget.add(bytesMax / 8 * 5)
         let crowd = try (0..<150).map { _ in try RawClient(bench.endpoint) }
         let peak = Tally()
         for client in crowd {
@@ -75,8 +75,8 @@ import Testing
             return bench.count("lanyard_requests", ["origin": "lanyard", "code_class": "5xx"]) > 0
         }
         // One read of each shard may be on its way in when the limit is met, and a queue's memory doubles.
-        #expect(peak.value <= most + 2 * (128 << 10), "\(peak.value)")
-        #expect(peak.value > most / 2)
+        #expect(peak.value <= bytesMax + 2 * (128 << 10), "\(peak.value)")
+        #expect(peak.value > bytesMax / 2)
         let served = try await offPool { () throws -> Int in
             try crowd.count { client in
                 let answer = try client.response()
@@ -92,10 +92,10 @@ import Testing
             }
         }
         #expect(served >= 6)
-        budget.giveBack(most / 8 * 5)
-        #expect(peak.value <= most + 2 * (128 << 10), "\(peak.value)")
+        budget.giveBack(bytesMax / 8 * 5)
+        #expect(peak.value <= bytesMax + 2 * (128 << 10), "\(peak.value)")
         #expect(try await bench.ask(Self.get).status == 200)
-        #expect(Self.bytesHeld(bench) <= most * 3 / 4)
+        #expect(Self.bytesHeld(bench) <= bytesMax * 3 / 4)
     }
 
     @Test("without memory for buffers reading pauses, new requests get 503, and all goes on when there is some again")
@@ -114,7 +114,7 @@ import Testing
             try blockUntil("both requests have come") {
                 bench.received.contains { $0.hasSuffix("part") } && !bench.upstream.requests.isEmpty
             }
-            budget.add(budget.most)
+            budget.add(budget.bytesMax)
             go.set()
             try uploading.send("rest")
             #expect(throws: TestFailure.self) { try waiting.read(1, within: .milliseconds(300)) }
@@ -124,7 +124,7 @@ import Testing
                 try client.send(text)
                 #expect(try client.response().status == 503)
             }
-            budget.giveBack(budget.most)
+            budget.giveBack(budget.bytesMax)
             #expect(try waiting.response().bodyText == "late")
             #expect(try uploading.response().status == 200)
             #expect(try waiting.exchange("GET", "/").status == 200)

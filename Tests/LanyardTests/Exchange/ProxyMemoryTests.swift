@@ -6,7 +6,7 @@ import Testing
 /// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-rules.md 8).
 @Suite(.timeLimit(.minutes(1))) struct ProxyMemoryTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    private static let refused = RawAnswer.answer(401, "Unauthorized", body: "no")
+    private static let refused = RawResponse.answer(401, "Unauthorized", body: "no")
 
     private static func bytesHeld(_ bench: ProxyBench) -> Int { bench.count("lanyard_buffer_bytes") }
 
@@ -18,7 +18,7 @@ import Testing
     func pauseIsNoSilence() async throws {
         let bench = try ProxyBench { request in
             guard request.message.target == "/body" else { return .answer(body: "late").after(.milliseconds(400)) }
-            return RawAnswer([
+            return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhe".utf8)), .pause(.milliseconds(400)),
                 .send(Array("re".utf8)),
             ])
@@ -34,9 +34,9 @@ import Testing
             #expect(try body.read(2) == Array("he".utf8))
             try head.send(Self.get)
             try bench.awaitRequests(2)
-            budget.add(budget.most)
+            budget.add(budget.bytesMax)
             usleep(2_500_000)
-            budget.giveBack(budget.most)
+            budget.giveBack(budget.bytesMax)
             #expect(try head.response().bodyText == "late")
             #expect(try body.read(2) == Array("re".utf8))
             for client in [head, body] { #expect(try client.exchange("GET", "/").status == 200) }
@@ -56,7 +56,7 @@ import Testing
             $0.tokenWaitMax = .seconds(20)
         }
         let budget = bench.path.buffers
-        let amount = budget.most / 4 * 3
+        let amount = budget.bytesMax / 4 * 3
         try await offPool { () throws in
             let (waiting, held) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
             // One whose answer has not come, one whose answer is held until the token is renewed.
@@ -98,7 +98,7 @@ import Testing
         }
         let trailers = try ProxyBench { request in
             guard request.message.target == "/trailers" else { return .answer(body: "ok") }
-            return RawAnswer([
+            return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n".utf8)),
                 .send(Array("X-Sum: \(String(repeating: "t", count: 12_000))".utf8)), .pause(.milliseconds(500)),
                 .send(Array("\r\n\r\n".utf8)),
@@ -187,13 +187,13 @@ import Testing
             #expect(try trailers.readToEnd() == [])
             for client in [half, small] { #expect(try client.response().status == 503) }
             // Nor does what comes now find any.
-            budget.add(budget.most)
+            budget.add(budget.bytesMax)
             for text in [ask("/large"), "GET / HT"] {
                 let client = try RawClient(bench.endpoint)
                 try client.send(text)
                 #expect(try client.response().status == 503)
             }
-            budget.giveBack(first + second + budget.most)
+            budget.giveBack(first + second + budget.bytesMax)
             for client in large { #expect(try client.exchange("GET", "/").status == 200) }
             #expect(try small.exchange("GET", "/").status == 200)
         }

@@ -46,7 +46,7 @@ import Testing
     @Test("pipelined requests go on behind an answer of our own that came late")
     func behindRefusal() async throws {
         let bench = try ProxyBench { request in
-            request.message.target == "/bad" ? RawAnswer.text("nonsense\r\n").after(.milliseconds(50)) : .answer()
+            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(50)) : .answer()
         }
         let statuses = try await bench.talk { client throws in
             try client.send("GET /bad HTTP/1.1\r\nHost: localhost\r\n\r\n" + Self.get)
@@ -58,7 +58,7 @@ import Testing
     @Test("a request that comes while the one before is being refused late is served")
     func arrivedMeanwhile() async throws {
         let bench = try ProxyBench { request in
-            request.message.target == "/bad" ? RawAnswer.text("nonsense\r\n").after(.milliseconds(200)) : .answer()
+            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(200)) : .answer()
         }
         let statuses = try await bench.talk { client throws in
             try client.send("GET /bad HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -138,7 +138,7 @@ import Testing
     func idleEnds() async throws {
         let late = "HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n"
         let bench = try ProxyBench { request in
-            var answer = RawAnswer.answer(body: "\(request.connection)")
+            var answer = RawResponse.answer(body: "\(request.connection)")
             if request.connection == 0 { answer.steps += [.pause(.milliseconds(50)), .send(Array(late.utf8))] }
             if request.connection == 1 { answer.steps += [.pause(.milliseconds(50)), .close] }
             return answer

@@ -4,14 +4,14 @@ import Testing
 
 /// Exchanges with a refused token, torn at every byte on either side: the result does not depend on the cuts.
 @Suite(.timeLimit(.minutes(3))) struct ProxyReplayCutTests {
-    private static func settled(_ bytes: [UInt8]) -> String {
+    private static func normalized(_ bytes: [UInt8]) -> String {
         String(decoding: bytes, as: UTF8.self).replacing(/Date: [^\r]*/, with: "Date: d")
             .replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x").replacing(/token-[0-9]+/, with: "token")
             .replacing(/bench.token[^\r]*/, with: "token").replacing(/"instance": "[0-9a-f]*"/, with: "i")
     }
 
     /// A bench that renews each refused token, and whose upstream answers each request's first sending with `first`.
-    private static func bench(_ first: @escaping @Sendable (Int) -> RawAnswer) throws -> ProxyBench {
+    private static func bench(_ first: @escaping @Sendable (Int) -> RawResponse) throws -> ProxyBench {
         let last = Guarded(-1)
         let bench = try ProxyBench { request in
             // The number is in the path: `/17` is way 17.
@@ -49,7 +49,7 @@ import Testing
                     try client.send(Array(bytes[start..<end]))
                     start = end
                 }
-                return Self.settled(try client.readToEnd())
+                return Self.normalized(try client.readToEnd())
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")
@@ -58,7 +58,7 @@ import Testing
         #expect(sent.count == ways.count && sent.values.allSatisfy { $0.count == 2 })
         let kinds = Set(
             bench.upstream.requests.map {
-                Self.settled($0.head).replacing($0.target, with: "/N") + $0.bodyText
+                Self.normalized($0.head).replacing($0.target, with: "/N") + $0.bodyText
             })
         #expect(kinds.count == 1, "\(kinds)")
     }
@@ -75,8 +75,8 @@ import Testing
         let bytes = Array(text.utf8)
         let bench = try Self.bench { number in
             let cut = number - 1000
-            let end: [RawAnswer.Step] = text.hasSuffix("the end") ? [.close] : []
-            return RawAnswer(
+            let end: [RawResponse.Step] = text.hasSuffix("the end") ? [.close] : []
+            return RawResponse(
                 [.send(Array(bytes[..<cut])), .pause(.milliseconds(2)), .send(Array(bytes[cut...]))] + end)
         }
         let results = try await offPool { () throws -> [String] in
@@ -86,7 +86,7 @@ import Testing
                 try client.send(
                     "POST /\(1000 + cut) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody"
                 )
-                return Self.settled(try client.readToEnd())
+                return Self.normalized(try client.readToEnd())
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")
@@ -104,7 +104,7 @@ import Testing
         let bytes = Array(text.utf8)
         let bench = try ProxyBench { request in
             let cut = (Int(request.message.target.dropFirst()) ?? 1000) - 1000
-            return RawAnswer([.send(Array(bytes[..<cut])), .pause(.milliseconds(2)), .send(Array(bytes[cut...]))])
+            return RawResponse([.send(Array(bytes[..<cut])), .pause(.milliseconds(2)), .send(Array(bytes[cut...]))])
         }
         let path = bench.path
         bench.tokens.onRefused.withLock {
@@ -121,7 +121,7 @@ import Testing
                 let client = try RawClient(bench.endpoint)
                 defer { client.close() }
                 let answer = try client.exchange("POST", "/\(1000 + cut)", body: Array("body".utf8))
-                return Self.settled(Array(answer.headText.utf8) + answer.body)
+                return Self.normalized(Array(answer.headText.utf8) + answer.body)
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")

@@ -4,7 +4,7 @@ import Testing
 
 /// Answers that mean "token refused" (http-rules.md 17).
 @Suite(.timeLimit(.minutes(2))) struct ProxyReplayTests {
-    static let refused = RawAnswer.answer(401, "Unauthorized", fields: [("A", "1")], body: "no")
+    static let refused = RawResponse.answer(401, "Unauthorized", fields: [("A", "1")], body: "no")
 
     /// An upstream that knows only `token-2`.
     static func picky(_ configure: (inout ProxyBench.Plan) -> Void = { _ in }) throws -> ProxyBench {

@@ -239,7 +239,7 @@ import Testing
     @Test("a body that lasts until the close, and whose HTTP/1.0 reader stands still, is cut by a reset")
     func resetAtWriteTimeout() async throws {
         let bench = try ProxyBench { _ in
-            RawAnswer([
+            RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\n\r\n".utf8)),
                 .repeated([UInt8](repeating: 7, count: 1 << 20), times: 64),
             ])

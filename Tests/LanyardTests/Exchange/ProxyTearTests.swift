@@ -71,7 +71,7 @@ struct ProxyTearTests {
         let reads = both || stream == .fromClient || stream == .fromUpstream ? tear : none
         let writes = both || stream == .toClient || stream == .toUpstream ? tear : none
         switch isClient ? bench.endpoint : bench.upstream.endpoint {
-        case .tcp(let port), .neighbour(_, let port): lanyard_tear_port(port, isClient ? 1 : 0, reads, writes)
+        case .tcp(let port), .loopback(_, let port): lanyard_tear_port(port, isClient ? 1 : 0, reads, writes)
         case .unix(let path): lanyard_tear_path(path, isClient ? 1 : 0, reads, writes)
         }
     }
@@ -84,7 +84,7 @@ struct ProxyTearTests {
         init(_ exchange: TornExchange, client: [RawMessage], rest: [UInt8], upstream: [RawServer.Record]) {
             // How bytes are put into chunks is not compared.
             for message in client + upstream.flatMap(\.requests) {
-                text += VaryingText.settled("\(message.headText)[\(message.bodyText)]\(message.trailerText)\n")
+                text += VaryingText.normalized("\(message.headText)[\(message.bodyText)]\(message.trailerText)\n")
             }
             text += String(decoding: rest, as: UTF8.self)
             lengths[.fromClient] = exchange.requests.reduce(0) { $0 + $1.utf8.count }

@@ -83,7 +83,7 @@ import Testing
         ])
     func bad(_ trailers: String) async throws {
         let bench = try ProxyBench { _ in
-            RawAnswer([
+            RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".utf8)),
                 .pause(.milliseconds(30)), .send(Array("0\r\n\(trailers)".utf8)),
             ])
@@ -102,9 +102,9 @@ import Testing
             let cut = Int(request.message.target.dropFirst()) ?? 0
             // The last round sends byte by byte.
             if cut > bytes.count {
-                return RawAnswer(bytes.flatMap { [.send([$0]), .pause(.microseconds(300))] } + [.close])
+                return RawResponse(bytes.flatMap { [.send([$0]), .pause(.microseconds(300))] } + [.close])
             }
-            return RawAnswer([
+            return RawResponse([
                 .send(Array(bytes[..<cut])), .pause(.milliseconds(2)), .send(Array(bytes[cut...])), .close,
             ])
         } plan: {

@@ -208,12 +208,12 @@ import Testing
         try await offPool { () throws in
             let (client, upstream) = try tunnels.open()
             let budget = tunnels.bench.path.buffers
-            budget.add(budget.most)
+            budget.add(budget.bytesMax)
             try client.send("up")
             try upstream.send("down")
             #expect(throws: TestFailure.self) { try client.reader.read(1, within: .milliseconds(300)) }
             #expect(throws: TestFailure.self) { try upstream.reader.read(1, within: .milliseconds(10)) }
-            budget.giveBack(budget.most)
+            budget.giveBack(budget.bytesMax)
             #expect(try client.read(4) == "down")
             #expect(try upstream.read(2) == "up")
         }
@@ -225,10 +225,10 @@ import Testing
         try await offPool { () throws in
             let (client, upstream) = try tunnels.open()
             let budget = tunnels.bench.path.buffers
-            budget.add(budget.most)
+            budget.add(budget.bytesMax)
             try client.send("up")
             usleep(2_500_000)
-            budget.giveBack(budget.most)
+            budget.giveBack(budget.bytesMax)
             #expect(try upstream.read(2) == "up")
             #expect(try client.reader.readToAnyEnd(within: .seconds(5)).bytes == [])
         }

@@ -69,7 +69,7 @@ import Testing
     func loggedOutMeanwhile() async throws {
         let bench = try ProxyBench(script: { request in
             request.message.values("Authorization") == ["Bearer \(ProxyBench.token)"]
-                ? RawAnswer([.pause(.milliseconds(300))] + RawAnswer.answer(401, "Unauthorized", body: "").steps)
+                ? RawResponse([.pause(.milliseconds(300))] + RawResponse.answer(401, "Unauthorized", body: "").steps)
                 : .answer()
         })
         async let answer = bench.ask(Self.get)

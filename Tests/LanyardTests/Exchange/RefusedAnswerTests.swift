@@ -2,18 +2,18 @@ import Lanyard
 import Testing
 
 /// What becomes of an answer that means "token refused".
-@Suite struct RefusedAnswerTests {
+@Suite struct RefusedResponseTests {
     @Test("a replay needs body and token; what makes it impossible decides at once")
     func steps() {
-        let parts: [RefusedAnswer.Part] = [.ready, .awaited, .lost(.bodyTooLarge)]
+        let parts: [RefusedResponse.Part] = [.ready, .awaited, .lost(.bodyTooLarge)]
         for body in parts {
-            for token in [.ready, .awaited, .lost(.cooldown)] as [RefusedAnswer.Part] {
-                let step = RefusedAnswer(body: body, token: token).step
+            for token in [.ready, .awaited, .lost(.cooldown)] as [RefusedResponse.Part] {
+                let action = RefusedResponse(body: body, token: token).action
                 switch (body, token) {
-                case (.ready, .ready): #expect(step == .replay)
-                case (.lost, _): #expect(step == .relay(.bodyTooLarge))
-                case (_, .lost): #expect(step == .relay(.cooldown))
-                default: #expect(step == .wait)
+                case (.ready, .ready): #expect(action == .replay)
+                case (.lost, _): #expect(action == .relay(.bodyTooLarge))
+                case (_, .lost): #expect(action == .relay(.cooldown))
+                default: #expect(action == .wait)
                 }
             }
         }

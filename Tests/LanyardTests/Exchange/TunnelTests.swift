@@ -131,14 +131,14 @@ import Testing
     func kernelEmpties(_ side: Tunnel.Side) {
         var tunnel = Self.tunnel { $0.idle = .seconds(90) }
         _ = tunnel.wrote(to: side, waiting: 100, at: Self.start)
-        tunnel.tookSome(side, at: Self.after(60))
+        tunnel.madeProgress(side, at: Self.after(60))
         #expect(tunnel.deadline == Self.after(120))
         #expect(tunnel.due(at: Self.after(119)) == .wait)
         #expect(tunnel.due(at: Self.after(120)) == .close(.stuck))
         // Where nothing of ours waits it only breaks the silence, also behind the end of the other side.
         tunnel = Self.tunnel()
         _ = tunnel.ended(side.other)
-        tunnel.tookSome(side, at: Self.after(29))
+        tunnel.madeProgress(side, at: Self.after(29))
         #expect(tunnel.deadline == Self.after(59))
         #expect(tunnel.due(at: Self.after(59)) == .close(.idle))
     }

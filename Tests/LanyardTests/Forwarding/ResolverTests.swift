@@ -48,7 +48,7 @@ import Testing
     @Test("without a thread a name is answered at once, and asked anew when there are threads again")
     func noThread() async throws {
         let (hasThreads, answered) = (Milestone(), Tally())
-        let failures = Guarded<[UpstreamFailure]>([])
+        let failures = Guarded<[UpstreamError]>([])
         let resolver = Resolver(
             lookUp: { _ in .success([Self.address]) },
             start: { resolver in

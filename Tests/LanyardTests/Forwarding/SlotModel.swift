@@ -35,7 +35,7 @@ struct SlotModel: Hashable {
         case publish
         /// A slot is given back; what was seen before of the waiters.
         case free(sawWaiters: Bool?)
-        case step(SlotScheduler.Step)
+        case action(SlotScheduler.Action)
         /// The first waiter has a connection already, and is still counted.
         case leaveLine
         /// Goes through the other shards.
@@ -149,7 +149,7 @@ struct SlotModel: Hashable {
         let event = shards[index].mail.removeFirst()
         shards[index].servesNewcomer = false
         if mistake == .ignoresNews, event == .serve { return }
-        shards[index].scheduler.note(event)
+        shards[index].scheduler.record(event)
         proceed(index)
     }
 
@@ -188,7 +188,7 @@ struct SlotModel: Hashable {
         }
         shards[index].idle.append(user)
         publishIdle(index)
-        shards[index].scheduler.note(.idled)
+        shards[index].scheduler.record(.idled)
         proceed(index)
     }
 
@@ -224,8 +224,8 @@ struct SlotModel: Hashable {
         case .free(let sawWaiters): [changed { $0.free(index, sawWaiters) }]
         case .tell(let event, let from): [changed { $0.tell(event, from, index) }]
         // A dial may fail at once.
-        case .step(.serveFirst): [false, true].map { fails in changed { $0.serveFirst(index, fails: fails) } }
-        case .step(let step): [changed { $0.perform(step, index) }]
+        case .action(.serveFirst): [false, true].map { fails in changed { $0.serveFirst(index, fails: fails) } }
+        case .action(let action): [changed { $0.perform(action, index) }]
         }
     }
 
@@ -234,17 +234,17 @@ struct SlotModel: Hashable {
         shards[index].waiters.append(user)
         shards[index].servesNewcomer = true
         if mistake == .sleepsAfterCounting { return shards[index].job = .tell(.shed, from: 0) }
-        shards[index].scheduler.note(.serve)
+        shards[index].scheduler.record(.serve)
         proceed(index)
     }
 
     private mutating func free(_ index: Int, _ sawWaiters: Bool? = nil) {
         taken -= 1
         guard let sawWaiters else {
-            shards[index].scheduler.note(.freed)
+            shards[index].scheduler.record(.freed)
             return proceed(index)
         }
-        shards[index].scheduler.note(.serve)
+        shards[index].scheduler.record(.serve)
         if sawWaiters { for other in shards.indices where other != index { shards[other].mail.append(.serve) } }
         proceed(index)
     }
@@ -256,9 +256,9 @@ struct SlotModel: Hashable {
         if fails { shards[index].job = .free(sawWaiters: nil) } else { use(user, index) }
     }
 
-    private mutating func perform(_ step: SlotScheduler.Step, _ index: Int) {
+    private mutating func perform(_ action: SlotScheduler.Action, _ index: Int) {
         var outcome = true
-        switch step {
+        switch action {
         case .handOver:
             let shard = shards[index]
             shards[index].idle.remove(at: shard.idle.lastIndex(of: shard.waiters[0])!)
@@ -282,7 +282,7 @@ struct SlotModel: Hashable {
             if mistake == .asksForIdleOnce, !shards[index].servesNewcomer { break }
             return shards[index].job = .tell(.shed, from: 0)
         }
-        finished(step, outcome, index)
+        finished(action, outcome, index)
     }
 
     /// Tells one other shard.
@@ -292,17 +292,17 @@ struct SlotModel: Hashable {
         proceed(index)
     }
 
-    private mutating func finished(_ step: SlotScheduler.Step, _ outcome: Bool, _ index: Int) {
-        shards[index].scheduler.finished(step, outcome, hasIdle: !shards[index].idle.isEmpty)
+    private mutating func finished(_ action: SlotScheduler.Action, _ outcome: Bool, _ index: Int) {
+        shards[index].scheduler.finished(action, outcome, hasIdle: !shards[index].idle.isEmpty)
         proceed(index)
     }
 
     private mutating func proceed(_ index: Int) {
         let (waiters, idle) = (shards[index].waiters, shards[index].idle)
-        let step = shards[index].scheduler.next(
+        let action = shards[index].scheduler.next(
             hasWaiters: !waiters.isEmpty, hasIdle: !idle.isEmpty,
-            hasFitting: waiters.first.map(idle.contains) ?? false)
-        shards[index].job = step.map { .step($0) } ?? .rest
+            hasMatchingIdle: waiters.first.map(idle.contains) ?? false)
+        shards[index].job = action.map { .action($0) } ?? .rest
     }
 
     private mutating func use(_ user: UInt8, _ index: Int) {

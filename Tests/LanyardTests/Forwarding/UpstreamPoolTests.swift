@@ -169,7 +169,7 @@ import Testing
     func tooLong() async throws {
         let pool = Self.pool(server, loop, wait: .milliseconds(200))
         _ = try await connection(for: 0, from: pool)
-        await #expect(throws: UpstreamFailure.connectionLimit) { try await connection(for: 0, from: pool) }
+        await #expect(throws: UpstreamError.connectionLimit) { try await connection(for: 0, from: pool) }
         #expect(pool.target.waiting.load(ordering: .relaxed) == 0)
         end()
     }

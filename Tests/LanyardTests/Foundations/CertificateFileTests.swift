@@ -16,7 +16,7 @@ import Testing
         ])
     func sound(_ text: String) throws {
         let folder = try TemporaryFolder()
-        #expect(CertificateFile.isSound(try folder.write("ca.pem", text)))
+        #expect(CertificateFile.hasCertificate(try folder.write("ca.pem", text)))
     }
 
     @Test(
@@ -30,7 +30,7 @@ import Testing
         ])
     func unsound(_ text: String) throws {
         let folder = try TemporaryFolder()
-        #expect(!CertificateFile.isSound(try folder.write("ca.pem", text)))
+        #expect(!CertificateFile.hasCertificate(try folder.write("ca.pem", text)))
     }
 
     @Test("what is no regular file is not, and is not waited for")
@@ -38,7 +38,7 @@ import Testing
         let folder = try TemporaryFolder()
         try #require(mkfifo(folder.file("pipe"), 0o600) == 0)
         for path in [folder.path, folder.file("pipe"), folder.file("none"), "/dev/zero"] {
-            #expect(!CertificateFile.isSound(path), "\(path)")
+            #expect(!CertificateFile.hasCertificate(path), "\(path)")
         }
     }
 }

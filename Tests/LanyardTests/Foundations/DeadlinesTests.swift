@@ -3,7 +3,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite struct DeadlinesTests {
+@Suite struct DeadlineHeapTests {
     @Test("any sequence of sets, moves, drops and waits tells what a sorted list would")
     func model() {
         for seed in 0..<20 { compare(seed: UInt64(seed)) }
@@ -15,7 +15,7 @@ import Testing
         let owner = Watcher()
         let deadlines = (0..<40).map { _ in Deadline(of: owner) }
         var model = [Instant](repeating: .never, count: deadlines.count)
-        var heap = Deadlines()
+        var heap = DeadlineHeap()
         var now: Int64 = 0
         for _ in 0..<2_000 {
             let index = Int.random(in: 0..<deadlines.count, using: &random)
@@ -53,7 +53,7 @@ import Testing
     @Test("deadlines are told in the order of their instants")
     func order() {
         let owner = Watcher()
-        var heap = Deadlines()
+        var heap = DeadlineHeap()
         let deadlines = (0..<50).map { _ in Deadline(of: owner) }
         for (index, deadline) in deadlines.enumerated() {
             heap.set(deadline, at: Instant(nanoseconds: Int64((index * 37) % 50)))
@@ -68,7 +68,7 @@ import Testing
     @Test("moving a deadline later costs no place and keeps one")
     func lazy() {
         let deadline = Deadline(of: Watcher())
-        var heap = Deadlines()
+        var heap = DeadlineHeap()
         for instant in 1...1_000 { heap.set(deadline, at: Instant(nanoseconds: Int64(instant))) }
         var seen = [(heap.count, heap.earliest.nanoseconds)]
         let early = heap.next(at: Instant(nanoseconds: 999))

@@ -139,14 +139,14 @@ import Testing
     }
 
     @Test("a put-off watcher goes on after the others, whether it was put off by an event or by posted work")
-    func later() async throws {
+    func resumeLater() async throws {
         let loop = loop
         let watcher = Recorder()
-        try await onLoop { loop.later(watcher) }
+        try await onLoop { loop.resumeLater(watcher) }
         try await eventually("resumed after a post") { watcher.log.numbers == [2] }
         let pair = Pair()
         try await onLoop {
-            _ = try loop.watch(pair.ours, for: [.read, .edge], by: Closure { _ in loop.later(watcher) })
+            _ = try loop.watch(pair.ours, for: [.read, .edge], by: Closure { _ in loop.resumeLater(watcher) })
         }
         pair.say()
         try await eventually("resumed after an event") { watcher.log.numbers == [2, 2] }
@@ -168,7 +168,7 @@ import Testing
         try await onLoop {
             let watcher = Closure { _ in told.add(resumed.numbers.count) }
             _ = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
-            for watcher in crowd { loop.later(watcher) }
+            for watcher in crowd { loop.resumeLater(watcher) }
         }
         try await eventually("all go on") { resumed.numbers.count == 1_000 && told.numbers.count == 1 }
         #expect(resumed.numbers == Array(0..<1_000))
@@ -180,20 +180,20 @@ import Testing
     func oneTurnAtATime() async throws {
         let loop = loop
         let endless = Endless(on: loop)
-        try await onLoop { loop.later(endless) }
+        try await onLoop { loop.resumeLater(endless) }
         for _ in 0..<200 {
             // Each falls between two turns.
             try await onLoop {}
         }
-        let turns = try await onLoop {
+        let iterations = try await onLoop {
             endless.isOver = true
-            return loop.turns
+            return loop.iterations
         }
         // Turns are blocks of one serial queue: those that wait there now run before a block that is put behind them. A turn that finds
         // nothing lasts until its patience is over or somebody posts, and is followed by none or by one more.
         for _ in 0..<5 { try await onLoop {} }
-        let after = try await onLoop { loop.turns }
-        #expect(after - turns < 10)
+        let after = try await onLoop { loop.iterations }
+        #expect(after - iterations < 10)
         loop.stop()
     }
 
@@ -203,7 +203,7 @@ import Testing
         let watcher = Recorder()
         try await onLoop {
             watcher.deadline = Deadline(of: watcher)
-            watcher.whenDue = { loop.later(watcher) }
+            watcher.whenDue = { loop.resumeLater(watcher) }
             loop.set(watcher.deadline!, at: loop.now + .milliseconds(5))
         }
         try await eventually("resumed") { watcher.log.numbers == [1, 2] }
@@ -220,7 +220,9 @@ import Testing
             _ = try loop.watch(pair.ours, for: [.read, .readHangUp, .edge], by: watcher)
         }
         pair.halfClose()
-        try await eventually("told") { log.numbers.contains { Readiness(rawValue: UInt32($0)).contains(.readHangUp) } }
+        try await eventually("told") {
+            log.numbers.contains { IOReadiness(rawValue: UInt32($0)).contains(.readHangUp) }
+        }
         loop.stop()
     }
 
@@ -228,7 +230,7 @@ import Testing
     func unwatchable() async throws {
         let loop = loop
         let failed = try await onLoop { () -> Bool in
-            do throws(Fault) {
+            do throws(SystemError) {
                 _ = try loop.watch(-1, for: .read, by: Recorder())
                 return false
             } catch {
@@ -263,16 +265,16 @@ private final class Recorder: Watcher, @unchecked Sendable {
 }
 
 private final class Closure: Watcher, @unchecked Sendable {
-    private let work: (Readiness) -> Void
-    init(_ work: @escaping (Readiness) -> Void) { self.work = work }
-    override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) { work(readiness) }
+    private let work: (IOReadiness) -> Void
+    init(_ work: @escaping (IOReadiness) -> Void) { self.work = work }
+    override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) { work(readiness) }
 }
 
 /// Sends each byte back.
 private final class Echo: Watcher, @unchecked Sendable {
     private let descriptor: CInt
     init(_ descriptor: CInt) { self.descriptor = descriptor }
-    override func ready(_ readiness: Readiness, on watch: EventLoop.Watch) {
+    override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         var byte: UInt8 = 0
         while recv(descriptor, &byte, 1, CInt(MSG_DONTWAIT)) == 1 { send(descriptor, &byte, 1, 0) }
     }
@@ -329,5 +331,5 @@ private final class Endless: Watcher, @unchecked Sendable {
         self.loop = loop
         super.init()
     }
-    override func resume() { if !isOver { loop.later(self) } }
+    override func resume() { if !isOver { loop.resumeLater(self) } }
 }

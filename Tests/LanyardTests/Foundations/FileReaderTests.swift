@@ -7,7 +7,7 @@ import Testing
 
 /// Files that hang cost a thread each, and nobody else anything.
 @Suite(.timeLimit(.minutes(1))) struct FileReaderTests {
-    private static let found = FileLook(stamp: nil, outcome: .failure(.notRegular))
+    private static let found = FileSnapshot(stamp: nil, outcome: .failure(.notRegular))
 
     private func loop() throws -> EventLoop {
         let loop = try EventLoop(label: "test.files")
@@ -28,9 +28,9 @@ import Testing
         let loop = try loop()
         defer { loop.stop() }
         for _ in 0..<3 {
-            for number in 0..<63 { files.look(at: "hung\(number)", on: loop) { _ in hung.add() } }
+            for number in 0..<63 { files.read(at: "hung\(number)", on: loop) { _ in hung.add() } }
         }
-        for number in 0..<100 { files.look(at: "file\(number)", on: loop) { _ in answered.add() } }
+        for number in 0..<100 { files.read(at: "file\(number)", on: loop) { _ in answered.add() } }
         try await eventually("the others are answered", within: .seconds(5)) { answered.value == 100 }
         try await eventually("each that hangs is looked at") { looks.value == 63 }
         #expect(hung.value == 0)
@@ -49,7 +49,7 @@ import Testing
         }
         let loop = try loop()
         defer { loop.stop() }
-        for number in 0..<100 { files.look(at: "\(number)", on: loop) { _ in answered.add() } }
+        for number in 0..<100 { files.read(at: "\(number)", on: loop) { _ in answered.add() } }
         try await eventually("all threads are busy") { busy.value == FileReader.threadsMax }
         open.set()
         try await eventually("all are answered") { answered.value == 100 }
@@ -59,19 +59,19 @@ import Testing
     @Test("who knows another stamp than the one that spared the reading has the file read")
     func stamps() async throws {
         let (open, begun) = (Milestone(), Tally())
-        let stamp = FileLook.Stamp(device: 1, inode: 1, size: 1, changedAt: 1, mode: 0)
+        let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 1, changedAt: 1, mode: 0)
         let files = FileReader { _, known in
             begun.add()
             while !open.isSet { usleep(1000) }
-            return FileLook(stamp: stamp, outcome: known == stamp ? nil : .failure(.empty))
+            return FileSnapshot(stamp: stamp, outcome: known == stamp ? nil : .failure(.empty))
         }
         let loop = try loop()
         defer { loop.stop() }
         let answers = Guarded<[String: Bool]>([:])
-        files.look(at: "file", known: stamp, on: loop) { look in answers.withLock { $0["knows"] = look.outcome == nil }
+        files.read(at: "file", known: stamp, on: loop) { read in answers.withLock { $0["knows"] = read.outcome == nil }
         }
         try await eventually("the look has begun") { begun.value == 1 }
-        files.look(at: "file", on: loop) { look in answers.withLock { $0["asks"] = look.outcome == nil } }
+        files.read(at: "file", on: loop) { read in answers.withLock { $0["asks"] = read.outcome == nil } }
         open.set()
         try await eventually("both are answered") { answers.withLock { $0.count } == 2 }
         #expect(answers.withLock { $0 } == ["knows": true, "asks": false])
@@ -86,12 +86,12 @@ import Testing
         }
         let loop = try loop()
         defer { loop.stop() }
-        let reply: FileReader.Reply = { look in
-            if case .failure(.stopping)? = look.outcome { stopped.add() } else { Issue.record("another answer") }
+        let reply: FileReader.Reply = { read in
+            if case .failure(.stopping)? = read.outcome { stopped.add() } else { Issue.record("another answer") }
         }
-        files.look(at: "hung", on: loop, reply: reply)
+        files.read(at: "hung", on: loop, reply: reply)
         files.stop()
-        files.look(at: "later", on: loop, reply: reply)
+        files.read(at: "later", on: loop, reply: reply)
         try await eventually("both are answered") { stopped.value == 2 }
         open.set()
     }
@@ -100,7 +100,7 @@ import Testing
     func noThread() async throws {
         let (hasThreads, read, short) = (Milestone(), Tally(), Tally())
         let files = FileReader(
-            look: { _, _ in Self.found },
+            read: { _, _ in Self.found },
             start: { files in
                 guard hasThreads.isSet else { return EAGAIN }
                 Thread.detachNewThread { files.run() }
@@ -108,14 +108,14 @@ import Testing
             })
         let loop = try loop()
         defer { loop.stop() }
-        let reply: FileReader.Reply = { look in
-            guard case .failure(let problem)? = look.outcome else { return }
+        let reply: FileReader.Reply = { result in
+            guard case .failure(let problem)? = result.outcome else { return }
             if problem.isShortage { short.add() } else { read.add() }
         }
-        files.look(at: "file", on: loop, reply: reply)
+        files.read(at: "file", on: loop, reply: reply)
         try await eventually("it fails") { short.value == 1 }
         hasThreads.set()
-        files.look(at: "file", on: loop, reply: reply)
+        files.read(at: "file", on: loop, reply: reply)
         try await eventually("it is read") { read.value == 1 }
     }
 
@@ -151,14 +151,14 @@ import Testing
         #expect(ContinuousClock.now - start > .seconds(4))
         let restless = FileReader { _, _ in
             count.add()
-            let stamp = FileLook.Stamp(device: 1, inode: 1, size: 0, changedAt: Int64(count.value), mode: 0)
-            return FileLook(stamp: stamp, outcome: .failure(.empty))
+            let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: Int64(count.value), mode: 0)
+            return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
         }
         // The first of these stamps is older than any file needs to be.
         #expect(try await read(restless) == "empty")
         let young = FileReader { _, _ in
-            let stamp = FileLook.Stamp(device: 1, inode: 1, size: 0, changedAt: WallTime.now.nanoseconds, mode: 0)
-            return FileLook(stamp: stamp, outcome: .failure(.empty))
+            let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: WallTime.now.nanoseconds, mode: 0)
+            return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
         }
         #expect(try await read(young) == "unsettled")
     }

@@ -140,12 +140,13 @@ struct FileWatchTests {
         let left = Guarded(versions.enumerated().map { ($0.offset, $0.element) })
         return FileReader { _, known in
             let (number, text) = left.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
-            let stamp = FileLook.Stamp(device: 1, inode: 1, size: text.utf8.count, changedAt: Int64(number), mode: 0)
-            guard stamp != known else { return FileLook(stamp: stamp, outcome: nil) }
-            guard !text.isEmpty else { return FileLook(stamp: stamp, outcome: .failure(.empty)) }
+            let stamp = FileSnapshot.Stamp(
+                device: 1, inode: 1, size: text.utf8.count, changedAt: Int64(number), mode: 0)
+            guard stamp != known else { return FileSnapshot(stamp: stamp, outcome: nil) }
+            guard !text.isEmpty else { return FileSnapshot(stamp: stamp, outcome: .failure(.empty)) }
             var bytes = Array(text.utf8)
             let secret = bytes.withUnsafeMutableBytes { Secret(copying: UnsafeRawBufferPointer($0)) }
-            return FileLook(stamp: stamp, outcome: .success(.init(secret: secret, isWorldReadable: false)))
+            return FileSnapshot(stamp: stamp, outcome: .success(.init(secret: secret, isWorldReadable: false)))
         }
     }
 
@@ -170,7 +171,7 @@ struct FileWatchTests {
         let open = Milestone()
         let files = FileReader { _, _ in
             while !open.isSet { usleep(1000) }
-            return FileLook(stamp: nil, outcome: .failure(.system(EACCES)))
+            return FileSnapshot(stamp: nil, outcome: .failure(.system(EACCES)))
         }
         let start = ContinuousClock.now
         let told = try Told("/secret", by: files)
@@ -186,12 +187,12 @@ struct FileWatchTests {
         let largest = try folder.write("largest", String(repeating: "x", count: SecretFile.bytesMax))
         #expect(try SecretFile.read(largest).secret.count == SecretFile.bytesMax)
         let larger = try folder.write("larger", String(repeating: "x", count: SecretFile.bytesMax + 1))
-        #expect(throws: SecretFile.Problem.tooLarge) { try SecretFile.read(larger) }
+        #expect(throws: SecretFile.ReadError.tooLarge) { try SecretFile.read(larger) }
         mkfifo(folder.file("pipe"), 0o600)
-        #expect(throws: SecretFile.Problem.notRegular) { try SecretFile.read(folder.file("pipe")) }
-        #expect(throws: SecretFile.Problem.notRegular) { try SecretFile.read(folder.path) }
-        #expect(throws: SecretFile.Problem.notRegular) { try SecretFile.read("/dev/zero") }
-        #expect(throws: SecretFile.Problem.system(ENOENT)) { try SecretFile.read(folder.file("none")) }
+        #expect(throws: SecretFile.ReadError.notRegular) { try SecretFile.read(folder.file("pipe")) }
+        #expect(throws: SecretFile.ReadError.notRegular) { try SecretFile.read(folder.path) }
+        #expect(throws: SecretFile.ReadError.notRegular) { try SecretFile.read("/dev/zero") }
+        #expect(throws: SecretFile.ReadError.system(ENOENT)) { try SecretFile.read(folder.file("none")) }
         let all = try folder.write("all", "x", mode: 0o644)
         #expect(try SecretFile.read(all).isWorldReadable && !SecretFile.read(largest).isWorldReadable)
     }
@@ -200,6 +201,6 @@ struct FileWatchTests {
     func forbidden() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("mine", "x", mode: 0)
-        #expect(throws: SecretFile.Problem.system(EACCES)) { try SecretFile.read(path) }
+        #expect(throws: SecretFile.ReadError.system(EACCES)) { try SecretFile.read(path) }
     }
 }

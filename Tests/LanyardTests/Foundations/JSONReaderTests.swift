@@ -9,7 +9,7 @@ struct JSONReaderTests {
         text.withUnsafeBytes { bytes in
             var reader = JSONReader(bytes, depthMax: depthMax)
             var words: [String] = []
-            do throws(JSONFault) {
+            do throws(JSONError) {
                 while true {
                     let token = try reader.next()
                     words.append(Self.word(token, bytes))
@@ -109,7 +109,7 @@ struct JSONReaderTests {
             _ = try reader.next()
             _ = try reader.next()
             try reader.skipValue()
-            guard case .name(let name) = try reader.next() else { throw JSONFault(.grammar, at: 0) }
+            guard case .name(let name) = try reader.next() else { throw JSONError(.grammar, at: 0) }
             #expect(JSONText.matches(name, of: bytes, "b") && !JSONText.matches(name, of: bytes, "bb"))
             try reader.skipValue()
             #expect(try reader.next() == .objectEnd)

@@ -16,7 +16,7 @@ struct MessageReading {
     }
 
     private mutating func read(_ kind: HTTPMessage.Kind, _ bytes: Bytes) {
-        do throws(HeadFault) {
+        do throws(HeadError) {
             let framing =
                 kind == .request ? try readRequest(bytes) : try readResponse(bytes, toHead: kind == .responseToHead)
             guard let framing else {
@@ -31,7 +31,7 @@ struct MessageReading {
     // MARK: - Heads
 
     /// nil: the head is not whole.
-    private mutating func readRequest(_ bytes: Bytes) throws(HeadFault) -> BodyFraming? {
+    private mutating func readRequest(_ bytes: Bytes) throws(HeadError) -> BodyFraming? {
         let limits = HeadLimits(LimitSettings())
         let table = FieldTable(capacity: limits.fieldsMax)
         var reader = RequestReader()
@@ -51,7 +51,7 @@ struct MessageReading {
         return head.framing
     }
 
-    private mutating func readResponse(_ bytes: Bytes, toHead: Bool) throws(HeadFault) -> BodyFraming? {
+    private mutating func readResponse(_ bytes: Bytes, toHead: Bool) throws(HeadError) -> BodyFraming? {
         let table = FieldTable(capacity: HeadLimits.response.fieldsMax)
         while true {
             var reader = ResponseReader()
@@ -79,7 +79,7 @@ struct MessageReading {
 
     // MARK: - Body
 
-    private mutating func readBody(_ framing: BodyFraming, _ bytes: Bytes) throws(HeadFault) {
+    private mutating func readBody(_ framing: BodyFraming, _ bytes: Bytes) throws(HeadError) {
         let rest = bytes[run: used..<bytes.count]
         switch framing {
         case .none:
@@ -98,7 +98,7 @@ struct MessageReading {
         }
     }
 
-    private mutating func readChunks(_ rest: Bytes, _ bytes: Bytes) throws(HeadFault) {
+    private mutating func readChunks(_ rest: Bytes, _ bytes: Bytes) throws(HeadError) {
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: rest.count + 1, alignment: 1)
         defer { room.deallocate() }
         room.copyBytes(from: rest)

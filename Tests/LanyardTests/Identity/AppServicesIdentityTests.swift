@@ -131,10 +131,10 @@ struct AppServicesIdentityTests {
             try bench.folder.write("large", String(repeating: "x", count: 65537)): "larger than 64 KiB",
             bench.folder.path: "not a regular file",
         ]
-        for (file, words) in files {
+        for (file, message) in files {
             let fault = await bench.login(.apiKey(keyFile: file)).failure
             #expect(fault?.verdict == .credentialUnavailable)
-            #expect(fault?.words.contains(words) == true && fault?.words.contains(file) == true)
+            #expect(fault?.message.contains(message) == true && fault?.message.contains(file) == true)
         }
         #expect(bench.server.requests.isEmpty)
     }

@@ -9,12 +9,12 @@ struct VerdictCase: Sendable, CustomTestStringConvertible {
     let body: String
     var type = "application/json"
     var fields: [(String, String)] = []
-    let verdict: IdentityFault.Verdict
+    let verdict: IdentityError.Verdict
     var code: String?
 
     var testDescription: String { "\(status) \(body) \(fields.map(\.1))" }
 
-    var answer: RawAnswer {
+    var answer: RawResponse {
         .answer(status, "X", fields: [("Content-Type", type)] + fields, body: body).closing
     }
 }
@@ -160,12 +160,12 @@ struct AppServicesVerdictTests {
         #expect(await bench.revoke().failure?.verdict == .sessionDead)
     }
 
-    private func check(_ fault: IdentityFault?, _ given: VerdictCase) {
+    private func check(_ fault: IdentityError?, _ given: VerdictCase) {
         #expect(fault?.verdict == given.verdict)
         #expect(fault?.status == given.status)
         #expect(fault?.code == given.code)
-        let words = fault?.words ?? ""
-        #expect(!words.isEmpty && !words.contains("canary"), "\(words)")
+        let message = fault?.message ?? ""
+        #expect(!message.isEmpty && !message.contains("canary"), "\(message)")
     }
 
     @Test(

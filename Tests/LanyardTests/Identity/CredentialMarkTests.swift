@@ -32,13 +32,13 @@ struct CredentialMarkTests {
         let armed = LoginGuard(key: Self.key, refused: mark)
         let second = try #require(await bench.login(Self.password("wrong"), guarded: armed).failure)
         #expect(second.verdict == .credentialRefused && second.credential == mark && second.status == nil)
-        #expect(second.words.contains("refused before (InvalidPassword)") && Self.logins(bench) == 1)
+        #expect(second.message.contains("refused before (InvalidPassword)") && Self.logins(bench) == 1)
         #expect(second.code == "InvalidPassword")
         let file = try bench.folder.write("password", "wrong\n")
         let configured = Credential.configured(.emailPassword(email: "a@example.com", passwordFile: file))
         let third = try #require(await bench.login(configured, guarded: armed).failure)
         #expect(third.status == nil && Self.logins(bench) == 1)
-        #expect(third.words.contains("email_password.password_file \(file)") && third.words.contains("base_url"))
+        #expect(third.message.contains("email_password.password_file \(file)") && third.message.contains("base_url"))
         // Whoever asks without the guard's knowledge gets a call.
         _ = await bench.login(Self.password("wrong"), guarded: Self.open)
         #expect(Self.logins(bench) == 2)
@@ -80,7 +80,7 @@ struct CredentialMarkTests {
             return 1
         }
         let fault = try #require(await bench.login(.given(.apiKey(bytes)), guarded: nil).failure)
-        #expect(fault.verdict == .credentialUnavailable && fault.words == "the credential given is not UTF-8 text")
+        #expect(fault.verdict == .credentialUnavailable && fault.message == "the credential given is not UTF-8 text")
     }
 
     @Test("HMAC-SHA256 is RFC 4231's")

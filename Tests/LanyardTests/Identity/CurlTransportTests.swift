@@ -17,16 +17,16 @@ struct CurlTransportTests {
     }
 
     /// A service whose location is healthy and whose session call does this.
-    private func bench(limits: CurlLimits = CurlLimits(), _ answer: RawAnswer) throws -> IdentityBench {
+    private func bench(limits: CurlLimits = CurlLimits(), _ answer: RawResponse) throws -> IdentityBench {
         try IdentityBench(limits: limits) { request, _ in request.method == "GET" ? nil : answer }
     }
 
     @Test(
         "an answer that is lost after the refresh was sent leaves its outcome unknown",
         arguments: [
-            RawAnswer.close, .reset, good.torn(after: 20), good.torn(after: 90), good.torn(after: 90, by: .reset),
+            RawResponse.close, .reset, good.torn(after: 20), good.torn(after: 90), good.torn(after: 90, by: .reset),
         ])
-    func lost(answer: RawAnswer) async throws {
+    func lost(answer: RawResponse) async throws {
         let bench = try bench(answer)
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
         #expect(await bench.login().failure?.verdict == .transient(retryAfter: nil))
@@ -35,7 +35,7 @@ struct CurlTransportTests {
 
     @Test("a service that takes the refresh and stays silent leaves its outcome unknown, at the time limit")
     func silent() async throws {
-        let bench = try bench(limits: Self.hasty, RawAnswer([.pause(.seconds(25))]))
+        let bench = try bench(limits: Self.hasty, RawResponse([.pause(.seconds(25))]))
         let start = ContinuousClock.now
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
         #expect(ContinuousClock.now - start < .seconds(10))
@@ -45,8 +45,8 @@ struct CurlTransportTests {
     @Test("a body that never ends is cut off at the time limit")
     func dripping() async throws {
         let head = Array("HTTP/1.1 200 OK\r\n\r\n{".utf8)
-        let drip: [RawAnswer.Step] = (0..<1000).flatMap { _ in [.pause(.milliseconds(20)), .send([0x20])] }
-        let bench = try bench(limits: Self.hasty, RawAnswer([.send(head)] + drip))
+        let drip: [RawResponse.Step] = (0..<1000).flatMap { _ in [.pause(.milliseconds(20)), .send([0x20])] }
+        let bench = try bench(limits: Self.hasty, RawResponse([.send(head)] + drip))
         let start = ContinuousClock.now
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
         #expect(ContinuousClock.now - start < .seconds(10))
@@ -65,32 +65,32 @@ struct CurlTransportTests {
                     .utf8),
         ])
     func pieces(bytes: [UInt8]) async throws {
-        let steps: [RawAnswer.Step] = bytes.enumerated().flatMap { index, byte -> [RawAnswer.Step] in
+        let steps: [RawResponse.Step] = bytes.enumerated().flatMap { index, byte -> [RawResponse.Step] in
             index % 16 == 0 ? [.pause(.milliseconds(1)), .send([byte])] : [.send([byte])]
         }
-        let bench = try bench(RawAnswer(steps + [.close]))
+        let bench = try bench(RawResponse(steps + [.close]))
         #expect(Tokens.text(try await bench.refresh().get().accessToken) == Tokens.access())
     }
 
     @Test(
         "an answer beyond the limits is refused",
         arguments: [
-            RawAnswer.large((1 << 20) + 1),
-            RawAnswer([
+            RawResponse.large((1 << 20) + 1),
+            RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\n\r\n".utf8)),
                 .repeated([UInt8](repeating: 0x20, count: 65536), times: 17), .close,
             ]),
-            RawAnswer([
+            RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\n".utf8)),
                 .repeated(Array("X-Filler: \(String(repeating: "x", count: 1000))\r\n".utf8), times: 80), .close,
             ]),
-            RawAnswer([.repeated(Array("HTTP/1.1 102 Processing\r\n\r\n".utf8), times: 5000), .close]),
+            RawResponse([.repeated(Array("HTTP/1.1 102 Processing\r\n\r\n".utf8), times: 5000), .close]),
         ])
-    func oversized(answer: RawAnswer) async throws {
+    func oversized(answer: RawResponse) async throws {
         let bench = try bench(answer)
         let fault = await bench.refresh().failure
         #expect(fault?.verdict == .transient(retryAfter: nil))
-        #expect(fault?.words.contains("too large") == true)
+        #expect(fault?.message.contains("too large") == true)
     }
 
     @Test("a body of exactly 1 MiB is read")
@@ -108,7 +108,7 @@ struct CurlTransportTests {
             "{}",
         ])
     func garbage(text: String) async throws {
-        let bench = try bench(RawAnswer.text(text).closing)
+        let bench = try bench(RawResponse.text(text).closing)
         let verdict = await bench.refresh().failure?.verdict
         #expect(verdict == .unknownOutcome)
     }
@@ -156,10 +156,10 @@ struct CurlTransportTests {
     func bound() async throws {
         var limits = CurlLimits()
         limits.total = .seconds(3)
-        let bench = try bench(limits: limits, RawAnswer([.pause(.seconds(8))]))
+        let bench = try bench(limits: limits, RawResponse([.pause(.seconds(8))]))
         async let first = bench.refresh()
         try await eventually("the first call has been sent") { bench.server.requests.count == 2 }
-        let outcomes = await withTaskGroup(of: IdentityFault.Verdict?.self) { group in
+        let outcomes = await withTaskGroup(of: IdentityError.Verdict?.self) { group in
             for _ in 0..<11 { group.addTask { await bench.refresh().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }
         }
@@ -181,9 +181,9 @@ struct CurlTransportTests {
 
     @Test("logins that hang leave places for refreshes and logouts, which go before every login that waits")
     func hangingLogins() async throws {
-        let hold = RawAnswer([.pause(.seconds(25))])
+        let hold = RawResponse([.pause(.seconds(25))])
         let bench = try IdentityBench { _, path in path.hasSuffix("/login") ? hold : nil }
-        async let stuck = withTaskGroup(of: IdentityFault.Verdict?.self) { group in
+        async let stuck = withTaskGroup(of: IdentityError.Verdict?.self) { group in
             for _ in 0..<12 { group.addTask { await bench.login().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }
         }
@@ -228,7 +228,7 @@ struct CurlTransportTests {
 
     @Test("a slow identity delays no other one on the same loop")
     func neighbours() async throws {
-        let slow = try bench(RawAnswer([.pause(.seconds(25))]))
+        let slow = try bench(RawResponse([.pause(.seconds(25))]))
         async let stuck = withTaskGroup(of: Void.self) { group in
             for _ in 0..<20 { group.addTask { _ = await slow.refresh() } }
         }
@@ -248,8 +248,8 @@ struct CurlTransportTests {
 
     @Test("stopping answers what is under way, what waits, and what comes later, each once")
     func stop() async throws {
-        let bench = try bench(RawAnswer([.pause(.seconds(25))]))
-        async let outcomes = withTaskGroup(of: IdentityFault.Verdict?.self) { group in
+        let bench = try bench(RawResponse([.pause(.seconds(25))]))
+        async let outcomes = withTaskGroup(of: IdentityError.Verdict?.self) { group in
             for _ in 0..<20 { group.addTask { await bench.refresh().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }
         }

@@ -45,19 +45,19 @@ private struct TLSService {
 struct CurlTrustTests {
     private static let downgrade = "leads from https to http"
 
-    private func fault(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> IdentityFault {
+    private func fault(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> IdentityError {
         let bench = try IdentityBench(baseURL: "https://\(host):\(port)", tls: trust)
         let fault = try #require(await bench.refresh().failure)
         #expect(fault.verdict == .transient(retryAfter: nil))
         return fault
     }
 
-    private func words(_ port: Int, _ trust: CurlTrust) async throws -> String {
-        try await fault(port, trust).words
+    private func message(_ port: Int, _ trust: CurlTrust) async throws -> String {
+        try await fault(port, trust).message
     }
 
-    private func isAlarm(_ fault: IdentityFault) -> Bool {
-        fault.isAlarming && fault.words.hasPrefix("no trust in the identity service's TLS connection")
+    private func isAlarm(_ fault: IdentityError) -> Bool {
+        fault.isAlarming && fault.message.hasPrefix("no trust in the identity service's TLS connection")
     }
 
     @Test(
@@ -69,7 +69,7 @@ struct CurlTrustTests {
         #expect(isAlarm(try await fault(service.port, CurlTrust(proxy: .none))))
         #expect(isAlarm(try await fault(service.port, own, host: "localhost")))
         let trusted = try await fault(service.port, own)
-        #expect(trusted.words.contains(Self.downgrade) && !trusted.isAlarming)
+        #expect(trusted.message.contains(Self.downgrade) && !trusted.isAlarming)
         // A file of authorities replaces the system's: this one holds none that signed the server's.
         let other = CurlTrust(caFile: service.file("client.pem"), proxy: .none)
         #expect(isAlarm(try await fault(service.port, other)))
@@ -91,15 +91,15 @@ struct CurlTrustTests {
         let gate = try FaultGate(before: .tcp(1), mode: mode)
         let fault = try await fault(Int(gate.endpoint.port), CurlTrust(proxy: .none))
         #expect(!fault.isAlarming)
-        #expect(fault.words.hasPrefix("TLS could not be agreed with the identity service ("))
-        #expect(fault.words.contains("does it speak https at that port"))
+        #expect(fault.message.hasPrefix("TLS could not be agreed with the identity service ("))
+        #expect(fault.message.contains("does it speak https at that port"))
     }
 
     @Test("a file of authorities that is not there is said to be missing")
     func missingAuthority() async throws {
         let service = try await TLSService()
         #expect(
-            try await words(service.port, CurlTrust(caFile: "/nowhere/ca.pem", proxy: .none)).contains(
+            try await message(service.port, CurlTrust(caFile: "/nowhere/ca.pem", proxy: .none)).contains(
                 "/nowhere/ca.pem"))
     }
 
@@ -107,10 +107,10 @@ struct CurlTrustTests {
     func clientCertificate() async throws {
         let service = try await TLSService(demandsClientCertificate: true)
         var trust = CurlTrust(caFile: service.file("ca.pem"), proxy: .none)
-        #expect(try await words(service.port, trust).contains(Self.downgrade) == false)
+        #expect(try await message(service.port, trust).contains(Self.downgrade) == false)
         trust.certificateFile = service.file("client.pem")
         trust.keyFile = service.file("client.key")
-        #expect(try await words(service.port, trust).contains(Self.downgrade))
+        #expect(try await message(service.port, trust).contains(Self.downgrade))
     }
 
     @Test("a configured proxy is asked for http, and none is used unless configured")

@@ -68,7 +68,7 @@ struct EmulatorIdentityTests {
         let bench = try IdentityBench(baseURL: "http://\(emulator.address)")
         let grant = try await bench.login().get()
         let token = try #require(Tokens.text(grant.refreshToken))
-        let faults: [(String, IdentityFault.Verdict)] = [
+        let faults: [(String, IdentityError.Verdict)] = [
             ("server_error", .transient(retryAfter: nil)), ("html", .transient(retryAfter: nil)),
             ("malformed", .transient(retryAfter: nil)), ("gone", .gone),
             ("unavailable", .transient(retryAfter: .seconds(7))),

@@ -7,7 +7,7 @@ import TestSupport
 /// An `AppServicesIdentity` on a loop of its own, before a scripted server that records raw bytes.
 final class IdentityBench: Sendable {
     /// What the server answers to one request, by method and path; nil leaves it to the habits of a healthy service.
-    typealias Script = @Sendable (_ request: RawMessage, _ path: String) -> RawAnswer?
+    typealias Script = @Sendable (_ request: RawMessage, _ path: String) -> RawResponse?
 
     static let appPath = "/api/client/v2.0/app/demo-abcde"
     static let sessionPath = "/api/client/v2.0/auth/session"
@@ -50,37 +50,37 @@ final class IdentityBench: Sendable {
 
     var origin: String { "http://\(server.endpoint)" }
 
-    func login(_ login: UserSettings.Login = .anonymous) async -> Result<Grant, IdentityFault> {
+    func login(_ login: UserSettings.Login = .anonymous) async -> Result<Grant, IdentityError> {
         await self.login(.configured(login), guarded: nil)
     }
 
-    func login(_ credential: Credential, guarded: LoginGuard?) async -> Result<Grant, IdentityFault> {
+    func login(_ credential: Credential, guarded: LoginGuard?) async -> Result<Grant, IdentityError> {
         await withCheckedContinuation { done in
             identity.login(credential, guarded: guarded) { done.resume(returning: $0) }
         }
     }
 
-    func refresh(_ token: String = Tokens.refresh) async -> Result<Grant, IdentityFault> {
+    func refresh(_ token: String = Tokens.refresh) async -> Result<Grant, IdentityError> {
         let secret = Tokens.secret(token)
         return await withCheckedContinuation { done in identity.refresh(secret) { done.resume(returning: $0) } }
     }
 
-    func revoke(_ token: String = Tokens.refresh) async -> Result<Void, IdentityFault> {
+    func revoke(_ token: String = Tokens.refresh) async -> Result<Void, IdentityError> {
         let secret = Tokens.secret(token)
         return await withCheckedContinuation { done in identity.revoke(secret) { done.resume(returning: $0) } }
     }
 
     // MARK: A healthy service
 
-    static func json(_ status: Int = 200, _ body: String, fields: [(String, String)] = []) -> RawAnswer {
+    static func json(_ status: Int = 200, _ body: String, fields: [(String, String)] = []) -> RawResponse {
         .answer(status, "X", fields: [("Content-Type", "application/json")] + fields, body: body).closing
     }
 
-    static func location(_ hostname: String) -> RawAnswer {
+    static func location(_ hostname: String) -> RawResponse {
         json(200, #"{"deployment_model":"LOCAL","location":"US-VA","hostname":"\#(hostname)","ws_hostname":"ws://x"}"#)
     }
 
-    private static func habit(_ path: String, hostname: String) -> RawAnswer {
+    private static func habit(_ path: String, hostname: String) -> RawResponse {
         switch path {
         case appPath + "/location": location(hostname)
         case sessionPath: json(201, #"{"access_token":"\#(Tokens.access())"}"#)

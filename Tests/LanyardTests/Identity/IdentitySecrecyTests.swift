@@ -6,15 +6,15 @@ import Testing
 @Suite("Identity calls: no secret shows")
 struct IdentitySecrecyTests {
     /// Answers that quote what they were sent, and put tokens where none belong.
-    static let answers: [RawAnswer] = [
+    static let answers: [RawResponse] = [
         IdentityBench.json(500, #"{"error":"canary-password","error_code":"canary-password"}"#),
         IdentityBench.json(401, #"{"error":"Bearer \#(Tokens.refresh)","error_code":"\#(Tokens.refresh)"}"#),
         IdentityBench.json(200, #"{"access_token":"canary token","user_id":"canary id"}"#),
         IdentityBench.json(200, #"{"access_token":"\#(Tokens.access())","error":"canary"}"#),
         .answer(302, "canary", fields: [("Location", "http://canary.invalid/?t=canary"), ("X-T", "canary")]).closing,
-        RawAnswer.text("canary-not-http\r\ncanary\r\n\r\n").closing,
-        RawAnswer.text("HTTP/1.1 200 canary\r\nContent-Length: canary\r\n\r\ncanary").closing,
-        RawAnswer.text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\ncanary\r\n").closing,
+        RawResponse.text("canary-not-http\r\ncanary\r\n\r\n").closing,
+        RawResponse.text("HTTP/1.1 200 canary\r\nContent-Length: canary\r\n\r\ncanary").closing,
+        RawResponse.text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\ncanary\r\n").closing,
         IdentityBench.json(
             200, #"{"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)","user_id":"u"}"#),
     ]
@@ -22,7 +22,7 @@ struct IdentitySecrecyTests {
     @Test(
         "no answer, whatever it quotes, brings a secret into a fault, a log line or a printed grant", arguments: answers
     )
-    func canary(answer: RawAnswer) async throws {
+    func canary(answer: RawResponse) async throws {
         let bench = try IdentityBench { request, _ in request.method == "GET" ? nil : answer }
         let file = try bench.folder.write("password", "canary-password", mode: 0o644)
         var said: [String] = []

@@ -8,10 +8,10 @@ import Testing
 @Suite("Tokens and credentials in files")
 struct StaticIdentityTests {
     private final class Told: Sendable {
-        let words = Guarded<[String]>([])
-        func add(_ word: String) { words.withLock { $0.append(word) } }
+        let message = Guarded<[String]>([])
+        func add(_ word: String) { message.withLock { $0.append(word) } }
         func expect(_ expected: [String]) async throws {
-            try await eventually("\(expected) is told") { words.withLock { $0 } == expected }
+            try await eventually("\(expected) is told") { message.withLock { $0 } == expected }
         }
     }
 
@@ -28,8 +28,8 @@ struct StaticIdentityTests {
             switch outcome {
             case .success(let secret): told.add(Tokens.text(secret) ?? "")
             case .failure(let fault):
-                #expect(fault.verdict == .credentialUnavailable && fault.words.contains(path))
-                #expect(!fault.words.contains("canary"))
+                #expect(fault.verdict == .credentialUnavailable && fault.message.contains(path))
+                #expect(!fault.message.contains("canary"))
                 told.add("fault")
             }
         }
@@ -53,7 +53,7 @@ struct StaticIdentityTests {
         defer { loop.stop() }
         let identity = StaticIdentity(name: "fixed", tokenFile: folder.file("none"), on: loop)
         let told = Told()
-        identity.start { told.add($0.failure?.words ?? "a token") }
+        identity.start { told.add($0.failure?.message ?? "a token") }
         try await told.expect(["\(folder.file("none")) does not exist; create it, it is read again by itself"])
         identity.stop()
     }
@@ -71,8 +71,8 @@ struct StaticIdentityTests {
         watch.start(.emailPassword(email: "a@example.com", passwordFile: path)) { told.add("changed") }
         // What is asked for behind the watch is answered behind it.
         await withCheckedContinuation { done in loop.post { loop.post { done.resume() } } }
-        await withCheckedContinuation { done in files.look(at: path, on: loop) { _ in done.resume() } }
-        #expect(told.words.withLock { $0 }.isEmpty)
+        await withCheckedContinuation { done in files.read(at: path, on: loop) { _ in done.resume() } }
+        #expect(told.message.withLock { $0 }.isEmpty)
         try folder.write("password", "one")
         try await told.expect(["changed"])
         try folder.write("password", "two")

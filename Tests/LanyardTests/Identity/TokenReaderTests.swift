@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Tokens out of answers")
 struct TokenReaderTests {
-    private func read(_ text: String) throws -> TokenAnswer {
+    private func read(_ text: String) throws -> TokenResponse {
         try Array(text.utf8).withUnsafeBytes { bytes in try TokenReader.read(bytes) }
     }
 
@@ -45,7 +45,7 @@ struct TokenReaderTests {
             #"{"access_token":"\#(String(repeating: "x", count: (32 << 10) + 1))"}"#, #"{"hostname":true}"#,
         ])
     func unfit(text: String) {
-        #expect(throws: TokenReader.Problem.self) { try read(text) }
+        #expect(throws: TokenReader.ReadError.self) { try read(text) }
     }
 
     @Test(
@@ -64,7 +64,7 @@ struct TokenReaderTests {
     @Test(
         "what is not one JSON object is refused", arguments: ["", "[]", "null", "\"a\"", "{} x", "<html>", "{\"a\":1"])
     func notObject(text: String) {
-        #expect(throws: TokenReader.Problem.self) { try read(text) }
+        #expect(throws: TokenReader.ReadError.self) { try read(text) }
     }
 
     @Test(

@@ -9,7 +9,7 @@ import Testing
         value.withUnsafeBufferPointer { bytes in
             var reader = ChallengeReader(bytes, continued: continued)
             var words: [String] = []
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 while let element = try reader.next() {
                     switch element {
                     case .scheme(let name): words.append(text(name))

@@ -6,7 +6,7 @@ enum ChunkedReading: Equatable {
     /// The body, and how many bytes of input were used for it.
     case whole(String, used: Int)
     case part(String)
-    case fault(HeadFault.Kind)
+    case fault(HeadError.Kind)
 
     /// Reads in many cuts, by `next` and by `gather`; differing results are an issue of their own.
     static func of(_ text: String, at location: SourceLocation = #_sourceLocation) -> ChunkedReading {
@@ -23,7 +23,7 @@ enum ChunkedReading: Equatable {
         var reader = ChunkedReader()
         var body: [UInt8] = []
         var start = 0
-        do throws(HeadFault) {
+        do throws(HeadError) {
             for end in cuts {
                 let run = Array(bytes[start..<end])
                 var position = 0
@@ -45,13 +45,13 @@ enum ChunkedReading: Equatable {
 
     private static func next(
         _ reader: inout ChunkedReader, _ run: [UInt8], _ position: inout Int
-    ) throws(HeadFault) -> ChunkedReader.Piece {
-        try Result<ChunkedReader.Piece, HeadFault> { () throws(HeadFault) in
-            try withBytes(run) { (bytes) throws(HeadFault) in try reader.next(bytes, from: &position) }
+    ) throws(HeadError) -> ChunkedReader.Piece {
+        try Result<ChunkedReader.Piece, HeadError> { () throws(HeadError) in
+            try withBytes(run) { (bytes) throws(HeadError) in try reader.next(bytes, from: &position) }
         }.get()
     }
 
-    private static func withBytes<R>(_ run: [UInt8], _ body: (Bytes) throws(HeadFault) -> R) throws(HeadFault) -> R {
+    private static func withBytes<R>(_ run: [UInt8], _ body: (Bytes) throws(HeadError) -> R) throws(HeadError) -> R {
         let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: run.count + 1)
         defer { copy.deallocate() }
         _ = copy.initialize(from: run)
@@ -62,7 +62,7 @@ enum ChunkedReading: Equatable {
         var reader = ChunkedReader()
         var body: [UInt8] = []
         var start = 0
-        do throws(HeadFault) {
+        do throws(HeadError) {
             for end in cuts {
                 let room = UnsafeMutableRawBufferPointer.allocate(byteCount: end - start + 1, alignment: 1)
                 defer { room.deallocate() }

@@ -53,8 +53,8 @@ import Testing
         for cut in 0..<bytes.count {
             let table = FieldTable(capacity: 4)
             var reader = RequestReader()
-            let fault = bytes.withUnsafeBufferPointer { bytes -> HeadFault? in
-                do throws(HeadFault) {
+            let fault = bytes.withUnsafeBufferPointer { bytes -> HeadError? in
+                do throws(HeadError) {
                     _ = try reader.read(Bytes(rebasing: bytes[0..<cut]), into: table, limits: limits)
                     _ = try reader.read(bytes, into: table, limits: limits)
                     return nil
@@ -62,7 +62,7 @@ import Testing
                     return error
                 }
             }
-            #expect(fault == HeadFault(.fieldsTooLarge, "the field section is too long"), "cut at \(cut)")
+            #expect(fault == HeadError(.fieldsTooLarge, "the field section is too long"), "cut at \(cut)")
         }
     }
 

@@ -39,8 +39,8 @@ import Testing
         ])
     func bad(_ value: String) { #expect(Self.split(value) == nil) }
 
-    private static func judge(_ hosts: AllowedHosts, _ value: String) -> AllowedHosts.Verdict {
-        Array(value.utf8 + [0]).withUnsafeBufferPointer { hosts.judge(Bytes(rebasing: $0.dropLast())) }
+    private static func check(_ hosts: AllowedHosts, _ value: String) -> AllowedHosts.Decision {
+        Array(value.utf8 + [0]).withUnsafeBufferPointer { hosts.check(Bytes(rebasing: $0.dropLast())) }
     }
 
     @Test(
@@ -50,26 +50,26 @@ import Testing
             ("localhost:7401", .unknown),
             ("evil:7400", .unknown), ("localhost:7400.evil", .malformed), ("localhost:", .malformed), ("", .malformed),
             ("localhost.:7400", .unknown), ("web", .allowed), ("web:80", .allowed), ("plain", .allowed),
-        ] as [(String, AllowedHosts.Verdict)])
-    func allowed(_ value: String, _ verdict: AllowedHosts.Verdict) {
+        ] as [(String, AllowedHosts.Decision)])
+    func allowed(_ value: String, _ verdict: AllowedHosts.Decision) {
         let hosts = AllowedHosts(["127.0.0.1:7400", "localhost:7400", "WEB:80", "plain"])
-        #expect(Self.judge(hosts, value) == verdict)
+        #expect(Self.check(hosts, value) == verdict)
     }
 
     @Test("a unix socket takes any sound host")
     func unix() {
         let hosts = AllowedHosts(nil)
-        #expect(Self.judge(hosts, "anything:1") == .allowed)
-        #expect(Self.judge(hosts, "a b") == .malformed)
+        #expect(Self.check(hosts, "anything:1") == .allowed)
+        #expect(Self.check(hosts, "a b") == .malformed)
     }
 
     @Test("the health listener takes every IP literal, whatever the port, and no names")
     func literals() {
         let hosts = AllowedHosts(["localhost:9"], allowsLiterals: true)
-        #expect(Self.judge(hosts, "10.1.2.3:9") == .allowed)
-        #expect(Self.judge(hosts, "[fd00::1]:9") == .allowed)
-        #expect(Self.judge(hosts, "10.1.2.3:8") == .allowed)
-        #expect(Self.judge(hosts, "10.1.2.3.evil:9") == .unknown)
-        #expect(Self.judge(hosts, "10.1.2.3") == .allowed)
+        #expect(Self.check(hosts, "10.1.2.3:9") == .allowed)
+        #expect(Self.check(hosts, "[fd00::1]:9") == .allowed)
+        #expect(Self.check(hosts, "10.1.2.3:8") == .allowed)
+        #expect(Self.check(hosts, "10.1.2.3.evil:9") == .unknown)
+        #expect(Self.check(hosts, "10.1.2.3") == .allowed)
     }
 }

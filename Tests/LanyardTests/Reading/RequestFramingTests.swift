@@ -54,8 +54,8 @@ import Testing
             ("Transfer-Encoding: chunked\r\nContent-Length: 5", .malformed),
             ("Content-Length: 5\r\nTransfer-Encoding: gzip", .malformed),
             ("Content-Length: x\r\nTransfer-Encoding: chunked", .malformed),
-        ] as [(String, HeadFault.Kind)])
-    func codings(_ fields: String, _ kind: HeadFault.Kind) {
+        ] as [(String, HeadError.Kind)])
+    func codings(_ fields: String, _ kind: HeadError.Kind) {
         #expect(Self.reading(fields) == .fault(kind))
     }
 

@@ -26,7 +26,7 @@ enum RequestReading: Equatable {
     }
 
     case head(Head)
-    case fault(HeadFault.Kind)
+    case fault(HeadError.Kind)
     case incomplete
 
     static let limits = HeadLimits(LimitSettings())
@@ -47,7 +47,7 @@ enum RequestReading: Equatable {
         let table = FieldTable(capacity: limits.fieldsMax)
         return bytes.withUnsafeBufferPointer { bytes in
             var reader = RequestReader()
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 for end in cuts {
                     if let head = try reader.read(Bytes(rebasing: bytes[0..<end]), into: table, limits: limits) {
                         return .head(Head(head, table, bytes))

@@ -54,9 +54,9 @@ import Testing
     @Test(
         "OPTIONS of the server as a whole is * or an origin without path and query",
         arguments: [("*", true), ("http://a", true), ("http://a/", false), ("http://a?q", false), ("/", false)])
-    func asksServer(_ target: String, _ asks: Bool) throws {
+    func targetsServer(_ target: String, _ asks: Bool) throws {
         let answer = try Array(target.utf8).withUnsafeBufferPointer {
-            try RequestTarget.parse($0, method: .options).asksServer(.options)
+            try RequestTarget.parse($0, method: .options).targetsServer(.options)
         }
         #expect(answer == asks)
     }

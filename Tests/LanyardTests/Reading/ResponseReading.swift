@@ -18,7 +18,7 @@ enum ResponseReading: Equatable {
     }
 
     case head(Head)
-    case fault(HeadFault.Kind)
+    case fault(HeadError.Kind)
     case incomplete
 
     /// Reads in many cuts; differing results are an issue of their own.
@@ -37,7 +37,7 @@ enum ResponseReading: Equatable {
         let table = FieldTable(capacity: HeadLimits.response.fieldsMax)
         return bytes.withUnsafeBufferPointer { bytes in
             var reader = ResponseReader()
-            do throws(HeadFault) {
+            do throws(HeadError) {
                 for end in cuts {
                     let run = Bytes(rebasing: bytes[0..<end])
                     if let head = try reader.read(run, into: table, toHead: toHead) {

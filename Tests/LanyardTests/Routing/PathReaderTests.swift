@@ -12,8 +12,8 @@ import Testing
         mergesSlashes: false)
 
     private static func read(_ path: String, _ reader: PathReader) -> String {
-        let (read, climbsOut) = reader.read(Array(path.utf8))
-        return climbsOut ? "out" : String(decoding: read, as: UTF8.self)
+        let (read, escapesBase) = reader.read(Array(path.utf8))
+        return escapesBase ? "out" : String(decoding: read, as: UTF8.self)
     }
 
     @Test(
@@ -46,5 +46,5 @@ import Testing
             ("/..;x", true), ("/a%5c%2e%2e%3bx", true), ("/a.b", false), ("/...", false), ("/.a/b..", false),
             ("/a%20b;c\\d//e", false), ("/%25252e%25252e", false),
         ])
-    func dots(_ path: String, _ expected: Bool) { #expect(PathReader.seesDots(Array(path.utf8)) == expected) }
+    func dots(_ path: String, _ expected: Bool) { #expect(PathReader.hasDotSegment(Array(path.utf8)) == expected) }
 }

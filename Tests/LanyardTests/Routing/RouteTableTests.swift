@@ -157,9 +157,9 @@ import Testing
             let path = random.path()
             guard Self.decide(routes, path) == "api" else { continue }
             for reader in PathReader.all {
-                let (read, climbsOut) = reader.read(Array(path.utf8))
+                let (read, escapesBase) = reader.read(Array(path.utf8))
                 let text = String(decoding: read, as: UTF8.self)
-                #expect(!climbsOut)
+                #expect(!escapesBase)
                 // Without dots nothing leads out of it, whatever is decoded in it.
                 let isBelow = text == "/api" || text.hasPrefix("/api/") || text.hasPrefix("/%61pi")
                 #expect(isBelow, "\(path): \(text)")

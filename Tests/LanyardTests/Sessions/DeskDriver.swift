@@ -3,31 +3,31 @@ import Testing
 @testable import Lanyard
 
 /// One user's desk in virtual time, with a store that answers at once unless it is held, and a service that answers when the test says so.
-final class DeskDriver {
+final class CoordinatorDriver {
     /// What all processes on one store share.
     final class Disk {
-        var contents = StoreContents(markKey: Tokens.secret("key"))
+        var contents = StoreContents(fingerprintKey: Tokens.secret("key"))
         /// Who has the user's lock.
-        weak var holder: DeskDriver?
+        weak var holder: CoordinatorDriver?
     }
 
-    static let full = StoreFault(.system(28), words: "no space left on device")
+    static let full = StoreError(.system(28), message: "no space left on device")
 
     var now = Instant(nanoseconds: 1_000_000_000_000)
     var wall = WallTime(seconds: 1_800_000_000)
-    var desk: SessionDesk
+    var coordinator: SessionCoordinator
     let disk: Disk
     /// What a lock is answered.
     var lockAnswer = StoreLock.taken
     /// The store fails with this.
-    var storeFault: StoreFault?
+    var storeError: StoreError?
     /// A write that fails was made all the same: its last step did.
     var makesFailedWrites = false
     /// Reading fails, too.
     var failsReads = false
     /// Commits and reads stay unanswered until `release`.
     var holdsStore = false
-    var claim = SessionClaim.free
+    var claim = AccountOwnership.free
     var chance = 0.5
 
     /// What was done, in order, as short words.
@@ -36,70 +36,71 @@ final class DeskDriver {
     private(set) var sent: [String] = []
     private(set) var credentials: [Credential] = []
     /// The mark that the latest login must not be.
-    private(set) var refused: CredentialMark?
+    private(set) var refused: CredentialFingerprint?
     private(set) var revoked: [String] = []
     private(set) var revocations: [StoredRevocation] = []
-    private(set) var notes: [SessionNote] = []
+    private(set) var logEvents: [SessionLogEvent] = []
     private(set) var availability: AccessToken.Availability?
     private(set) var replies: [UInt64: SessionReply] = [:]
-    private var held: [SessionDesk.Act] = []
+    private var held: [SessionCoordinator.Action] = []
     private var names: UInt64 = 100
 
     init(
-        _ user: String = "alice", hasCredential: Bool = true, rotation: SessionRotation = .none, isAdded: Bool = false,
+        _ user: String = "alice", hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
+        isAdded: Bool = false,
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         home: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
     ) {
         let login = UserSettings.Login.emailPassword(email: "a@example.com", passwordFile: "/x")
-        desk = SessionDesk(
-            SessionDesk.Setup(
+        coordinator = SessionCoordinator(
+            SessionCoordinator.Setup(
                 user: user, identity: home.name, index: UserIndex(0),
                 credential: hasCredential ? .configured(login) : nil,
-                rotation: rotation, isAdded: isAdded, offline: offline, boot: boot, mark: home.mark,
+                rotation: rotation, isAdded: isAdded, offline: offline, boot: boot, fingerprint: home.fingerprint,
                 others: others, configured: configured))
         self.disk = disk
     }
 
     // MARK: What is seen
 
-    var state: SessionState { desk.session.state }
-    var reason: SessionReason { desk.session.reason }
+    var state: SessionState { coordinator.session.state }
+    var reason: SessionReason { coordinator.session.reason }
     var contents: StoreContents { disk.contents }
-    var stored: StoredUser? { contents[desk.setup.user] }
+    var stored: StoredUser? { contents[coordinator.setup.user] }
     var storedRefresh: String? { Tokens.text(stored?.session?.refresh) }
-    var refresh: String? { Tokens.text(desk.session.tokens?.refresh) }
+    var refresh: String? { Tokens.text(coordinator.session.tokens?.refresh) }
     var token: AccessToken? { if case .token(let token)? = availability { token } else { nil } }
     var refusal: AccessToken.Refusal? { if case .none(let refusal)? = availability { refusal } else { nil } }
     /// The call whose answer is awaited.
     var call: SessionCall? {
-        if case .calling? = desk.errand?.stage { desk.errand?.call } else { nil }
+        if case .calling? = coordinator.operation?.stage { coordinator.operation?.call } else { nil }
     }
 
-    func noted(_ event: SessionNote.Event) -> Bool { notes.contains { $0.event == event } }
-    func forget() { (trail, notes) = ([], []) }
+    func noted(_ event: SessionLogEvent.Event) -> Bool { logEvents.contains { $0.event == event } }
+    func forget() { (trail, logEvents) = ([], []) }
 
     // MARK: What happens
 
-    func begin() { take(.begin(stored)) }
+    func begin() { handle(.begin(stored)) }
 
-    func take(_ event: SessionDesk.Event) {
+    func handle(_ event: SessionCoordinator.Event) {
         names += 1
-        let moment = SessionMoment(instant: now, wall: wall, chance: chance, name: names)
-        for act in desk.take(event, at: moment) { perform(act) }
+        let eventContext = EventContext(instant: now, wall: wall, chance: chance, name: names)
+        for action in coordinator.handle(event, at: eventContext) { perform(action) }
     }
 
-    private func perform(_ act: SessionDesk.Act) {
-        switch act {
+    private func perform(_ action: SessionCoordinator.Action) {
+        switch action {
         case .tryLock:
             trail.append("lock")
             let isFree = disk.holder == nil || disk.holder === self
             if isFree, lockAnswer == .taken { disk.holder = self }
-            take(.locked(isFree ? lockAnswer : .busy))
+            handle(.locked(isFree ? lockAnswer : .busy))
         case .unlock:
             trail.append("unlock")
             if disk.holder === self { disk.holder = nil }
         case .read, .commit:
-            if holdsStore { held.append(act) } else { answer(act) }
+            if holdsStore { held.append(action) } else { answer(action) }
         case .login(let credential, let refused, let call):
             trail.append("login")
             calls.append(call)
@@ -109,18 +110,18 @@ final class DeskDriver {
             trail.append("refresh")
             calls.append(call)
             sent.append(Tokens.text(token) ?? "")
-        case .claim(_, let errand): take(.claimed(claim, errand: errand))
+        case .claim(_, let operation): handle(.claimed(claim, operation: operation))
         case .revoke(let revocation): revoke(revocation)
-        case .dismiss(let revocation, let isStored, let ticket):
+        case .completeTermination(let revocation, let isStored, let ticket):
             if let revocation { revoke(revocation) }
-            if let ticket { replies[ticket] = .left(isRevoked: false, isStored: isStored) }
+            if let ticket { replies[ticket] = .terminated(isRevoked: false, isStored: isStored) }
         case .publish(let news):
             availability = news
             if case .token(let token) = news {
                 trail.append("publish \(token.generation)")
                 #expect(now < token.usableUntil, "an expired token was published")
             }
-        case .note(let note): notes.append(note)
+        case .logEvent(let logEvent): logEvents.append(logEvent)
         case .reply(let ticket, let reply): replies[ticket] = reply
         }
     }
@@ -131,35 +132,35 @@ final class DeskDriver {
         revocations.append(revocation)
     }
 
-    private func answer(_ act: SessionDesk.Act) {
-        switch act {
-        case .read(let errand):
+    private func answer(_ action: SessionCoordinator.Action) {
+        switch action {
+        case .read(let operation):
             trail.append("read")
-            if failsReads, let storeFault { return take(.read(.failure(storeFault), errand: errand)) }
-            take(.read(.success(stored), errand: errand))
+            if failsReads, let storeError { return handle(.read(.failure(storeError), operation: operation)) }
+            handle(.read(.success(stored), operation: operation))
         case .commit(let change):
             trail.append(Self.word(change))
-            if let storeFault {
+            if let storeError {
                 if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
-                return take(.committed(.failure(storeFault)))
+                return handle(.committed(.failure(storeError)))
             }
-            take(.committed(.success(disk.contents.apply(change, now: wall))))
+            handle(.committed(.success(disk.contents.apply(change, now: wall))))
         default: break
         }
     }
 
     static func word(_ change: StoreChange) -> String {
         switch change {
-        case .intend: "intend"
+        case .storeIntent: "intend"
         case .settle: "settle"
-        case .spend: "spend"
-        case .hold: "hold"
-        case .refuse: "refuse"
+        case .dropRefreshToken: "spend"
+        case .saveSession: "hold"
+        case .recordRefusal: "refuse"
         case .end: "end"
         case .logOut: "logOut"
         case .remove: "remove"
         case .activate: "activate"
-        case .owe: "owe"
+        case .addRevocation: "owe"
         case .revoked: "revoked"
         }
     }
@@ -167,9 +168,9 @@ final class DeskDriver {
     /// Lets the store answer what it was asked, and go on answering unless it is to hold what comes of that.
     func release(holdingOn: Bool = false) {
         holdsStore = holdingOn
-        let acts = held
+        let actions = held
         held = []
-        for act in acts { answer(act) }
+        for action in actions { answer(action) }
     }
 
     /// Moves both clocks.
@@ -180,11 +181,11 @@ final class DeskDriver {
 
     /// Moves the clocks to the desk's next deadline and tells it.
     func toDue() {
-        if desk.due > now, desk.due < .never {
-            pass((desk.due - now).inSeconds)
-            now = max(now, desk.due)
+        if coordinator.due > now, coordinator.due < .never {
+            pass((coordinator.due - now).inSeconds)
+            now = max(now, coordinator.due)
         }
-        take(.due)
+        handle(.due)
     }
 
     /// On to the next call, at most so many deadlines away.
@@ -197,16 +198,16 @@ final class DeskDriver {
         account: String? = nil
     ) throws {
         let call = try #require(call)
-        take(
-            .answered(
+        handle(
+            .callCompleted(
                 .success(
                     SessionDriver.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account)),
                 call))
     }
 
-    func fail(_ verdict: IdentityFault.Verdict, credential: CredentialMark? = nil) throws {
-        let fault = IdentityFault(verdict, words: "planned", credential: credential)
-        take(.answered(.failure(fault), try #require(call)))
+    func fail(_ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil) throws {
+        let error = IdentityError(verdict, message: "planned", credential: credential)
+        handle(.callCompleted(.failure(error), try #require(call)))
     }
 
     /// Logs in: `valid` afterwards, stored as generation 1 with the refresh token `one`.
@@ -221,7 +222,7 @@ final class DeskDriver {
     func refreshUnsaved(_ lifetime: Duration = .seconds(1800)) throws {
         try logIn(lifetime)
         toDue()
-        storeFault = Self.full
+        storeError = Self.full
         try grant(lifetime, refresh: "two")
     }
 
@@ -236,12 +237,12 @@ final class DeskDriver {
 
     /// A crash and a new start on what the store holds, so many seconds later.
     func restart(
-        after seconds: Double = 1, hasCredential: Bool = true, rotation: SessionRotation = .none,
+        after seconds: Double = 1, hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
         boot: String = "boot-1",
         offline: LoginSettings.Offline = .cached
-    ) -> DeskDriver {
+    ) -> CoordinatorDriver {
         if disk.holder === self { disk.holder = nil }
-        let next = DeskDriver(
+        let next = CoordinatorDriver(
             hasCredential: hasCredential, rotation: rotation, offline: offline, disk: disk, boot: boot)
         next.now = now + .seconds(seconds)
         next.wall = wall + .seconds(seconds)
@@ -249,8 +250,8 @@ final class DeskDriver {
     }
 
     /// Another process on the same store, that has started and goes on with what it holds.
-    func another(rotation: SessionRotation = .none, hasCredential: Bool = true) -> DeskDriver {
-        let next = DeskDriver(hasCredential: hasCredential, rotation: rotation, disk: disk)
+    func another(rotation: RefreshTokenRotation = .none, hasCredential: Bool = true) -> CoordinatorDriver {
+        let next = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation, disk: disk)
         (next.now, next.wall) = (now, wall)
         next.begin()
         next.forget()

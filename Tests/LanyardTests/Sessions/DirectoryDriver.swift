@@ -1,32 +1,32 @@
 import Lanyard
 
 /// A directory with the acts it asked for as words, and a home that carries out what it is told at once.
-struct DirectoryDriver {
+struct RegistryDriver {
     static let service = "demo"
     static let fixed = "fixed"
 
-    var directory: UserDirectory
+    var registry: UserRegistry
     let names: UserNames
     private var asks: UInt64 = 0
 
     /// Alice (email), kiosk (anonymous), robot (static), carol (no login); all configured, nobody logged in.
     init(
         active: String? = nil, remembered: StoreContents.ActiveChoice? = nil, next: Bool = false,
-        stored: [KnownUser] = []
+        stored: [RegisteredUser] = []
     ) {
         let names = UserNames(["alice", "kiosk", "robot", "carol"] + stored.map(\.name))
         self.names = names
-        func configured(_ name: String, _ provider: String?, isFixed: Bool = false) -> KnownUser {
+        func configured(_ name: String, _ provider: String?, isStatic: Bool = false) -> RegisteredUser {
             stored.first { $0.name == name }
-                ?? KnownUser(
-                    name: name, index: names.index(of: name), identity: isFixed ? Self.fixed : Self.service,
-                    isConfigured: true, configuredProvider: provider, isFixed: isFixed)
+                ?? RegisteredUser(
+                    name: name, index: names.index(of: name), identity: isStatic ? Self.fixed : Self.service,
+                    isConfigured: true, configuredProvider: provider, isStatic: isStatic)
         }
         let users = [
             configured("alice", "email_password"), configured("kiosk", "anonymous"),
-            configured("robot", nil, isFixed: true), configured("carol", nil),
+            configured("robot", nil, isStatic: true), configured("carol", nil),
         ]
-        directory = UserDirectory(
+        registry = UserRegistry(
             users + stored.filter { !$0.isConfigured }, identities: [Self.service: false, Self.fixed: true],
             configuredActive: active, remembered: remembered, activatesNext: next, names: names)
     }
@@ -38,58 +38,58 @@ struct DirectoryDriver {
     func index(_ name: String) -> UserIndex { names.index(of: name) }
 
     /// Who is active, by name.
-    var active: String? { directory.active.map { names[$0] } }
-    var known: [String] { directory.shown.map { names[$0] } }
+    var active: String? { registry.active.map { names[$0] } }
+    var known: [String] { registry.shown.map { names[$0] } }
     /// Those that have a session.
-    var authenticated: [String] { directory.users.filter(\.isAuthenticated).map(\.name) }
+    var authenticated: [String] { registry.users.filter(\.isAuthenticated).map(\.name) }
 
     /// Asks without an answer of the service; the acts as words.
     mutating func ask(_ request: UserRequest) -> [String] {
         asks += 1
-        return words(directory.take(.asked(request, UserDirectory.Ask(asks))))
+        return words(registry.handle(.requested(request, UserRegistry.RequestID(asks))))
     }
 
     /// The latest ask.
-    var latest: UserDirectory.Ask { UserDirectory.Ask(asks) }
+    var latest: UserRegistry.RequestID { UserRegistry.RequestID(asks) }
 
     /// The login of an ask, which is for `name`, succeeds in `account`: what follows, to the answer.
     mutating func succeed(
-        _ ask: UserDirectory.Ask, _ name: String, _ account: String?, _ provider: String = "email_password"
+        _ ask: UserRegistry.RequestID, _ name: String, _ account: String?, _ provider: String = "email_password"
     ) -> [String] {
-        switch account.map({ directory.claim($0, for: index(name)) }) ?? .free {
+        switch account.map({ registry.claim($0, for: index(name)) }) ?? .free {
         case .free: return stand(ask, name, account, provider)
         case .inUse(let holder): return fail(ask, .accountInUse(by: holder))
         case .belongs(let holder):
-            return words(directory.take(.belongs(ask, to: holder))) + stand(ask, holder, account, provider)
+            return words(registry.handle(.belongs(ask, to: holder))) + stand(ask, holder, account, provider)
         }
     }
 
     /// What the login brought is the session of `name`.
     private mutating func stand(
-        _ ask: UserDirectory.Ask, _ name: String, _ account: String?, _ provider: String
+        _ ask: UserRegistry.RequestID, _ name: String, _ account: String?, _ provider: String
     ) -> [String] {
         _ = change(name, .valid, account, provider)
-        return words(directory.take(.loggedIn(ask)))
+        return words(registry.handle(.loggedIn(ask)))
     }
 
-    mutating func fail(_ ask: UserDirectory.Ask, _ fault: UserFault) -> [String] {
-        words(directory.take(.failed(ask, fault)))
+    mutating func fail(_ ask: UserRegistry.RequestID, _ error: UserError) -> [String] {
+        words(registry.handle(.failed(ask, error)))
     }
 
-    mutating func taken(_ ask: UserDirectory.Ask) -> [String] { words(directory.take(.taken(ask))) }
+    mutating func nameExists(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.nameExists(ask))) }
 
-    mutating func overtake(_ ask: UserDirectory.Ask) -> [String] { words(directory.take(.overtaken(ask))) }
+    mutating func overtake(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.overtaken(ask))) }
 
     /// Nothing is left of a forgotten user.
-    mutating func goes(_ name: String) { _ = directory.take(.gone(index(name))) }
+    mutating func goes(_ name: String) { _ = registry.handle(.removalCompleted(index(name))) }
 
     mutating func change(
         _ name: String, _ state: SessionState, _ account: String? = nil, _ provider: String? = nil,
         isLoggingIn: Bool = false
     ) -> [String] {
-        let standing = UserDirectory.Standing(
+        let standing = UserRegistry.SessionSnapshot(
             state: state, isLoggingIn: isLoggingIn, accountID: account, provider: provider)
-        return words(directory.take(.changed(index(name), standing)))
+        return words(registry.handle(.changed(index(name), standing)))
     }
 
     /// A login of a new user from beginning to end, by an email account of that name unless told otherwise.
@@ -104,25 +104,25 @@ struct DirectoryDriver {
         _ = change(name, .valid, account ?? "account-\(name)", provider)
     }
 
-    private func words(_ acts: [UserDirectory.Act]) -> [String] {
-        acts.map { act in
-            switch act {
+    private func words(_ actions: [UserRegistry.Action]) -> [String] {
+        actions.map { action in
+            switch action {
             case .admit(let user): "admit \(user.name)"
             case .logIn(_, let user): "log in \(names[user])"
-            case .give(_, let user): "give \(names[user])"
+            case .adopt(_, let user): "give \(names[user])"
             case .activate(let choice, let user):
                 "activate \(choice.user ?? "none") \(user.map { names[$0] } ?? "none") of \(choice.configured ?? "none")"
             case .refresh(_, let user): "refresh \(names[user])"
             case .logOut(_, let user): "log out \(names[user])"
             case .hide(_, let user): "hide \(names[user])"
             case .forget(_, let user): "forget \(names[user])"
-            case .expel(_, let name): "expel \(name)"
+            case .removeStored(_, let name): "expel \(name)"
             case .drop(let user): "drop \(names[user])"
-            case .answer(_, .loggedOutBefore(let user)): "logged out before: \(names[user])"
-            case .answer(_, .added(let user)): "added \(names[user])"
-            case .answer(_, .user(let user)): "user \(names[user])"
-            case .answer(_, .fault(.identity(let fault))): "fault \(fault.verdict.label)"
-            case .answer(_, .fault(let fault)): "fault \(fault)"
+            case .response(_, .loggedOutBefore(let user)): "logged out before: \(names[user])"
+            case .response(_, .added(let user)): "added \(names[user])"
+            case .response(_, .user(let user)): "user \(names[user])"
+            case .response(_, .error(.identity(let error))): "fault \(error.verdict.label)"
+            case .response(_, .error(let error)): "fault \(error)"
             }
         }
     }

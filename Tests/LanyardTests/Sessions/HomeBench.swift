@@ -5,7 +5,7 @@ import Testing
 @testable import Lanyard
 
 /// A home of sessions with the App Services client, before an emulator.
-final class HomeBench: Sendable {
+final class SessionServiceBench: Sendable {
     static let email = "alice@example.com"
     static let password = "correct horse"
 
@@ -13,7 +13,7 @@ final class HomeBench: Sendable {
     let port: UInt16
     let loop: EventLoop
     let identity: AppServicesIdentity
-    let home: SessionHome
+    let home: SessionService
     let published = PublicationLog()
     let folder: TemporaryFolder
     let passwordFile: String
@@ -25,7 +25,7 @@ final class HomeBench: Sendable {
     ///   - password: what the file holds; nil leaves the file out.
     ///   - hasLogin: whether alice has a credential.
     init(
-        accessTokenSeconds: Double = 1800, password: String? = HomeBench.password, hasLogin: Bool = true,
+        accessTokenSeconds: Double = 1800, password: String? = SessionServiceBench.password, hasLogin: Bool = true,
         startsHome: Bool = true
     ) async throws {
         var options = EmulatorOptions()
@@ -35,8 +35,8 @@ final class HomeBench: Sendable {
         port = emulator.port
         folder = try TemporaryFolder()
         passwordFile = folder.file("password")
-        let contents = StoreContents(markKey: KeyedHash.newKey())
-        store = MemoryStore(markKey: contents.markKey)
+        let contents = StoreContents(fingerprintKey: KeyedHash.newKey())
+        store = MemoryStore(fingerprintKey: contents.fingerprintKey)
         if let password { _ = try folder.write("password", password) }
         loop = try EventLoop(label: "test.identity")
         loop.start()
@@ -45,10 +45,10 @@ final class HomeBench: Sendable {
             IdentitySettings(name: "demo", kind: .appServices(app)), app: app, version: "1", on: loop,
             logger: log.logger)
         let login = UserSettings.Login.emailPassword(email: Self.email, passwordFile: passwordFile)
-        let alice = SessionMember(
+        let alice = ManagedUser(
             UserSettings(name: "alice", identity: "demo", login: hasLogin ? login : nil), source: .service(identity),
             credential: hasLogin ? CredentialFileWatch(on: loop) : nil)
-        home = try SessionHome(
+        home = try SessionService(
             [alice], store: store, contents: contents, publisher: published,
             logger: log.logger)
         if startsHome { home.start() }

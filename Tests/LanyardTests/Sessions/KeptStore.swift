@@ -5,7 +5,7 @@ import TestSupport
 
 /// A store in memory that outlives a home, and fails when a test says so.
 final class KeptStore: SessionStore {
-    private let kept = Guarded(StoreContents(markKey: KeyedHash.newKey()))
+    private let kept = Guarded(StoreContents(fingerprintKey: KeyedHash.newKey()))
     private let isFailing = Guarded(false)
     private let delay = Guarded(Duration.zero)
     private let queue = DispatchQueue(label: "test.store")
@@ -24,22 +24,22 @@ final class KeptStore: SessionStore {
     /// As an older release has left it.
     func edit(_ body: (inout StoreContents) -> Void) { kept.withLock { body(&$0) } }
 
-    func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreFault>) -> Void) {
+    func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
         reply(.success(kept.withLock { $0[user] }))
     }
 
     func commit(
         _ change: StoreChange,
-        reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreFault>) -> Void
+        reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
         let delay = delay.withLock { $0 }
-        guard delay > .zero else { return take(change, reply) }
-        queue.asyncAfter(deadline: .now() + .nanoseconds(Int(delay.nanoseconds))) { [self] in take(change, reply) }
+        guard delay > .zero else { return handle(change, reply) }
+        queue.asyncAfter(deadline: .now() + .nanoseconds(Int(delay.nanoseconds))) { [self] in handle(change, reply) }
     }
 
-    private func take(_ change: StoreChange, _ reply: (Result<StoreChange.Verdict, StoreFault>) -> Void) {
+    private func handle(_ change: StoreChange, _ reply: (Result<StoreChange.Verdict, StoreError>) -> Void) {
         guard !isFailing.withLock({ $0 }) else {
-            return reply(.failure(StoreFault(.system(28), words: "full")))
+            return reply(.failure(StoreError(.system(28), message: "full")))
         }
         reply(.success(kept.withLock { $0.apply(change, now: .now) }))
     }

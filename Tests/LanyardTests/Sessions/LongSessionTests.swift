@@ -5,6 +5,6 @@ import Testing
 struct LongSessionTests {
     @Test("a revoked session without a credential: at most 2 further calls in 30 s")
     func revokedSession() async throws {
-        try await SessionHomeTests.revokedSession(watching: .seconds(30))
+        try await SessionServiceTests.revokedSession(watching: .seconds(30))
     }
 }

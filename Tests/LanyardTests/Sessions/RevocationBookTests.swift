@@ -1,7 +1,7 @@
 import Lanyard
 import Testing
 
-@Suite struct RevocationBookTests {
+@Suite struct RevocationQueueTests {
     private static let start = WallTime(seconds: 1_800_000_000)
 
     private static func revocation(_ token: String, since: WallTime = start) -> StoredRevocation {
@@ -9,109 +9,110 @@ import Testing
         return StoredRevocation(identity: "demo", refresh: refresh, since: since)
     }
 
-    private static func moment(_ seconds: Double, chance: Double = 0.999) -> SessionMoment {
-        SessionMoment(
+    private static func eventContext(_ seconds: Double, chance: Double = 0.999) -> EventContext {
+        EventContext(
             instant: Instant(nanoseconds: 1) + .seconds(seconds), wall: start + .seconds(seconds), chance: chance)
     }
 
-    private static let down = IdentityFault(.transient(retryAfter: nil), words: "down")
+    private static let down = IdentityError(.transient(retryAfter: nil), message: "down")
 
     @Test("the service is told at once, and that is all if it answers")
     func told() {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let one = Self.revocation("one")
-        #expect(book.add(one, at: Self.moment(0)) == [.call(one)])
-        #expect(book.add(one, at: Self.moment(0)) == [])
-        #expect(book.dueAt == .never)
-        #expect(book.answered(one.refresh, .success(()), at: Self.moment(1)) == [.done(one, .told)])
-        #expect(book.count == 0)
-        #expect(book.answered(one.refresh, .success(()), at: Self.moment(1)) == [])
+        #expect(queue.add(one, at: Self.eventContext(0)) == [.call(one)])
+        #expect(queue.add(one, at: Self.eventContext(0)) == [])
+        #expect(queue.dueAt == .never)
+        #expect(queue.callCompleted(one.refresh, .success(()), at: Self.eventContext(1)) == [.done(one, .told)])
+        #expect(queue.count == 0)
+        #expect(queue.callCompleted(one.refresh, .success(()), at: Self.eventContext(1)) == [])
     }
 
     @Test("what is owed is owed for a user; of what an earlier process has left nobody knows for whom")
     func owed() {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let (one, two) = (Self.revocation("one"), Self.revocation("two"))
-        _ = book.add(one, of: "alice", at: Self.moment(0))
-        #expect(book.contains(user: "alice") && !book.contains(user: "bob") && !book.containsOrphan(of: "demo"))
-        _ = book.add(two, at: Self.moment(0))
-        #expect(book.containsOrphan(of: "demo") && !book.containsOrphan(of: "corp"))
-        _ = book.answered(two.refresh, .success(()), at: Self.moment(1))
-        _ = book.answered(one.refresh, .failure(Self.down), at: Self.moment(1))
-        #expect(book.contains(user: "alice") && !book.containsOrphan(of: "demo"))
-        _ = book.answered(one.refresh, .success(()), at: Self.moment(2))
-        #expect(!book.contains(user: "alice"))
+        _ = queue.add(one, of: "alice", at: Self.eventContext(0))
+        #expect(queue.contains(user: "alice") && !queue.contains(user: "bob") && !queue.containsOrphan(of: "demo"))
+        _ = queue.add(two, at: Self.eventContext(0))
+        #expect(queue.containsOrphan(of: "demo") && !queue.containsOrphan(of: "corp"))
+        _ = queue.callCompleted(two.refresh, .success(()), at: Self.eventContext(1))
+        _ = queue.callCompleted(one.refresh, .failure(Self.down), at: Self.eventContext(1))
+        #expect(queue.contains(user: "alice") && !queue.containsOrphan(of: "demo"))
+        _ = queue.callCompleted(one.refresh, .success(()), at: Self.eventContext(2))
+        #expect(!queue.contains(user: "alice"))
     }
 
     @Test("a session that the service does not know is as good as revoked")
     func unknown() {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let one = Self.revocation("one")
-        _ = book.add(one, at: Self.moment(0))
-        let dead = IdentityFault(.sessionDead, status: 401, words: "unknown")
-        #expect(book.answered(one.refresh, .failure(dead), at: Self.moment(1)) == [.done(one, .told)])
+        _ = queue.add(one, at: Self.eventContext(0))
+        let dead = IdentityError(.sessionDead, status: 401, message: "unknown")
+        #expect(queue.callCompleted(one.refresh, .failure(dead), at: Self.eventContext(1)) == [.done(one, .told)])
     }
 
     @Test("after failures it is told again, after 1 s doubling up to 5 minutes, for a day")
     func backOff() {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let one = Self.revocation("one")
-        var acts = book.add(one, at: Self.moment(0))
+        var actions = queue.add(one, at: Self.eventContext(0))
         var now = 0.0
         var pauses: [Double] = []
-        while acts == [.call(one)], pauses.count < 1000 {
-            let answer = book.answered(one.refresh, .failure(Self.down), at: Self.moment(now))
+        while actions == [.call(one)], pauses.count < 1000 {
+            let answer = queue.callCompleted(one.refresh, .failure(Self.down), at: Self.eventContext(now))
             guard case .postponed(_, _, let until) = answer.first else {
                 #expect(answer == [.done(one, .givenUp)])
                 break
             }
-            let pause = (until - Self.moment(now).instant).inSeconds
+            let pause = (until - Self.eventContext(now).instant).inSeconds
             pauses.append(pause)
-            #expect(book.due(at: Self.moment(now + pause - 0.001)) == [])
+            #expect(queue.due(at: Self.eventContext(now + pause - 0.001)) == [])
             // A microsecond late: the sum is rounded.
             now += pause + 0.000_001
-            acts = book.due(at: Self.moment(now))
+            actions = queue.due(at: Self.eventContext(now))
         }
         #expect(now >= 86_400 && now < 86_400 + 301)
         #expect(pauses.prefix(4).map { $0.rounded() } == [1, 2, 4, 8])
         #expect(pauses.allSatisfy { $0 >= 1 && $0 <= 300 })
         #expect((pauses.last ?? 0) > 250)
-        #expect(book.count == 0)
+        #expect(queue.count == 0)
     }
 
     @Test("Retry-After is honoured up to 5 minutes", arguments: [(30, 30), (3600, 300)])
     func retryAfter(_ asked: Int, _ waited: Int) {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let one = Self.revocation("one")
-        _ = book.add(one, at: Self.moment(0))
-        let fault = IdentityFault(.transient(retryAfter: .seconds(asked)), words: "busy")
-        _ = book.answered(one.refresh, .failure(fault), at: Self.moment(0))
-        #expect(book.dueAt == Self.moment(Double(waited)).instant)
+        _ = queue.add(one, at: Self.eventContext(0))
+        let error = IdentityError(.transient(retryAfter: .seconds(asked)), message: "busy")
+        _ = queue.callCompleted(one.refresh, .failure(error), at: Self.eventContext(0))
+        #expect(queue.dueAt == Self.eventContext(Double(waited)).instant)
     }
 
     @Test("what a crash left behind is told of; what is older than a day, once more")
     func old() {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let old = Self.revocation("old", since: Self.start + .seconds(-90_000))
-        #expect(book.add(old, at: Self.moment(0)) == [.call(old)])
-        #expect(book.answered(old.refresh, .failure(Self.down), at: Self.moment(1)) == [.done(old, .givenUp)])
+        #expect(queue.add(old, at: Self.eventContext(0)) == [.call(old)])
+        #expect(
+            queue.callCompleted(old.refresh, .failure(Self.down), at: Self.eventContext(1)) == [.done(old, .givenUp)])
     }
 
     @Test("however many there are, four calls are made at once, and each is made in the end")
     func crowd() {
-        var book = RevocationBook()
+        var queue = RevocationQueue()
         let all = (0..<10).map { Self.revocation("token-\($0)") }
-        var calls = all.flatMap { book.add($0, at: Self.moment(0)) }
+        var calls = all.flatMap { queue.add($0, at: Self.eventContext(0)) }
         #expect(calls.count == 4)
-        #expect(book.dueAt == .never)
+        #expect(queue.dueAt == .never)
         var told = 0
         while case .call(let revocation)? = calls.first {
             calls.removeFirst()
-            let acts = book.answered(revocation.refresh, .success(()), at: Self.moment(1))
-            told += acts.count { $0 == .done(revocation, .told) }
-            calls += acts.filter { if case .call = $0 { true } else { false } }
+            let actions = queue.callCompleted(revocation.refresh, .success(()), at: Self.eventContext(1))
+            told += actions.count { $0 == .done(revocation, .told) }
+            calls += actions.filter { if case .call = $0 { true } else { false } }
         }
         #expect(told == 10)
-        #expect(book.count == 0)
+        #expect(queue.count == 0)
     }
 }

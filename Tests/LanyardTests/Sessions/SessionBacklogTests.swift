@@ -4,19 +4,19 @@ import Testing
 
 /// What the store could not take waits for it: as long as nothing has happened that makes it wrong.
 @Suite("Desk: what the store could not take, and what has become of it meanwhile")
-struct SessionBacklogTests {
+struct UnsavedChangeTests {
     /// A session that no store took, a call of its own under way, and a logout in another process that the store has taken.
-    private static func loggedOutUnsaved(asking: Bool) throws -> DeskDriver {
-        let one = DeskDriver()
+    private static func loggedOutUnsaved(asking: Bool) throws -> CoordinatorDriver {
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.storeFault = DeskDriver.full
-        one.take(.login(.given(.anonymous), ticket: 1))
+        one.storeError = CoordinatorDriver.full
+        one.handle(.login(.given(.anonymous), ticket: 1))
         try one.grant(refresh: "unsaved", account: "a")
-        one.take(asking ? .login(.given(.anonymous), ticket: 2) : .refresh(ticket: 2))
+        one.handle(asking ? .login(.given(.anonymous), ticket: 2) : .refresh(ticket: 2))
         try #require(one.call != nil)
-        two.take(.leave(.logOut, ticket: 3))
-        one.storeFault = nil
+        two.handle(.terminate(.logOut, ticket: 3))
+        one.storeError = nil
         one.forget()
         return one
     }
@@ -30,7 +30,7 @@ struct SessionBacklogTests {
         #expect(
             one.stored?.isLoggedOut == true && one.stored?.session == nil
                 && one.trail.filter { $0 == "hold" }.count == 1)
-        #expect(one.desk.storeFault == nil)
+        #expect(one.coordinator.storeError == nil)
     }
 
     @Test("nor when that session has died meanwhile")
@@ -49,21 +49,21 @@ struct SessionBacklogTests {
         for _ in 0..<20 { one.toDue() }
         #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true && one.stored?.session == nil)
         #expect(one.revoked == ["one", "unsaved", "newer"])
-        guard case .overtaken = one.replies[2] else { throw SessionDeskTests.Missing() }
+        guard case .overtaken = one.replies[2] else { throw SessionCoordinatorTests.Missing() }
     }
 
     /// A session that no store took, refreshed with what the test says, while the store works again from the answer on.
     private static func unsaved(
-        hasCredential: Bool = true, rotation: SessionRotation = .grace
-    ) throws -> DeskDriver {
-        let driver = DeskDriver(hasCredential: hasCredential, rotation: rotation)
-        driver.storeFault = DeskDriver.full
+        hasCredential: Bool = true, rotation: RefreshTokenRotation = .grace
+    ) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation)
+        driver.storeError = CoordinatorDriver.full
         driver.begin()
-        if !hasCredential { driver.take(.login(.given(.anonymous), ticket: 1)) }
+        if !hasCredential { driver.handle(.login(.given(.anonymous), ticket: 1)) }
         try driver.grant(refresh: "unsaved", account: "a")
-        driver.take(.refresh(ticket: 2))
+        driver.handle(.refresh(ticket: 2))
         try #require(driver.call != nil && driver.stored == nil)
-        driver.storeFault = nil
+        driver.storeError = nil
         return driver
     }
 
@@ -71,16 +71,16 @@ struct SessionBacklogTests {
     func died() throws {
         let driver = try Self.unsaved(hasCredential: false)
         try driver.fail(.sessionDead)
-        #expect(driver.state == .loginRequired && driver.desk.storeFault == nil)
+        #expect(driver.state == .loginRequired && driver.coordinator.storeError == nil)
         for _ in 0..<20 { driver.toDue() }
-        #expect(driver.stored?.session == nil && !driver.desk.isUnsaved)
+        #expect(driver.stored?.session == nil && !driver.coordinator.isUnsaved)
     }
 
     @Test("nor is a refresh token of which nobody knows whether it was used")
     func unknown() throws {
         let driver = try Self.unsaved(rotation: .oneUse)
         try driver.fail(.unknownOutcome)
-        #expect(driver.call?.kind == .login && driver.sent == ["unsaved"] && !driver.desk.isUnsaved)
+        #expect(driver.call?.kind == .login && driver.sent == ["unsaved"] && !driver.coordinator.isUnsaved)
         #expect(driver.stored?.session != nil && driver.storedRefresh == nil && driver.token != nil)
     }
 
@@ -89,9 +89,9 @@ struct SessionBacklogTests {
         let driver = try Self.unsaved()
         try driver.fail(.sessionDead)
         #expect(driver.call?.kind == .login && driver.storedRefresh == nil)
-        try driver.fail(.credentialRefused, credential: CredentialMark(bytes: Array(repeating: 1, count: 32)))
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: Array(repeating: 1, count: 32)))
         for _ in 0..<20 { driver.toDue() }
-        #expect(driver.state == .refused && driver.stored?.isAuthenticated == false && !driver.desk.isUnsaved)
+        #expect(driver.state == .refused && driver.stored?.isAuthenticated == false && !driver.coordinator.isUnsaved)
         let next = driver.restart()
         next.begin()
         #expect(next.token == nil && next.state == .loggingIn && next.stored?.refused != nil)
@@ -99,16 +99,16 @@ struct SessionBacklogTests {
 
     @Test("the end of a session is stored over what the store said it could not take of it", arguments: [false, true])
     func diedThoughMade(_ isSpent: Bool) throws {
-        let driver = DeskDriver(hasCredential: isSpent, rotation: .oneUse)
+        let driver = CoordinatorDriver(hasCredential: isSpent, rotation: .oneUse)
         driver.begin()
-        if !isSpent { driver.take(.login(.given(.anonymous), ticket: 1)) }
-        driver.storeFault = DeskDriver.full
+        if !isSpent { driver.handle(.login(.given(.anonymous), ticket: 1)) }
+        driver.storeError = CoordinatorDriver.full
         driver.makesFailedWrites = true
         try driver.grant(refresh: "unsaved", account: "a")
         driver.makesFailedWrites = false
-        driver.take(.refresh(ticket: 2))
-        try #require(driver.storedRefresh == "unsaved" && driver.desk.isUnsaved)
-        driver.storeFault = nil
+        driver.handle(.refresh(ticket: 2))
+        try #require(driver.storedRefresh == "unsaved" && driver.coordinator.isUnsaved)
+        driver.storeError = nil
         try driver.fail(.sessionDead)
         #expect(driver.state == (isSpent ? .refreshing : .loginRequired))
         #expect(driver.storedRefresh == nil && (driver.stored?.session != nil) == isSpent)
@@ -116,97 +116,97 @@ struct SessionBacklogTests {
 
     @Test("a login that meets what the store said it could not take of the one before takes its place")
     func replacedThoughMade() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.storeFault = DeskDriver.full
-        driver.take(.login(.given(.anonymous), ticket: 1))
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.login(.given(.anonymous), ticket: 1))
         driver.makesFailedWrites = true
         try driver.grant(refresh: "unsaved", account: "a")
         driver.makesFailedWrites = false
-        driver.take(.login(.given(.anonymous), ticket: 2))
+        driver.handle(.login(.given(.anonymous), ticket: 2))
         try #require(driver.storedRefresh == "unsaved" && driver.call != nil)
-        driver.storeFault = nil
+        driver.storeError = nil
         try driver.grant(refresh: "newer", account: "a")
         #expect(driver.storedRefresh == "newer" && driver.refresh == "newer" && driver.revoked == ["one", "unsaved"])
-        guard case .loggedIn = driver.replies[2] else { throw SessionDeskTests.Missing() }
+        guard case .loggedIn = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
     }
 
     @Test(
         "a refresh in another process stands, and is not revoked by a login that it has overtaken",
         arguments: [true, false])
     func overtakenByRefresh(_ isGift: Bool) throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
-        one.storeFault = DeskDriver.full
+        one.storeError = CoordinatorDriver.full
         try one.grant()
         two.pass((one.now - two.now).inSeconds)
         // The intent is open there: its answer could not be stored.
-        two.take(.refresh(ticket: 3))
+        two.handle(.refresh(ticket: 3))
         two.toCall()
         try two.grant()
         one.pass((two.now - one.now).inSeconds)
-        try #require(one.stored?.generation == 2 && one.desk.isUnsaved)
+        try #require(one.stored?.generation == 2 && one.coordinator.isUnsaved)
         let grant = SessionDriver.grant(refresh: "newer", account: "a")
         if isGift {
-            one.storeFault = nil
-            let gift = SessionGift(grant, startedAt: one.now, startedAtWall: one.wall)
-            one.take(.given(gift, ticket: 1))
+            one.storeError = nil
+            let obtained = ObtainedSession(grant, startedAt: one.now, startedAtWall: one.wall)
+            one.handle(.given(obtained, ticket: 1))
         } else {
-            one.take(.login(.given(.anonymous), ticket: 1))
-            one.storeFault = nil
-            one.take(.answered(.success(grant), try #require(one.call)))
+            one.handle(.login(.given(.anonymous), ticket: 1))
+            one.storeError = nil
+            one.handle(.callCompleted(.success(grant), try #require(one.call)))
         }
         #expect(one.revoked == ["newer"] && one.storedRefresh == "one" && one.refresh == "one" && one.state == .valid)
-        guard case .overtaken = one.replies[1] else { throw SessionDeskTests.Missing() }
+        guard case .overtaken = one.replies[1] else { throw SessionCoordinatorTests.Missing() }
     }
 
     @Test(
         "a logout that the store could not take is not forgotten over another process's refresh: the login after it stands"
     )
     func leftBefore() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.storeFault = DeskDriver.full
-        one.take(.leave(.logOut, ticket: 1))
+        one.storeError = CoordinatorDriver.full
+        one.handle(.terminate(.logOut, ticket: 1))
         two.toCall()
         try two.grant()
-        one.take(.login(.given(.anonymous), ticket: 2))
-        one.storeFault = nil
+        one.handle(.login(.given(.anonymous), ticket: 2))
+        one.storeError = nil
         try one.grant(refresh: "newer", account: "a")
-        #expect(one.storedRefresh == "newer" && one.refresh == "newer" && !one.desk.isUnsaved)
+        #expect(one.storedRefresh == "newer" && one.refresh == "newer" && !one.coordinator.isUnsaved)
         #expect(Set(one.revoked) == ["one"])
     }
 
     @Test("the end of a session that meets another process's login goes on with that")
     func endMeetsLogin() throws {
-        let one = DeskDriver(hasCredential: false)
+        let one = CoordinatorDriver(hasCredential: false)
         one.begin()
-        one.take(.login(.given(.anonymous), ticket: 1))
+        one.handle(.login(.given(.anonymous), ticket: 1))
         try one.grant(refresh: "one", account: "a")
         let two = one.another(hasCredential: false)
-        one.take(.refresh(ticket: 2))
-        one.storeFault = DeskDriver.full
+        one.handle(.refresh(ticket: 2))
+        one.storeError = CoordinatorDriver.full
         try one.fail(.sessionDead)
-        try #require(one.state == .loginRequired && one.desk.isUnsaved)
-        two.take(.login(.given(.anonymous), ticket: 3))
+        try #require(one.state == .loginRequired && one.coordinator.isUnsaved)
+        two.handle(.login(.given(.anonymous), ticket: 3))
         try two.grant(refresh: "theirs", account: "a")
-        one.storeFault = nil
+        one.storeError = nil
         one.toDue()
         #expect(one.state == .valid && one.refresh == "theirs" && one.storedRefresh == "theirs")
     }
 
     @Test("a refresh of a session that the store has not heard of brings what its login would have told")
     func refreshBeforeLogin() throws {
-        let driver = DeskDriver(hasCredential: false, isAdded: true)
-        driver.storeFault = DeskDriver.full
+        let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
+        driver.storeError = CoordinatorDriver.full
         driver.begin()
-        driver.take(.login(.given(.anonymous), ticket: 1))
+        driver.handle(.login(.given(.anonymous), ticket: 1))
         try driver.grant(refresh: "one", account: "a")
-        driver.take(.refresh(ticket: 2))
-        driver.storeFault = nil
+        driver.handle(.refresh(ticket: 2))
+        driver.storeError = nil
         try driver.grant(refresh: "two")
         #expect(driver.storedRefresh == "two" && driver.stored?.isAdded == true)
         #expect(driver.stored?.provider == "anonymous" && driver.stored?.accountID == "a")
@@ -214,12 +214,12 @@ struct SessionBacklogTests {
 
     @Test("a stored session that is not at hand any more is revoked when a login takes its place")
     func replaced() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toCall()
         try driver.fail(.unknownApp)
         try #require(driver.state == .refused && driver.storedRefresh == "one")
-        driver.take(.session(.credentialChanged))
+        driver.handle(.session(.credentialChanged))
         try driver.grant(refresh: "newer", account: "a")
         #expect(driver.storedRefresh == "newer" && driver.revoked == ["one"])
     }

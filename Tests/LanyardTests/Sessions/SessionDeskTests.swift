@@ -3,10 +3,10 @@ import Testing
 @testable import Lanyard
 
 @Suite("Desk: errands and the store")
-struct SessionDeskTests {
+struct SessionCoordinatorTests {
     @Test("a login: the lock, what the store holds, the intent, the call, the answer stored, and only then served")
     func order() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.begin()
         #expect(driver.trail == ["lock", "read", "intend", "login"])
         #expect(driver.stored?.intent == StoredIntent(kind: .login, at: driver.wall, tries: 0))
@@ -22,7 +22,7 @@ struct SessionDeskTests {
 
     @Test("Rule 8: a refreshed token is stored before anybody may use it")
     func persistBeforePublish() throws {
-        let driver = DeskDriver(rotation: .grace)
+        let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
         driver.toDue()
         #expect(driver.trail == ["lock", "read", "intend", "refresh"] && driver.sent == ["one"])
@@ -31,32 +31,33 @@ struct SessionDeskTests {
         #expect(driver.token?.generation == 1 && driver.state == .refreshing)
         driver.release()
         #expect(driver.trail.suffix(3) == ["hold", "publish 2", "unlock"] && driver.storedRefresh == "two")
-        #expect(driver.stored?.session?.id == driver.desk.base.session)
+        #expect(driver.stored?.session?.id == driver.coordinator.base.session)
     }
 
     @Test(
         "Rule 8: what cannot be stored serves from memory, is stored later, and the old refresh token is never used again"
     )
     func unsaved() throws {
-        let driver = DeskDriver(rotation: .grace)
+        let driver = CoordinatorDriver(rotation: .grace)
         try driver.refreshUnsaved()
         #expect(driver.state == .valid && driver.token?.generation == 2 && driver.refresh == "two")
-        #expect(driver.desk.storeFault == DeskDriver.full && driver.noted(.storeFailing))
+        #expect(driver.coordinator.storeError == CoordinatorDriver.full && driver.noted(.storeFailing))
         // Nobody else may send the old one meanwhile.
         #expect(!driver.trail.contains("unlock"))
         var waits: [Double] = []
         for _ in 0..<8 {
-            waits.append((driver.desk.due - driver.now).inSeconds)
+            waits.append((driver.coordinator.due - driver.now).inSeconds)
             driver.toDue()
         }
         #expect(waits.first! >= 0.5 && waits.first! <= 1 && waits.last! >= 15 && waits.last! <= 30)
         driver.toCall(200)
         #expect(driver.sent.last == "two")
         try driver.grant(refresh: "three")
-        driver.storeFault = nil
+        driver.storeError = nil
         driver.forget()
         driver.toDue()
-        #expect(driver.desk.storeFault == nil && driver.storedRefresh == "three" && driver.noted(.storeRecovered))
+        #expect(
+            driver.coordinator.storeError == nil && driver.storedRefresh == "three" && driver.noted(.storeRecovered))
         #expect(driver.trail == ["hold", "unlock"])
         driver.toCall()
         #expect(driver.sent.last == "three")
@@ -65,61 +66,62 @@ struct SessionDeskTests {
     @Test(
         "a login as another account that could not be stored is told to the store with the refresh that came after it")
     func unsavedAccount() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.storeFault = DeskDriver.full
-        driver.take(.login(.given(.anonymous), ticket: 1))
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.login(.given(.anonymous), ticket: 1))
         try driver.grant(refresh: "theirs", account: "b")
         driver.toCall(200)
         try driver.grant()
         #expect(driver.stored?.accountID == "a")
-        driver.storeFault = nil
+        driver.storeError = nil
         driver.toDue()
-        #expect(driver.desk.storeFault == nil && driver.storedRefresh == "theirs" && driver.stored?.accountID == "b")
+        #expect(
+            driver.coordinator.storeError == nil && driver.storedRefresh == "theirs" && driver.stored?.accountID == "b")
     }
 
     @Test("without rotation the lock goes back although the store is failing")
     func unsavedWithoutRotation() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.storeFault = DeskDriver.full
+        driver.storeError = CoordinatorDriver.full
         try driver.grant()
         #expect(driver.trail.last == "unlock" && driver.token?.generation == 2)
     }
 
     @Test("an intent that cannot be stored does not stop the refresh")
     func fullDisk() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.storeFault = DeskDriver.full
+        driver.storeError = CoordinatorDriver.full
         driver.failsReads = true
         driver.toDue()
-        #expect(driver.call?.kind == .refresh && driver.desk.storeFault == DeskDriver.full)
-        driver.storeFault = nil
+        #expect(driver.call?.kind == .refresh && driver.coordinator.storeError == CoordinatorDriver.full)
+        driver.storeError = nil
         try driver.grant()
-        #expect(driver.desk.storeFault == nil && driver.noted(.storeRecovered) && driver.stored?.generation == 2)
+        #expect(driver.coordinator.storeError == nil && driver.noted(.storeRecovered) && driver.stored?.generation == 2)
     }
 
     @Test("the generation goes on from the store's, over logins, logouts, restarts and processes")
     func generations() throws {
-        var driver = DeskDriver()
+        var driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
         try driver.grant()
         #expect(driver.token?.generation == 2)
-        driver.take(.leave(.logOut, ticket: nil))
+        driver.handle(.terminate(.logOut, ticket: nil))
         #expect(driver.stored?.generation == 3)
         driver = driver.restart()
-        driver.take(.begin(driver.stored))
-        driver.take(.login(.given(.anonymous), ticket: 1))
+        driver.handle(.begin(driver.stored))
+        driver.handle(.login(.given(.anonymous), ticket: 1))
         try driver.grant(refresh: "new", account: "b")
         #expect(driver.stored?.generation == 4 && driver.token?.generation == 4)
     }
 
     @Test("a transient failure settles the intent and the lock goes back; the retry begins anew")
     func transient() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
         try driver.fail(.transient(retryAfter: nil))
@@ -131,7 +133,7 @@ struct SessionDeskTests {
 
     @Test("a dead refresh token is wiped from the store; the access token serves on beside the new login")
     func dead() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
         try driver.fail(.sessionDead)
@@ -145,7 +147,7 @@ struct SessionDeskTests {
 
     @Test("without a credential a dead session ends in the store, too")
     func deadForGood() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         let bare = driver.restart(hasCredential: false)
         bare.begin()
@@ -156,18 +158,18 @@ struct SessionDeskTests {
 
     @Test("Rule 12: a definite refusal is remembered over restarts, and whoever logs in by hand is not bound by it")
     func remembered() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.begin()
-        let mark = CredentialMark(bytes: [1, 2, 3])
-        try driver.fail(.credentialRefused, credential: mark)
+        let fingerprint = CredentialFingerprint(bytes: [1, 2, 3])
+        try driver.fail(.credentialRefused, credential: fingerprint)
         #expect(
-            driver.state == .refused && driver.stored?.refused == mark
+            driver.state == .refused && driver.stored?.refused == fingerprint
                 && driver.trail.suffix(2) == ["refuse", "unlock"])
         let next = driver.restart()
         next.begin()
-        #expect(next.call?.kind == .login && next.refused == mark)
-        try next.fail(.credentialRefused, credential: mark)
-        next.take(.login(next.desk.setup.credential!, ticket: 1))
+        #expect(next.call?.kind == .login && next.refused == fingerprint)
+        try next.fail(.credentialRefused, credential: fingerprint)
+        next.handle(.login(next.coordinator.setup.credential!, ticket: 1))
         #expect(next.call?.cause == .asked && next.refused == nil)
         try next.grant(refresh: "one", account: "a")
         #expect(next.state == .valid && next.stored?.refused == nil)
@@ -176,39 +178,39 @@ struct SessionDeskTests {
 
     @Test("Rule 12: a refusal ends what it has left of the session: neither a restart nor another process serves it")
     func refusalEndsSession() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
         try one.fail(.sessionDead)
-        let mark = CredentialMark(bytes: [1])
-        try one.fail(.credentialRefused, credential: mark)
+        let fingerprint = CredentialFingerprint(bytes: [1])
+        try one.fail(.credentialRefused, credential: fingerprint)
         #expect(one.state == .refused && one.token == nil && one.trail.last == "unlock")
-        #expect(one.stored?.session == nil && one.stored?.refused == mark && one.stored?.generation == 2)
+        #expect(one.stored?.session == nil && one.stored?.refused == fingerprint && one.stored?.generation == 2)
         // It has said so itself: nothing of it is news.
         one.forget()
-        one.take(.seen(one.stored))
-        #expect(one.trail.isEmpty && one.notes.isEmpty)
+        one.handle(.storeSnapshot(one.stored))
+        #expect(one.trail.isEmpty && one.logEvents.isEmpty)
 
         let next = one.restart()
         next.begin()
-        #expect(next.token == nil && next.state == .loggingIn && next.refused == mark)
-        try next.fail(.credentialRefused, credential: mark)
+        #expect(next.token == nil && next.state == .loggingIn && next.refused == fingerprint)
+        try next.fail(.credentialRefused, credential: fingerprint)
         #expect(next.state == .refused && next.stored?.generation == 2, "nothing was left to be ended")
 
         two.pass((next.now - two.now).inSeconds)
         #expect(two.token != nil)
-        two.take(.seen(two.stored))
-        #expect(two.token == nil && two.call?.kind == .login && two.refused == mark)
-        try two.fail(.credentialRefused, credential: mark)
+        two.handle(.storeSnapshot(two.stored))
+        #expect(two.token == nil && two.call?.kind == .login && two.refused == fingerprint)
+        try two.fail(.credentialRefused, credential: fingerprint)
         #expect(two.state == .refused && two.stored?.generation == 2)
     }
 
     @Test(
         "a session that nothing can renew ends in the store as it does here, whatever refused the login",
-        arguments: [IdentityFault.Verdict.credentialUnavailable, .unknownApp])
-    func refusedOtherwise(_ verdict: IdentityFault.Verdict) throws {
-        let driver = DeskDriver()
+        arguments: [IdentityError.Verdict.credentialUnavailable, .unknownApp])
+    func refusedOtherwise(_ verdict: IdentityError.Verdict) throws {
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
         try driver.fail(.sessionDead)
@@ -221,7 +223,7 @@ struct SessionDeskTests {
 
     @Test("a login in an account that is taken ends what is left of the session, too")
     func takenEndsSession() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
         try driver.fail(.sessionDead)
@@ -233,7 +235,7 @@ struct SessionDeskTests {
 
     @Test("a login by hand that is refused leaves the session as it was, in the store too", arguments: [false, true])
     func refusedByHand(_ isDead: Bool) throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         if isDead {
             driver.toDue()
@@ -242,35 +244,35 @@ struct SessionDeskTests {
             #expect(driver.state == .stale)
         }
         let before = driver.stored
-        driver.take(.login(driver.desk.setup.credential!, ticket: 1))
-        let mark = CredentialMark(bytes: [1])
-        try driver.fail(.credentialRefused, credential: mark)
-        #expect(driver.stored?.refused == mark && driver.token?.generation == 1)
+        driver.handle(.login(driver.coordinator.setup.credential!, ticket: 1))
+        let fingerprint = CredentialFingerprint(bytes: [1])
+        try driver.fail(.credentialRefused, credential: fingerprint)
+        #expect(driver.stored?.refused == fingerprint && driver.token?.generation == 1)
         #expect(driver.stored?.session == before?.session && driver.stored?.generation == 1)
         // What serves on without a refresh token ends when its own login meets the refusal.
         guard isDead else { return #expect(driver.state == .valid) }
         driver.toCall()
-        try driver.fail(.credentialRefused, credential: mark)
+        try driver.fail(.credentialRefused, credential: fingerprint)
         #expect(driver.state == .refused && driver.stored?.session == nil)
     }
 
     @Test("what an older release has left of a refused session is not served: the login meets what was refused")
     func refusedByOlderRelease() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
-        let mark = CredentialMark(bytes: [1])
+        let fingerprint = CredentialFingerprint(bytes: [1])
         driver.disk.contents.users[0].session?.refresh = nil
-        driver.disk.contents.users[0].refused = mark
+        driver.disk.contents.users[0].refused = fingerprint
         let next = driver.restart()
         next.begin()
-        #expect(next.token == nil && next.call?.kind == .login && next.refused == mark)
-        try next.fail(.credentialRefused, credential: mark)
+        #expect(next.token == nil && next.call?.kind == .login && next.refused == fingerprint)
+        try next.fail(.credentialRefused, credential: fingerprint)
         #expect(next.state == .refused && next.stored?.session == nil)
     }
 
     @Test("a stored session of another kind of login than is configured goes on, and a line says so")
     func otherLogin() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         for provider in ["email_password", "api_key", nil] {
             driver.disk.contents.users[0].provider = provider
@@ -285,51 +287,51 @@ struct SessionDeskTests {
 
     @Test("whoever asked for the refresh hears of the refusal when the store has it")
     func refusalStoredBeforeAnswer() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.take(.refresh(ticket: 1))
+        driver.handle(.refresh(ticket: 1))
         try driver.fail(.sessionDead)
         driver.holdsStore = true
-        try driver.fail(.credentialRefused, credential: CredentialMark(bytes: [1]))
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
         #expect(driver.state == .refused && driver.token == nil && driver.replies[1] == nil)
         driver.release()
-        guard case .failed(let fault) = driver.replies[1] else { throw Missing() }
-        #expect(fault.verdict == .credentialRefused && driver.stored?.session == nil)
+        guard case .failed(let error) = driver.replies[1] else { throw Missing() }
+        #expect(error.verdict == .credentialRefused && driver.stored?.session == nil)
     }
 
     @Test("whoever asked for the refresh that ended a session hears of it, though the user is removed meanwhile")
     func endedAndRemoved() throws {
-        let first = DeskDriver()
+        let first = CoordinatorDriver()
         try first.logIn()
         let driver = first.restart(hasCredential: false)
         driver.begin()
-        driver.take(.refresh(ticket: 1))
+        driver.handle(.refresh(ticket: 1))
         driver.holdsStore = true
         try driver.fail(.sessionDead)
         #expect(driver.state == .loginRequired && driver.replies[1] == nil)
-        driver.take(.leave(.remove, ticket: nil))
-        guard case .failed(let fault) = driver.replies[1] else { throw Missing() }
-        #expect(fault.verdict == .sessionDead)
+        driver.handle(.terminate(.remove, ticket: nil))
+        guard case .failed(let error) = driver.replies[1] else { throw Missing() }
+        #expect(error.verdict == .sessionDead)
         driver.release()
     }
 
     @Test("a refusal that is stored late ends nothing that another process has begun meanwhile")
     func lateRefusal() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
         try one.fail(.sessionDead)
-        one.storeFault = DeskDriver.full
-        let mark = CredentialMark(bytes: [1])
-        try one.fail(.credentialRefused, credential: mark)
-        #expect(one.state == .refused && one.stored?.session != nil && one.desk.isUnsaved)
-        two.take(.login(.given(.anonymous), ticket: 1))
+        one.storeError = CoordinatorDriver.full
+        let fingerprint = CredentialFingerprint(bytes: [1])
+        try one.fail(.credentialRefused, credential: fingerprint)
+        #expect(one.state == .refused && one.stored?.session != nil && one.coordinator.isUnsaved)
+        two.handle(.login(.given(.anonymous), ticket: 1))
         try two.grant(refresh: "theirs", account: "b")
-        one.storeFault = nil
+        one.storeError = nil
         one.toDue()
-        #expect(!one.desk.isUnsaved && one.storedRefresh == "theirs" && one.stored?.generation == 2)
-        one.take(.seen(one.stored))
+        #expect(!one.coordinator.isUnsaved && one.storedRefresh == "theirs" && one.stored?.generation == 2)
+        one.handle(.storeSnapshot(one.stored))
         #expect(one.state == .valid && one.refresh == "theirs")
     }
 
@@ -337,50 +339,54 @@ struct SessionDeskTests {
 
     @Test("a doubted credential is remembered once the doubt is confirmed")
     func doubted() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.begin()
-        let mark = CredentialMark(bytes: [1])
-        try driver.fail(.credentialDoubted, credential: mark)
+        let fingerprint = CredentialFingerprint(bytes: [1])
+        try driver.fail(.credentialDoubted, credential: fingerprint)
         #expect(driver.stored?.refused == nil && driver.state == .loggingIn)
         driver.pass(31)
         driver.toCall()
-        try driver.fail(.credentialDoubted, credential: mark)
-        #expect(driver.state == .refused && driver.stored?.refused == mark)
+        try driver.fail(.credentialDoubted, credential: fingerprint)
+        #expect(driver.state == .refused && driver.stored?.refused == fingerprint)
     }
 
     @Test("a refusal that cannot be stored is stored later")
     func refusalLater() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.begin()
-        driver.storeFault = DeskDriver.full
-        let mark = CredentialMark(bytes: [1])
-        try driver.fail(.credentialRefused, credential: mark)
+        driver.storeError = CoordinatorDriver.full
+        let fingerprint = CredentialFingerprint(bytes: [1])
+        try driver.fail(.credentialRefused, credential: fingerprint)
         driver.toDue()
-        #expect(driver.stored?.refused == nil && driver.desk.storeFault != nil)
-        driver.storeFault = nil
+        #expect(driver.stored?.refused == nil && driver.coordinator.storeError != nil)
+        driver.storeError = nil
         driver.toDue()
-        #expect(driver.stored?.refused == mark && driver.desk.storeFault == nil && driver.desk.due == .never)
+        #expect(
+            driver.stored?.refused == fingerprint && driver.coordinator.storeError == nil
+                && driver.coordinator.due == .never)
     }
 
     @Test("a credential that changes while it is refused: the refusal is remembered, and the new one is tried")
     func changedWhileRefused() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.begin()
-        driver.take(.session(.credentialChanged))
-        let mark = CredentialMark(bytes: [1])
-        try driver.fail(.credentialRefused, credential: mark)
-        #expect(driver.stored?.refused == mark && driver.call?.cause == .credentialChanged && driver.refused == mark)
+        driver.handle(.session(.credentialChanged))
+        let fingerprint = CredentialFingerprint(bytes: [1])
+        try driver.fail(.credentialRefused, credential: fingerprint)
+        #expect(
+            driver.stored?.refused == fingerprint && driver.call?.cause == .credentialChanged
+                && driver.refused == fingerprint)
     }
 
     @Test("what the store lacks goes there before the next intent, so that a crash finds the newest refresh token")
     func backlogBeforeIntent() throws {
-        let driver = DeskDriver(rotation: .grace)
+        let driver = CoordinatorDriver(rotation: .grace)
         try driver.refreshUnsaved(.seconds(20))
         // The store works again just when the next refresh is due.
         driver.pass(13)
-        driver.storeFault = nil
+        driver.storeError = nil
         driver.forget()
-        driver.take(.session(.tokenRefused(2)))
+        driver.handle(.session(.tokenRefused(2)))
         #expect(driver.trail == ["publish 2", "read", "hold", "intend", "refresh"])
         #expect(driver.sent.last == "two")
         #expect(driver.storedRefresh == "two" && driver.stored?.intent?.tries == 1)
@@ -392,23 +398,23 @@ struct SessionDeskTests {
 
     @Test("the backlog is not stored in the middle of a call: that would wipe the call's intent")
     func noBacklogDuringCall() throws {
-        let driver = DeskDriver(rotation: .grace)
+        let driver = CoordinatorDriver(rotation: .grace)
         try driver.refreshUnsaved(.seconds(20))
         driver.pass(13)
-        driver.take(.session(.tokenRefused(2)))
+        driver.handle(.session(.tokenRefused(2)))
         #expect(driver.call != nil)
-        driver.storeFault = nil
+        driver.storeError = nil
         driver.forget()
         for _ in 0..<5 { driver.toDue() }
         #expect(driver.trail.isEmpty)
         try driver.fail(.transient(retryAfter: nil))
         driver.toDue()
-        #expect(driver.storedRefresh == "two" && driver.desk.storeFault == nil)
+        #expect(driver.storedRefresh == "two" && driver.coordinator.storeError == nil)
     }
 
     @Test("the life of a token counts from its call, however long the lock was waited for")
     func lifeFromTheCall() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.lockAnswer = .busy
         driver.begin()
         for _ in 0..<20 { driver.toDue() }

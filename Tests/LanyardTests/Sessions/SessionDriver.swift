@@ -7,24 +7,24 @@ final class SessionDriver {
     var now = Instant(nanoseconds: 1_000_000_000_000)
     var wall = WallTime(seconds: 1_800_000_000)
     var session = Session.loggedOut(.loggingIn)
-    var ledger: SessionLedger
+    var context: SessionContext
     /// Fixed dice, or nil for the seeded ones.
     var fixedChance: Double?
     var numbers: SeededNumbers
 
     private(set) var calls: [SessionCall] = []
     private(set) var revoked: [Secret] = []
-    private(set) var notes: [SessionNote] = []
+    private(set) var logEvents: [SessionLogEvent] = []
     private(set) var availability: AccessToken.Availability?
     private(set) var publications = 0
     /// Called with each decided step, after it was recorded.
-    var onStep: (Session.Step) -> Void = { _ in }
+    var onAction: (Session.Action) -> Void = { _ in }
 
     init(
         hasCredential: Bool = true, settings: RefreshSettings = RefreshSettings(), chance: Double? = 0.5,
         seed: UInt64 = 1
     ) {
-        ledger = SessionLedger(user: UserIndex(0), settings: settings, hasCredential: hasCredential)
+        context = SessionContext(user: UserIndex(0), settings: settings, hasCredential: hasCredential)
         fixedChance = chance
         numbers = SeededNumbers(seed: seed)
     }
@@ -32,25 +32,25 @@ final class SessionDriver {
     var state: SessionState { session.state }
     var reason: SessionReason { session.reason }
     var tokens: SessionTokens? { session.tokens }
-    var trouble: SessionTrouble? { session.trouble }
-    var due: Instant { session.due(ledger) }
+    var retryState: RetryState? { session.retryState }
+    var due: Instant { session.due(context) }
     /// The call in flight.
     var call: SessionCall? { session.call }
     /// From now to the session's next deadline, in seconds.
     var dueIn: Double { (due - now).inSeconds }
 
-    func take(_ event: Session.Event) {
-        let moment = SessionMoment(instant: now, wall: wall, chance: fixedChance ?? numbers.chance())
-        for step in session.take(event, at: moment, &ledger) {
-            switch step {
+    func handle(_ event: Session.Event) {
+        let eventContext = EventContext(instant: now, wall: wall, chance: fixedChance ?? numbers.chance())
+        for action in session.handle(event, at: eventContext, &context) {
+            switch action {
             case .login(let call), .refresh(_, let call): calls.append(call)
             case .revoke(let token): revoked.append(token)
             case .publish(let news):
                 availability = news
                 publications += 1
-            case .note(let note): notes.append(note)
+            case .logEvent(let logEvent): logEvents.append(logEvent)
             }
-            onStep(step)
+            onAction(action)
         }
     }
 
@@ -67,7 +67,7 @@ final class SessionDriver {
             now = now + rest
             wall = wall + rest
         }
-        take(.due)
+        handle(.due)
     }
 
     func grant(
@@ -75,19 +75,19 @@ final class SessionDriver {
         account: String? = nil, date: WallTime? = nil
     ) throws {
         let call = try #require(call)
-        take(
+        handle(
             .granted(
                 Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account, date: date), call
             ))
     }
 
-    func fail(_ verdict: IdentityFault.Verdict) throws {
-        take(.failed(IdentityFault(verdict, words: "planned"), try #require(call)))
+    func fail(_ verdict: IdentityError.Verdict) throws {
+        handle(.failed(IdentityError(verdict, message: "planned"), try #require(call)))
     }
 
     /// Logs in: `valid` afterwards.
     func logIn(_ lifetime: Duration = .seconds(1800), refreshExpiry: WallTime? = nil) throws {
-        take(.loginRequested)
+        handle(.loginRequested)
         try grant(lifetime, refresh: "refresh", refreshExpiry: refreshExpiry, account: "a")
     }
 
@@ -95,9 +95,9 @@ final class SessionDriver {
     func adopt(_ lifetime: Duration = .seconds(1800), refresh: String? = "refresh", refreshExpiry: WallTime? = nil) {
         let tokens = SessionTokens(
             Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry),
-            generation: ledger.resume(generation: 1), accountID: "a", startedAt: now, startedAtWall: wall,
-            keeping: (nil, nil), skew: ledger.skew ?? .zero, settings: ledger.settings)
-        take(.restored(tokens, .init(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)))
+            generation: context.resume(generation: 1), accountID: "a", startedAt: now, startedAtWall: wall,
+            keeping: (nil, nil), skew: context.skew ?? .zero, settings: context.settings)
+        handle(.restored(tokens, .init(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)))
     }
 
     static func grant(

@@ -6,7 +6,7 @@ import Testing
 /// Which edges there are is written down once, for the simulation that must take each of them: here each event meets each state.
 @Suite("Session: edges")
 struct SessionEdgeTests {
-    private static let verdicts: [IdentityFault.Verdict] = [
+    private static let verdicts: [IdentityError.Verdict] = [
         .transient(retryAfter: nil), .transient(retryAfter: .seconds(60)), .unknownOutcome, .sessionDead,
         .credentialRefused, .credentialDoubted, .credentialUnavailable, .credentialDelayed, .unknownApp,
         .accountInUse, .gone,
@@ -15,14 +15,14 @@ struct SessionEdgeTests {
     private static func tokens(_ lifetime: Duration, refresh: String?, at driver: SessionDriver) -> SessionTokens {
         SessionTokens(
             SessionDriver.grant(lifetime, refresh: refresh), generation: 9, accountID: "a", startedAt: driver.now,
-            startedAtWall: driver.wall, keeping: (nil, nil), skew: .zero, settings: driver.ledger.settings)
+            startedAtWall: driver.wall, keeping: (nil, nil), skew: .zero, settings: driver.context.settings)
     }
 
     private static func events(for driver: SessionDriver) -> [Session.Event] {
-        let moment = SessionMoment(instant: driver.now, wall: driver.wall, chance: 0.5)
-        var ledger = driver.ledger
-        let asked = ledger.begin(.login, .asked, at: moment)
-        let fault = IdentityFault(.transient(retryAfter: nil), words: "planned")
+        let eventContext = EventContext(instant: driver.now, wall: driver.wall, chance: 0.5)
+        var context = driver.context
+        let asked = context.begin(.login, .asked, at: eventContext)
+        let error = IdentityError(.transient(retryAfter: nil), message: "planned")
         let grants = [Duration.seconds(1800), .zero].map { SessionDriver.grant($0, refresh: "new", account: "a") }
         var events: [Session.Event] = [
             .loginRequested, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logoutRequested, .refreshRequested,
@@ -31,8 +31,8 @@ struct SessionEdgeTests {
         events += grants.map { .loggedIn($0, asked) }
         if let call = driver.call {
             events += grants.map { .granted($0, call) }
-            events += verdicts.map { .failed(IdentityFault($0, words: "planned"), call) }
-            events.append(.abandoned(fault, call))
+            events += verdicts.map { .failed(IdentityError($0, message: "planned"), call) }
+            events.append(.abandoned(error, call))
         }
         for lifetime in [Duration.seconds(1800), .zero] {
             for refresh in ["new", nil] {
@@ -55,14 +55,15 @@ struct SessionEdgeTests {
             "and a changed credential",
             { driver in
                 try login(of: driver)
-                driver.ledger.credentialChanged()
+                driver.context.credentialChanged()
             }
         ),
         (
             "with a wish of the service's",
             { driver in
-                let fault = IdentityFault(.transient(retryAfter: .seconds(60)), words: "planned")
-                driver.ledger.heed(SessionTrouble(restingUntil: driver.now + .seconds(60), because: fault), fault)
+                let error = IdentityError(.transient(retryAfter: .seconds(60)), message: "planned")
+                driver.context.recordRetryAfter(
+                    RetryState(restingUntil: driver.now + .seconds(60), because: error), error)
             }
         ),
     ]
@@ -73,7 +74,7 @@ struct SessionEdgeTests {
 
     private static func login(of driver: SessionDriver) throws {
         attempt(of: driver)
-        if driver.call?.kind == .refresh, driver.ledger.hasCredential { try driver.fail(.sessionDead) }
+        if driver.call?.kind == .refresh, driver.context.hasCredential { try driver.fail(.sessionDead) }
     }
 
     @Test("no event leads over an edge that is not written down", arguments: SessionState.allCases, [true, false])
@@ -86,7 +87,7 @@ struct SessionEdgeTests {
                 try weather(driver)
                 let events = Self.events(for: driver)
                 guard driver.state == state, place < events.count else { break }
-                driver.take(events[place])
+                driver.handle(events[place])
                 let edge = FleetReport.Edge.possible.first { $0.from == state && $0.to == driver.state }
                 #expect(
                     edge != nil || driver.state == state, "\(state) -> \(driver.state) by \(events[place]) \(name)")

@@ -7,7 +7,7 @@ struct SessionForcedRefreshTests {
     @Test("Rule 11: one refresh starts, requests wait for it at once, and it is joined by all who are refused")
     func once() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
-        for _ in 0..<20 { driver.take(.tokenRefused(1)) }
+        for _ in 0..<20 { driver.handle(.tokenRefused(1)) }
         #expect(driver.calls.count == 1 && driver.call?.cause == .forced)
         #expect(driver.token?.waitsFrom == .past)
         try driver.grant()
@@ -17,24 +17,24 @@ struct SessionForcedRefreshTests {
     @Test("Rule 11: a refusal of an older token is answered with the newer one, without a call")
     func older() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         try driver.grant()
         let publications = driver.publications
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         #expect(driver.calls.count == 1 && driver.publications == publications + 1 && driver.token?.generation == 2)
     }
 
     @Test("Rule 5: between two forced refreshes lie ten seconds")
     func cooldown() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         try driver.grant()
         driver.pass(9.9)
-        driver.take(.tokenRefused(2))
-        #expect(driver.calls.count == 1 && driver.notes.last?.event == .refreshDenied)
-        #expect(driver.notes.last?.reason == "cooldown")
+        driver.handle(.tokenRefused(2))
+        #expect(driver.calls.count == 1 && driver.logEvents.last?.event == .refreshDenied)
+        #expect(driver.logEvents.last?.reason == "cooldown")
         driver.pass(0.1)
-        driver.take(.tokenRefused(2))
+        driver.handle(.tokenRefused(2))
         #expect(driver.calls.count == 2)
     }
 
@@ -42,19 +42,19 @@ struct SessionForcedRefreshTests {
     func budget() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         for _ in 0..<100 {
-            driver.take(.tokenRefused(driver.ledger.generation))
+            driver.handle(.tokenRefused(driver.context.generation))
             if driver.call != nil { try driver.grant() }
             driver.pass(11)
         }
         #expect(driver.calls.filter { $0.cause == .forced }.count == 30)
-        #expect(driver.notes.contains { $0.reason == "per_hour_max" })
+        #expect(driver.logEvents.contains { $0.reason == "per_hour_max" })
         driver.toDue()
         #expect(driver.call?.cause == .scheduled)
         try driver.grant()
         driver.pass(2600)
-        if driver.due <= driver.now { driver.take(.due) }
+        if driver.due <= driver.now { driver.handle(.due) }
         if driver.call != nil { try driver.grant() }
-        driver.take(.tokenRefused(driver.ledger.generation))
+        driver.handle(.tokenRefused(driver.context.generation))
         #expect(driver.call?.cause == .forced)
     }
 
@@ -62,18 +62,18 @@ struct SessionForcedRefreshTests {
     func stale() throws {
         let driver = try SessionTransitionTests.driver(in: .refreshing)
         try driver.fail(.transient(retryAfter: .seconds(100)))
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         #expect(driver.call == nil)
         driver.toDue()
         try driver.fail(.transient(retryAfter: nil))
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         #expect(driver.call?.cause == .forced)
     }
 
     @Test("a session that is dead by the forced refresh ends as by any other")
     func dead() throws {
         let driver = try SessionTransitionTests.driver(in: .valid, hasCredential: false)
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         try driver.fail(.sessionDead)
         #expect(driver.state == .loginRequired)
     }
@@ -82,14 +82,14 @@ struct SessionForcedRefreshTests {
     func renewal() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         #expect(driver.token?.renewal == .possible(from: .past))
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         let began = driver.now
         #expect(driver.token?.renewal == .underWay)
         driver.pass(2)
         try driver.grant()
         #expect(driver.token?.renewal == .possible(from: began + .seconds(10)))
         driver.pass(8)
-        driver.take(.tokenRefused(2))
+        driver.handle(.tokenRefused(2))
         #expect(driver.token?.renewal == .underWay)
         try driver.fail(.transient(retryAfter: .seconds(100)))
         #expect(driver.token?.renewal == .failing(until: driver.now + .seconds(100)))
@@ -100,7 +100,7 @@ struct SessionForcedRefreshTests {
     @Test("a refusal during a scheduled refresh starts no other one, and tells the shards to wait for it")
     func joined() throws {
         let driver = try SessionTransitionTests.driver(in: .refreshing)
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         #expect(driver.calls.count == 1 && driver.token?.renewal == .underWay)
     }
 
@@ -109,36 +109,36 @@ struct SessionForcedRefreshTests {
         let driver = try SessionTransitionTests.driver(in: .valid)
         let began = driver.now
         for _ in 0..<30 {
-            driver.take(.tokenRefused(driver.ledger.generation))
+            driver.handle(.tokenRefused(driver.context.generation))
             if driver.call != nil { try driver.grant() }
             driver.pass(11)
         }
-        driver.take(.tokenRefused(driver.ledger.generation))
+        driver.handle(.tokenRefused(driver.context.generation))
         #expect(driver.call == nil && driver.token?.renewal == .possible(from: began + .seconds(3600)))
     }
 
     @Test("Rule 5: a cooldown is a warning, a used-up budget an error: the breaker that alerts")
     func alert() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
-        driver.take(.tokenRefused(driver.ledger.generation))
+        driver.handle(.tokenRefused(driver.context.generation))
         try driver.grant()
-        driver.take(.tokenRefused(driver.ledger.generation))
-        #expect(driver.notes.last { $0.event == .refreshDenied }?.level == .warning)
+        driver.handle(.tokenRefused(driver.context.generation))
+        #expect(driver.logEvents.last { $0.event == .refreshDenied }?.level == .warning)
         for _ in 0..<30 {
             driver.pass(11)
-            driver.take(.tokenRefused(driver.ledger.generation))
+            driver.handle(.tokenRefused(driver.context.generation))
             if driver.call != nil { try driver.grant() }
         }
-        let denied = try #require(driver.notes.last { $0.event == .refreshDenied })
+        let denied = try #require(driver.logEvents.last { $0.event == .refreshDenied })
         #expect(denied.level == .error && denied.reason == "per_hour_max")
     }
 
     @Test("a token that somebody else renews cannot be renewed here")
     func fed() throws {
         let driver = SessionDriver()
-        driver.take(.fed(.success(Array("fed".utf8).withUnsafeBytes { Secret(copying: $0) })))
+        driver.handle(.fed(.success(Array("fed".utf8).withUnsafeBytes { Secret(copying: $0) })))
         #expect(driver.token?.renewal == .impossible)
-        driver.take(.tokenRefused(1))
+        driver.handle(.tokenRefused(1))
         #expect(driver.calls.isEmpty && driver.token?.renewal == .impossible)
     }
 }

@@ -4,14 +4,14 @@ import Testing
 @testable import Lanyard
 
 /// How users and the home end: answers are true, nothing lives on at the service that nobody has here.
-@Suite(.timeLimit(.minutes(1))) struct SessionHomeEndingTests {
-    private typealias Life = SessionHomeUserTests.Life
+@Suite(.timeLimit(.minutes(1))) struct SessionServiceEndingTests {
+    private typealias Life = SessionServiceUserTests.Life
 
-    private let bench: HomeBench
+    private let bench: SessionServiceBench
     private let store = KeptStore()
 
     init() async throws {
-        bench = try await HomeBench(startsHome: false)
+        bench = try await SessionServiceBench(startsHome: false)
         for name in ["bob", "carol"] {
             try await bench.control("/users", #"{"email":"\#(name)@example.com","password":"secret-\#(name)"}"#)
         }
@@ -55,13 +55,13 @@ import Testing
         let life = try await live()
         try await life.add("bob")
         try await bench.control("/delays", #"{"route":"login","milliseconds":400}"#)
-        async let login = life.ask(.login("bob", SessionHomeUserTests.email("bob")))
+        async let login = life.ask(.login("bob", SessionServiceUserTests.email("bob")))
         try await eventually("it is under way") { try await bench.calls("login") == 3 }
         guard case .success(.removed(isStored: true)) = await life.ask(.remove("bob")) else {
             throw TestFailure("not removed")
         }
         _ = await login
-        let again = await life.ask(.add(name: "bob", identity: "demo", SessionHomeUserTests.email("carol")))
+        let again = await life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("carol")))
         guard case .success(.added) = again else { throw TestFailure("the name was not free: \(again)") }
         try await eventually("both are revoked", within: .seconds(10)) { try await revocations() == 2 }
         await bench.end()
@@ -71,9 +71,10 @@ import Testing
     func stranger() async throws {
         do {
             let life = try await live(["alice", "carol"], to: ["alice:active", "carol:logged_out"])
-            _ = await life.ask(.login("carol", SessionHomeUserTests.email("carol")))
+            _ = await life.ask(.login("carol", SessionServiceUserTests.email("carol")))
             let intent = StoredIntent(kind: .login, at: .now, tries: 0)
-            store.apply(.intend(user: "zoe", identity: "demo", intent, base: SessionMark(session: 0, generation: 0)))
+            store.apply(
+                .storeIntent(user: "zoe", identity: "demo", intent, base: SessionVersion(session: 0, generation: 0)))
         }
         let life = try await live()
         #expect(bench.log.lines.count { $0.contains("store.user.unknown") } == 1)
@@ -94,7 +95,7 @@ import Testing
     func settles() async throws {
         let life = try await live()
         try await bench.control("/delays", #"{"route":"login","milliseconds":500}"#)
-        async let login = life.ask(.add(name: "bob", identity: "demo", SessionHomeUserTests.email("bob")))
+        async let login = life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("bob")))
         try await eventually("it is under way") { try await bench.calls("login") == 2 }
         try await offPool { life.home.settle(within: .milliseconds(100), people: .seconds(10)) }
         life.home.stop()

@@ -6,10 +6,10 @@ import Testing
 @testable import Lanyard
 
 @Suite("Home of the sessions, against the emulator")
-struct SessionHomeTests {
+struct SessionServiceTests {
     @Test("a configured user is logged in, and the published token opens the protected resource")
     func logsIn() async throws {
-        let bench = try await HomeBench()
+        let bench = try await SessionServiceBench()
         try await bench.becomes(.valid)
         #expect(try await bench.useToken() == 200)
         #expect(bench.published.active == UserIndex(0) && bench.home.report.activeUser == UserIndex(0))
@@ -33,7 +33,7 @@ struct SessionHomeTests {
 
     @Test("short tokens are renewed through several lives, one call each, and an expired one is never the latest")
     func renews() async throws {
-        let bench = try await HomeBench(accessTokenSeconds: 2)
+        let bench = try await SessionServiceBench(accessTokenSeconds: 2)
         try await bench.becomes(.valid)
         try await eventually("five tokens", within: .seconds(20)) { bench.alice.generation >= 5 }
         #expect(try await bench.useToken() == 200)
@@ -59,7 +59,7 @@ struct SessionHomeTests {
 
     /// Also the long suite's.
     static func revokedSession(watching time: Duration) async throws {
-        let bench = try await HomeBench(accessTokenSeconds: 4, hasLogin: false)
+        let bench = try await SessionServiceBench(accessTokenSeconds: 4, hasLogin: false)
         try await bench.becomes(.loginRequired)
         #expect(bench.published.refusal() == .loginRequired)
         bench.home.adopt(try await bench.foreignSession(), for: UserIndex(0))
@@ -71,7 +71,7 @@ struct SessionHomeTests {
         try await bench.becomes(.loginRequired, within: .seconds(5))
         #expect(bench.published.refusal() == .loginRequired)
         #expect(!bench.alice.isReady() && bench.alice.reason() == .loginRequired && bench.alice.lastError != nil)
-        let readyz = HealthReport(HealthFacts(bench.home.report, followsActiveUser: true, pinnedUsers: [])).ready
+        let readyz = HealthReport(HealthSnapshot(bench.home.report, followsActiveUser: true, pinnedUsers: [])).ready
         #expect(readyz.status == 503)
         #expect(String(decoding: readyz.body, as: UTF8.self).contains("\"reason\":\"login_required\""))
         for _ in 0..<100 { bench.home.tokenNeeded(by: UserIndex(0)) }
@@ -85,7 +85,7 @@ struct SessionHomeTests {
 
     @Test("Rule 16: a revoked session with a credential is replaced silently, and there is a valid token all the time")
     func revokedWithCredential() async throws {
-        let bench = try await HomeBench(accessTokenSeconds: 4)
+        let bench = try await SessionServiceBench(accessTokenSeconds: 4)
         try await bench.becomes(.valid)
         try await bench.control("/sessions/revoke", "{}")
         try await eventually("a second token") {
@@ -100,7 +100,7 @@ struct SessionHomeTests {
 
     @Test("a service that is down at the start: logging in, unreachable, and ready by itself once it is back")
     func downAtStart() async throws {
-        let bench = try await HomeBench(startsHome: false)
+        let bench = try await SessionServiceBench(startsHome: false)
         await bench.emulator.stop()
         bench.home.start()
         try await eventually("unreachable") { bench.alice.reason() == .identityUnreachable }
@@ -118,11 +118,11 @@ struct SessionHomeTests {
 
     @Test("a wrong password is refused, once, until its file changes")
     func wrongPassword() async throws {
-        let bench = try await HomeBench(password: "wrong horse")
+        let bench = try await SessionServiceBench(password: "wrong horse")
         try await bench.becomes(.refused)
-        let words =
+        let message =
             "the identity service answered 401 InvalidPassword to the login: the credential is wrong, or its account was deleted; check the credential and the account (email_password.password_file \(bench.passwordFile))"
-        #expect(bench.published.refusal() == .credentialRefused(because: words))
+        #expect(bench.published.refusal() == .credentialRefused(because: message))
         #expect(bench.alice.reason() == .credentialRefused)
         let logins = try await bench.calls("login")
         bench.home.tokenNeeded(by: UserIndex(0))
@@ -136,7 +136,7 @@ struct SessionHomeTests {
         }
         #expect(bench.alice.state == .refused)
         #expect(try await bench.calls("login") == logins)
-        _ = try bench.folder.write("password", HomeBench.password)
+        _ = try bench.folder.write("password", SessionServiceBench.password)
         try await bench.becomes(.valid)
         #expect(bench.alice.lastError == nil)
         await bench.end()
@@ -144,33 +144,33 @@ struct SessionHomeTests {
 
     @Test("a missing password file is refused with its path, until it appears")
     func missingPassword() async throws {
-        let bench = try await HomeBench(password: nil)
+        let bench = try await SessionServiceBench(password: nil)
         try await bench.becomes(.refused)
         #expect(bench.alice.lastError?.contains(bench.passwordFile) == true)
         #expect(try await bench.calls("login") == 0)
-        _ = try bench.folder.write("password", HomeBench.password)
+        _ = try bench.folder.write("password", SessionServiceBench.password)
         try await bench.becomes(.valid)
         await bench.end()
     }
 
     @Test("each decision is one log line with event, reason and next time, and no line holds a secret")
     func logLines() async throws {
-        let bench = try await HomeBench(accessTokenSeconds: 2)
+        let bench = try await SessionServiceBench(accessTokenSeconds: 2)
         try await eventually("two tokens") { bench.alice.generation >= 2 }
         let token = try #require(Tokens.text(bench.published.token()?.token))
         let lines = bench.log.lines
         #expect(lines.contains { $0.contains("session.login.succeeded") && $0.contains("next_at") })
         #expect(lines.contains { $0.contains("session.refresh.succeeded") && $0.contains("scheduled") })
-        #expect(!lines.contains { $0.contains(HomeBench.password) || $0.contains(token) })
+        #expect(!lines.contains { $0.contains(SessionServiceBench.password) || $0.contains(token) })
         await bench.end()
     }
 
     @Test("after stop nothing is called any more")
     func stops() async throws {
-        let bench = try await HomeBench(accessTokenSeconds: 2)
+        let bench = try await SessionServiceBench(accessTokenSeconds: 2)
         try await bench.becomes(.valid)
         // Another one with tokens as short tells how time passes.
-        let other = try await HomeBench(accessTokenSeconds: 2)
+        let other = try await SessionServiceBench(accessTokenSeconds: 2)
         try await other.becomes(.valid)
         bench.home.stop()
         let first = other.alice.generation
@@ -190,12 +190,13 @@ struct SessionHomeTests {
         let loop = try EventLoop(label: "test.identity")
         loop.start()
         let published = PublicationLog()
-        let member = SessionMember(
+        let managedUser = ManagedUser(
             UserSettings(name: "fixed", identity: "fixed"),
             source: .feed(StaticIdentity(name: "fixed", tokenFile: file, on: loop)))
-        let home = try SessionHome(
-            [member], store: MemoryStore(markKey: KeyedHash.newKey()),
-            contents: StoreContents(markKey: KeyedHash.newKey()), publisher: published, logger: IdentityLog().logger)
+        let home = try SessionService(
+            [managedUser], store: MemoryStore(fingerprintKey: KeyedHash.newKey()),
+            contents: StoreContents(fingerprintKey: KeyedHash.newKey()), publisher: published,
+            logger: IdentityLog().logger)
         home.start()
         try await eventually("the token") { published.token()?.generation == 1 }
         #expect(published.token()?.usableUntil == .never && Tokens.text(published.token()?.token) == "one")
@@ -203,8 +204,8 @@ struct SessionHomeTests {
         _ = try folder.write("token", "two")
         try await eventually("the new token") { published.token()?.generation == 2 }
         try #require(unlink(file) == 0)
-        let words = "\(file) does not exist; create it, it is read again by itself"
-        try await eventually("refused") { published.refusal() == .credentialRefused(because: words) }
+        let message = "\(file) does not exist; create it, it is read again by itself"
+        try await eventually("refused") { published.refusal() == .credentialRefused(because: message) }
         #expect(home.report.users[0].reason() == .credentialRefused)
         _ = try folder.write("token", "three")
         try await eventually("the third") { Tokens.text(published.token()?.token) == "three" }

@@ -4,26 +4,26 @@ import Testing
 @testable import Lanyard
 
 /// Users that come and go, across restarts: a home, the emulator, and a store that outlives both.
-@Suite(.timeLimit(.minutes(1))) struct SessionHomeUserTests {
+@Suite(.timeLimit(.minutes(1))) struct SessionServiceUserTests {
     /// One life of a home on a store that was there before.
     final class Life: Sendable {
-        let home: SessionHome
+        let home: SessionService
         let published = PublicationLog()
 
         /// - Parameter identity: the name under which the service is configured.
         init(
-            _ bench: HomeBench, on store: KeptStore, identity: String = "demo", active: String? = nil,
+            _ bench: SessionServiceBench, on store: KeptStore, identity: String = "demo", active: String? = nil,
             users: [String] = ["alice"]
         ) throws {
             let login = UserSettings.Login.emailPassword(
-                email: HomeBench.email, passwordFile: bench.passwordFile)
-            home = try SessionHome(
+                email: SessionServiceBench.email, passwordFile: bench.passwordFile)
+            home = try SessionService(
                 users.map { name in
-                    SessionMember(
+                    ManagedUser(
                         UserSettings(name: name, identity: identity, login: name == "alice" ? login : nil),
                         source: .service(bench.identity))
-                }, identities: [SessionIdentity(identity, .service(bench.identity, .none))],
-                settings: SessionHome.Settings(activeUser: active), store: store, contents: store.contents,
+                }, identities: [ConfiguredIdentity(identity, .service(bench.identity, .none))],
+                settings: SessionService.Settings(activeUser: active), store: store, contents: store.contents,
                 publisher: published, logger: bench.log.logger)
             home.start()
         }
@@ -33,21 +33,21 @@ import Testing
         /// Brings a user whose account the emulator has.
         @discardableResult
         func add(_ name: String) async throws -> UserView {
-            let answer = await ask(.add(name: name, identity: "demo", SessionHomeUserTests.email(name)))
+            let answer = await ask(.add(name: name, identity: "demo", SessionServiceUserTests.email(name)))
             guard case .success(.added(let view, isStored: _)) = answer else {
                 throw TestFailure("\(name) did not come: \(answer)")
             }
             return view
         }
 
-        func ask(_ request: UserRequest) async -> Result<UserOutcome, UserFault> {
+        func ask(_ request: UserRequest) async -> Result<UserOutcome, UserError> {
             await withCheckedContinuation { continuation in
                 home.perform(request) { continuation.resume(returning: $0) }
             }
         }
 
         /// Who is known, with standing.
-        var users: [String] { home.report.views.map { "\($0.status.user):\($0.standing.rawValue)" } }
+        var users: [String] { home.report.views.map { "\($0.status.user):\($0.userState.rawValue)" } }
 
         func becomes(_ users: [String]) async throws {
             try await eventually("\(users)", within: .seconds(10)) { self.users == users }
@@ -61,11 +61,11 @@ import Testing
         )
     }
 
-    private let bench: HomeBench
+    private let bench: SessionServiceBench
     private let store = KeptStore()
 
     init() async throws {
-        bench = try await HomeBench(startsHome: false)
+        bench = try await SessionServiceBench(startsHome: false)
         for name in ["bob", "carol"] {
             try await bench.control(
                 "/users", #"{"email":"\#(name)@example.com","password":"secret-\#(name)"}"#)
@@ -88,7 +88,7 @@ import Testing
         try await live { life in
             for name in ["carol", "bob"] {
                 let view = try await life.add(name)
-                #expect(view.standing == .active && view.status.state == .valid)
+                #expect(view.userState == .active && view.status.state == .valid)
             }
             #expect(life.users == ["alice:inactive", "carol:inactive", "bob:active"])
             _ = await life.ask(.activate("carol"))
@@ -123,7 +123,7 @@ import Testing
             else {
                 throw TestFailure("not logged out")
             }
-            #expect(view.standing == .loggedOut)
+            #expect(view.userState == .loggedOut)
         }
         try await live(to: ["alice:logged_out"]) { life in
             #expect(life.home.report.activeUser == nil)
@@ -154,8 +154,8 @@ import Testing
             try await eventually("the service was told", within: .seconds(10)) {
                 store.contents.revocations.isEmpty
             }
-            let ledger = try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json
-            #expect(ledger["total"]["revocations"].int == 1)
+            let context = try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json
+            #expect(context["total"]["revocations"].int == 1)
             #expect(life.users == ["alice:logged_out"])
         }
         await bench.end()
@@ -214,8 +214,8 @@ import Testing
         try await live(to: users) { life in
             #expect(store.contents[ended]?.session == nil && store.contents[kept]?.session != nil)
             try await eventually("the service was told", within: .seconds(10)) {
-                let ledger = try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json
-                return ledger["total"]["revocations"].int == 1
+                let context = try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json
+                return context["total"]["revocations"].int == 1
             }
             let lines = bench.log.lines.filter { $0.contains("session.account.shared") }
             #expect(lines.count == 1 && lines[0].contains(#""other": \#(kept)"#), "\(lines)")
@@ -271,12 +271,12 @@ import Testing
                 password: Array("wrong".utf8).withUnsafeBytes { Secret(copying: $0) })
             for _ in 0..<2 {
                 guard
-                    case .failure(.identity(let fault)) = await life.ask(
+                    case .failure(.identity(let error)) = await life.ask(
                         .add(name: "bob", identity: "demo", wrong))
                 else {
                     throw TestFailure("it did not fail")
                 }
-                #expect(fault.verdict == .credentialRefused)
+                #expect(error.verdict == .credentialRefused)
                 #expect(store.contents["bob"] == nil)
             }
             #expect(bench.log.lines.allSatisfy { !$0.contains("session.logout") })
@@ -296,7 +296,7 @@ import Testing
             guard case .success(.user(let view, isStored: false)) = await life.ask(.activate("alice")) else {
                 throw TestFailure("not switched")
             }
-            #expect(view.standing == .active)
+            #expect(view.userState == .active)
             #expect(life.published.active == UserIndex(0))
             #expect(life.home.report.isStoreFailing)
             #expect(store.contents.active?.user == "bob")
@@ -348,7 +348,7 @@ import Testing
             }
             #expect(store.contents["alice"]?.session != nil)
             store.fails(false)
-            let account = Self.email("alice", HomeBench.password)
+            let account = Self.email("alice", SessionServiceBench.password)
             guard
                 case .success(.added(_, isStored: true)) = await life.ask(
                     .add(name: "bob", identity: "demo", account))

@@ -4,7 +4,7 @@ import Testing
 @testable import Lanyard
 
 @Suite("Home of the sessions: slow services, and the end")
-struct SessionPatienceTests {
+struct SessionDrainTests {
     private static func identity(_ port: String, on loop: EventLoop, total: Duration) -> AppServicesIdentity {
         let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: port)
         var limits = CurlLimits()
@@ -18,18 +18,18 @@ struct SessionPatienceTests {
         "Rule 7: a service that never answers delays no other user, and its call ends by its own limit though nobody waits for it"
     )
     func detached() async throws {
-        let bench = try await HomeBench(accessTokenSeconds: 2)
+        let bench = try await SessionServiceBench(accessTokenSeconds: 2)
         try await bench.becomes(.valid)
-        let silent = try RawServer { _ in RawAnswer.close.after(.seconds(3)) }
+        let silent = try RawServer { _ in RawResponse.close.after(.seconds(3)) }
         let slow = Self.identity("http://\(silent.endpoint)", on: bench.loop, total: .seconds(2))
         let login = UserSettings.Login.anonymous
-        let home = try SessionHome(
+        let home = try SessionService(
             [
-                SessionMember(UserSettings(name: "bob", identity: "slow", login: login), source: .service(slow)),
-                SessionMember(
+                ManagedUser(UserSettings(name: "bob", identity: "slow", login: login), source: .service(slow)),
+                ManagedUser(
                     UserSettings(name: "carol", identity: "demo", login: login), source: .service(bench.identity)),
             ],
-            store: bench.store, contents: StoreContents(markKey: KeyedHash.newKey()),
+            store: bench.store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
             publisher: PublicationLog(), logger: bench.log.logger)
         let began = Instant.now
         home.start()
@@ -50,23 +50,23 @@ struct SessionPatienceTests {
                 ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
                     .after(delay.withLock { $0 }) : nil
         }
-        let store = MemoryStore(markKey: KeyedHash.newKey())
-        let member = SessionMember(
+        let store = MemoryStore(fingerprintKey: KeyedHash.newKey())
+        let managedUser = ManagedUser(
             UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
             rotation: .oneUse)
-        let home = try SessionHome(
-            [member], store: store, contents: StoreContents(markKey: KeyedHash.newKey()),
+        let home = try SessionService(
+            [managedUser], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
             publisher: PublicationLog(), logger: bench.log.logger)
         home.start()
         try await eventually("the login") { home.report.users[0].state == .valid }
         delay.withLock { $0 = .milliseconds(700) }
-        home.loop.post { home.cell(named: "alice")?.refreshNow { _ in } }
+        home.loop.post { home.runner(named: "alice")?.refreshNow { _ in } }
         try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
         try await offPool { home.settle(within: .seconds(10)) }
         let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
         let user = try #require(try stored.get())
         #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)
-        home.loop.post { home.cell(named: "alice")?.refreshNow { _ in } }
+        home.loop.post { home.runner(named: "alice")?.refreshNow { _ in } }
         try await offPool { home.settle(within: .milliseconds(300)) }
         #expect(bench.server.requests.count { $0.target == IdentityBench.sessionPath } == 1)
         home.stop()

@@ -5,9 +5,9 @@ import Testing
 @Suite("Desk: a start on what the store holds")
 struct SessionRestoreTests {
     private static func loggedIn(_ lifetime: Duration = .seconds(1800), refreshExpiry: WallTime? = nil) throws
-        -> DeskDriver
+        -> CoordinatorDriver
     {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn(lifetime, refreshExpiry: refreshExpiry)
         return driver
     }
@@ -18,7 +18,7 @@ struct SessionRestoreTests {
         let driver = first.restart(after: 60)
         driver.begin()
         #expect(driver.state == .valid && driver.token?.generation == 1 && driver.calls.isEmpty)
-        #expect(driver.desk.ledger.hasEverBeenReady && driver.token?.usableUntil == first.now + .seconds(1795))
+        #expect(driver.coordinator.context.hasEverBeenReady && driver.token?.usableUntil == first.now + .seconds(1795))
         driver.toCall()
         #expect(driver.sent == ["one"])
     }
@@ -33,7 +33,7 @@ struct SessionRestoreTests {
             let driver = first.restart(after: age)
             driver.chance = chance
             driver.begin()
-            dues.append((driver.desk.due - first.now).inSeconds)
+            dues.append((driver.coordinator.due - first.now).inSeconds)
         }
         #expect(dues == dues.sorted() && dues.last! <= 1740.001 && dues.first! >= min(age, 1170))
         if age == 60 { #expect(dues.last! - dues.first! > 350) }
@@ -45,7 +45,7 @@ struct SessionRestoreTests {
         let driver = try Self.loggedIn().restart(after: 1796)
         driver.begin()
         #expect(driver.token == nil && driver.call?.kind == .refresh && driver.state == .refreshing)
-        guard case .pending? = driver.availability else { throw SessionDeskTests.Missing() }
+        guard case .pending? = driver.availability else { throw SessionCoordinatorTests.Missing() }
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.state == .unreachable && driver.storedRefresh == "one")
         driver.toCall()
@@ -57,7 +57,7 @@ struct SessionRestoreTests {
     func never() throws {
         let driver = try Self.loggedIn().restart(after: 60, offline: .never)
         driver.begin()
-        #expect(driver.token == nil && driver.call?.kind == .refresh && !driver.desk.ledger.hasEverBeenReady)
+        #expect(driver.token == nil && driver.call?.kind == .refresh && !driver.coordinator.context.hasEverBeenReady)
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.state == .unreachable && driver.token == nil)
         driver.toCall()
@@ -75,7 +75,7 @@ struct SessionRestoreTests {
         driver.wall = first.wall + .seconds(age)
         driver.begin()
         #expect((driver.token != nil) == isServed)
-        #expect((driver.call == nil) == isServed || driver.desk.due <= driver.now)
+        #expect((driver.call == nil) == isServed || driver.coordinator.due <= driver.now)
         if let token = driver.token {
             #expect(abs((token.usableUntil - driver.now).inSeconds - (1795 - max(age, 0))) < 0.001)
         }
@@ -103,7 +103,7 @@ struct SessionRestoreTests {
 
     @Test("nobody knows which boot it is: the wall clock judges")
     func unknownBoot() throws {
-        let first = DeskDriver(boot: "")
+        let first = CoordinatorDriver(boot: "")
         try first.logIn()
         let driver = first.restart(after: 0, boot: "")
         driver.wall = first.wall + .seconds(1796)
@@ -144,7 +144,7 @@ struct SessionRestoreTests {
             driver.toDue()
             if driver.call != nil { try driver.fail(.transient(retryAfter: nil)) }
         }
-        #expect(driver.now >= driver.desk.session.tokens!.usableUntil && driver.storedRefresh == "one")
+        #expect(driver.now >= driver.coordinator.session.tokens!.usableUntil && driver.storedRefresh == "one")
         driver.toCall()
         try driver.grant()
         #expect(driver.state == .valid)

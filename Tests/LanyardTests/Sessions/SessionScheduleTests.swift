@@ -75,22 +75,22 @@ struct SessionScheduleTests {
     @Test("Rule 13: the skew is learned from the service's clock, smoothed, and warned of above 30 s")
     func skew() throws {
         let driver = SessionDriver()
-        driver.take(.loginRequested)
+        driver.handle(.loginRequested)
         try driver.grant(refresh: "r", date: driver.wall + .seconds(99.5))
-        #expect(abs(try #require(driver.ledger.skew).inSeconds - 100) < 0.001)
-        #expect(driver.notes.contains { $0.event == .skewed })
+        #expect(abs(try #require(driver.context.skew).inSeconds - 100) < 0.001)
+        #expect(driver.logEvents.contains { $0.event == .skewed })
         let tokens = try #require(driver.tokens)
         #expect(abs((tokens.usableUntil - driver.now).inSeconds - 1700) < 0.001)
         #expect(tokens.mandatoryFrom <= tokens.usableUntil)
         driver.toDue()
         try driver.grant(date: driver.wall + .seconds(-0.5))
-        #expect(abs(try #require(driver.ledger.skew).inSeconds - 75) < 0.001)
+        #expect(abs(try #require(driver.context.skew).inSeconds - 75) < 0.001)
     }
 
     @Test("Rule 1: a token's life counts from before the request was sent")
     func basis() throws {
         let driver = SessionDriver()
-        driver.take(.loginRequested)
+        driver.handle(.loginRequested)
         let sent = driver.now
         driver.pass(20)
         try driver.grant(.seconds(100), refresh: "r")
@@ -100,7 +100,7 @@ struct SessionScheduleTests {
     @Test("an answer that took longer than its token lives is never served")
     func lateToken() throws {
         let driver = SessionDriver()
-        driver.take(.loginRequested)
+        driver.handle(.loginRequested)
         driver.pass(3)
         try driver.grant(.seconds(2), refresh: "r")
         #expect(driver.state == .unreachable && driver.token == nil)
@@ -125,7 +125,7 @@ struct SessionScheduleTests {
         #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60, 60])
         driver.pass(86_400 - 30 - (driver.now - driver.calls[0].startedAt).inSeconds - 0.75 * 86_400)
         try driver.fail(.transient(retryAfter: nil))
-        #expect((try #require(driver.trouble?.nextAttempt) - driver.now).inSeconds.rounded() == 30)
+        #expect((try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds.rounded() == 30)
         driver.fixedChance = 0
         while driver.call == nil { driver.toDue() }
         try driver.fail(.transient(retryAfter: nil))
@@ -159,15 +159,15 @@ struct SessionScheduleTests {
         }
         #expect(driver.dueIn > 20)
         let calls = driver.calls.count
-        driver.take(.tokenNeeded)
+        driver.handle(.tokenNeeded)
         #expect(driver.calls.count == calls && driver.dueIn <= 10)
         #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due))
         let publications = driver.publications
-        driver.take(.tokenNeeded)
+        driver.handle(.tokenNeeded)
         #expect(driver.publications == publications)
         driver.toDue()
         // Wanted during the attempt: the next back-off is short from the start.
-        driver.take(.tokenNeeded)
+        driver.handle(.tokenNeeded)
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.dueIn <= 10)
     }
@@ -182,10 +182,10 @@ struct SessionScheduleTests {
                 try driver.fail(.transient(retryAfter: nil))
             }
             driver.fixedChance = chance
-            driver.take(.tokenNeeded)
+            driver.handle(.tokenNeeded)
             #expect(driver.dueIn == 0.25)
             driver.toDue()
-            driver.take(.tokenNeeded)
+            driver.handle(.tokenNeeded)
             try driver.fail(.transient(retryAfter: nil))
             #expect(driver.dueIn == 0.25)
         }
@@ -213,7 +213,7 @@ struct SessionScheduleTests {
         let end = try #require(driver.tokens).usableUntil
         let publications = driver.publications
         driver.pass((end - driver.now).inSeconds + 1)
-        driver.take(.tokenNeeded)
+        driver.handle(.tokenNeeded)
         // Nothing new to tell: an answer would only make those who wait ask again.
         #expect(driver.publications == publications && driver.state == .refreshing)
         driver.toDue()
@@ -227,7 +227,7 @@ struct SessionScheduleTests {
     @Test("a first login that cannot be made goes on for ever, half a minute apart at most")
     func firstLogin() throws {
         let driver = SessionDriver(chance: 0.999_999)
-        driver.take(.loginRequested)
+        driver.handle(.loginRequested)
         for _ in 0..<50 {
             try driver.fail(.transient(retryAfter: nil))
             #expect(driver.dueIn <= 30 && driver.state == .loggingIn)
@@ -245,7 +245,7 @@ struct SessionScheduleTests {
         var longest = 0.0
         for _ in 0..<12 {
             try driver.fail(.transient(retryAfter: nil))
-            longest = max(longest, (try #require(driver.trouble?.nextAttempt) - driver.now).inSeconds)
+            longest = max(longest, (try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds)
             while driver.call == nil { driver.toDue() }
         }
         #expect(longest.rounded() == 300)
@@ -280,17 +280,17 @@ struct SessionScheduleTests {
         let driver = try SessionTransitionTests.driver(in: .valid)
         let end = try #require(driver.token).usableUntil
         driver.wall = driver.wall + .seconds(-3600)
-        driver.take(.clockJumped)
+        driver.handle(.clockJumped)
         #expect(driver.token?.usableUntil == end && driver.calls.isEmpty)
         driver.wall = driver.wall + .seconds(3600 + 1500)
-        driver.take(.clockJumped)
+        driver.handle(.clockJumped)
         #expect(driver.token?.usableUntil == end - .seconds(1500))
         // Overdue now, so within 5 s.
         #expect(driver.dueIn <= 5)
         driver.toDue()
         #expect(driver.call != nil)
         try driver.grant()
-        driver.take(.clockJumped)
+        driver.handle(.clockJumped)
         #expect(driver.dueIn > 1000)
     }
 
@@ -298,7 +298,7 @@ struct SessionScheduleTests {
     func fastClock() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         driver.wall = driver.wall + .seconds(31 * 60)
-        driver.take(.clockJumped)
+        driver.handle(.clockJumped)
         #expect(driver.calls.count == 1 && driver.state == .refreshing)
         try driver.grant()
         #expect(driver.state == .valid && driver.dueIn > 1000)

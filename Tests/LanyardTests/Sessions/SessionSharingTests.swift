@@ -3,16 +3,16 @@ import Testing
 @testable import Lanyard
 
 @Suite("Desk: two processes on one store")
-struct SessionSharingTests {
+struct ExternalChangeTests {
     @Test("Rule 6: what another process has refreshed is adopted without a call")
     func adopted() throws {
-        let one = DeskDriver(rotation: .grace)
+        let one = CoordinatorDriver(rotation: .grace)
         try one.logIn()
         let two = one.another(rotation: .grace)
         one.toDue()
         try one.grant(refresh: "two")
         two.pass((one.now - two.now).inSeconds + 100)
-        two.take(.due)
+        two.handle(.due)
         #expect(two.calls.isEmpty && two.token?.generation == 2 && two.refresh == "two" && two.noted(.adopted))
         #expect(two.trail == ["lock", "read", "publish 2", "unlock"])
         two.toCall()
@@ -23,7 +23,7 @@ struct SessionSharingTests {
         "Rule 6: while another process has the lock it is asked for every 20 to 200 ms, then what that process stored is adopted"
     )
     func waits() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
@@ -33,7 +33,7 @@ struct SessionSharingTests {
         for chance in [0, 0.999] {
             two.chance = chance
             two.toDue()
-            let wait = (two.desk.due - two.now).inSeconds
+            let wait = (two.coordinator.due - two.now).inSeconds
             #expect(wait >= 0.02 && wait <= 0.2)
         }
         one.pass((two.now - one.now).inSeconds)
@@ -44,7 +44,7 @@ struct SessionSharingTests {
 
     @Test("Rule 6: a lock not had within 35 s is a transient failure")
     func patience() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.lockAnswer = .busy
         driver.toDue()
@@ -57,20 +57,20 @@ struct SessionSharingTests {
 
     @Test("a person's login that never gets the lock says so, and leaves the other process's intent alone")
     func patienceOfAPerson() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
         let intent = one.stored?.intent
-        two.take(.login(.given(.anonymous), ticket: 1))
+        two.handle(.login(.given(.anonymous), ticket: 1))
         while two.replies[1] == nil { two.toDue() }
-        guard case .failed(let fault) = two.replies[1] else { throw SessionDeskTests.Missing() }
-        #expect(fault.verdict == .transient(retryAfter: nil) && one.stored?.intent == intent && intent != nil)
+        guard case .failed(let error) = two.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(error.verdict == .transient(retryAfter: nil) && one.stored?.intent == intent && intent != nil)
     }
 
     @Test("a lock that fails is logged, and the refresh goes on without it")
     func lockFails() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.lockAnswer = .failed("read-only file system")
         driver.toDue()
@@ -81,7 +81,7 @@ struct SessionSharingTests {
 
     @Test("two processes that start on an empty store make one login")
     func oneLogin() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         one.begin()
         let two = one.another()
         #expect(one.calls.count == 1 && two.calls.isEmpty)
@@ -92,11 +92,11 @@ struct SessionSharingTests {
 
     @Test("a logout in another process ends the session here at the next look, and what was under way is revoked")
     func loggedOutElsewhere() throws {
-        let one = DeskDriver(rotation: .grace)
+        let one = CoordinatorDriver(rotation: .grace)
         try one.logIn()
         let two = one.another(rotation: .grace)
         two.toDue()
-        one.take(.leave(.logOut, ticket: 1))
+        one.handle(.terminate(.logOut, ticket: 1))
         #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
         try two.grant(refresh: "two")
         #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked == ["two"])
@@ -107,7 +107,7 @@ struct SessionSharingTests {
 
     @Test("a session that another process found dead is not asked for again")
     func deadElsewhere() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
@@ -122,7 +122,7 @@ struct SessionSharingTests {
 
     @Test("an intent that a crashed process left open counts here as there")
     func crashedElsewhere() throws {
-        let one = DeskDriver(rotation: .oneUse)
+        let one = CoordinatorDriver(rotation: .oneUse)
         try one.logIn()
         let two = one.another(rotation: .oneUse)
         one.toDue()
@@ -135,40 +135,41 @@ struct SessionSharingTests {
 
     @Test("a user that another process has removed is gone here, too")
     func removedElsewhere() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.take(.leave(.remove, ticket: nil))
+        one.handle(.terminate(.remove, ticket: nil))
         two.toDue()
         #expect(two.state == .loggedOut && two.calls.isEmpty && two.stored == nil)
     }
 
     @Test("a store that failed while another process logged in anew: theirs holds, ours is revoked")
     func overtakenBacklog() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
-        one.storeFault = StoreFault(.system(28), words: "full")
+        one.storeError = StoreError(.system(28), message: "full")
         try one.grant()
-        two.take(.login(.given(.anonymous), ticket: 1))
+        two.handle(.login(.given(.anonymous), ticket: 1))
         try two.grant(refresh: "theirs", account: "b")
-        one.storeFault = nil
+        one.storeError = nil
         one.toDue()
         #expect(
-            one.refresh == "theirs" && one.revoked == ["one"] && one.desk.storeFault == nil && one.noted(.overtaken))
+            one.refresh == "theirs" && one.revoked == ["one"] && one.coordinator.storeError == nil
+                && one.noted(.overtaken))
         #expect(one.token.map { $0.generation > 2 } == true)
     }
 
     @Test("Rule 8: of two tokens of one session the store keeps the later, also where it took neither for a while")
     func ahead() throws {
-        let one = DeskDriver(rotation: .grace)
+        let one = CoordinatorDriver(rotation: .grace)
         try one.logIn()
         let two = one.another(rotation: .grace)
         // No lock can be had: both send the same token, and the service tells both the same successor.
         one.lockAnswer = .failed("no locks")
         two.lockAnswer = .failed("no locks")
-        one.storeFault = StoreFault(.system(37), words: "no locks")
+        one.storeError = StoreError(.system(37), message: "no locks")
         one.toCall()
         two.toCall()
         try one.grant(refresh: "two")
@@ -176,7 +177,7 @@ struct SessionSharingTests {
         #expect(two.storedRefresh == "two" && two.stored?.generation == 2)
         one.toCall(200)
         try one.grant(refresh: "three")
-        one.storeFault = nil
+        one.storeError = nil
         one.toCall(200)
         #expect(one.sent == ["one", "two", "three"] && one.storedRefresh == "three" && one.stored?.generation == 3)
         #expect(!one.noted(.overtaken))
@@ -188,11 +189,11 @@ struct SessionSharingTests {
 
     @Test("a login under way is undone by a logout in another process, although there was no session to log out of")
     func logoutBeatsLogin() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         one.begin()
-        let two = DeskDriver(hasCredential: false, disk: one.disk)
+        let two = CoordinatorDriver(hasCredential: false, disk: one.disk)
         two.begin()
-        two.take(.leave(.logOut, ticket: 1))
+        two.handle(.terminate(.logOut, ticket: 1))
         try one.grant(refresh: "late", account: "a")
         #expect(one.state == .loggedOut && one.revoked == ["late"] && one.token == nil)
         #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
@@ -201,58 +202,59 @@ struct SessionSharingTests {
     @Test("a person's login in another process is found by the next look, whyever nobody is logged in here")
     func loggedInElsewhere() throws {
         for ending in [SessionState.loggedOut, .refused, .loginRequired] {
-            let one = DeskDriver(hasCredential: ending == .refused)
+            let one = CoordinatorDriver(hasCredential: ending == .refused)
             if ending == .refused {
                 one.begin()
-                try one.fail(.credentialRefused, credential: CredentialMark(bytes: Array(repeating: 1, count: 32)))
+                try one.fail(
+                    .credentialRefused, credential: CredentialFingerprint(bytes: Array(repeating: 1, count: 32)))
             } else {
                 one.begin()
-                if ending == .loggedOut { one.take(.leave(.logOut, ticket: 1)) }
+                if ending == .loggedOut { one.handle(.terminate(.logOut, ticket: 1)) }
             }
             try #require(one.state == ending)
             let two = one.another(hasCredential: false)
-            one.take(.seen(one.stored))
+            one.handle(.storeSnapshot(one.stored))
             #expect(one.state == ending)
-            two.take(.login(.given(.anonymous), ticket: 1))
+            two.handle(.login(.given(.anonymous), ticket: 1))
             try two.grant(refresh: "theirs", account: "a")
             one.forget()
-            one.take(.seen(one.stored))
+            one.handle(.storeSnapshot(one.stored))
             #expect(one.state == .valid && one.refresh == "theirs" && one.noted(.adopted))
             #expect(one.trail.count == 1 && one.token != nil)
             one.forget()
-            one.take(.seen(one.stored))
+            one.handle(.storeSnapshot(one.stored))
             #expect(one.trail.isEmpty)
         }
     }
 
     @Test("a logout or a removal in another process is found by the next look")
     func loggedOutByLook() throws {
-        for leaving in [SessionDesk.Leaving.logOut, .remove] {
-            let one = DeskDriver()
+        for leaving in [SessionCoordinator.Termination.logOut, .remove] {
+            let one = CoordinatorDriver()
             try one.logIn()
             let two = one.another()
-            one.take(.seen(one.stored))
+            one.handle(.storeSnapshot(one.stored))
             #expect(one.state == .valid && one.trail.isEmpty)
-            two.take(.leave(leaving, ticket: 1))
-            one.take(.seen(one.stored))
+            two.handle(.terminate(leaving, ticket: 1))
+            one.handle(.storeSnapshot(one.stored))
             #expect(one.state == .loggedOut && one.refusal == .loginRequired && one.revoked.isEmpty)
         }
     }
 
     @Test("another process's login as another account is published as another account's; its refresh is not")
     func anotherAccount() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         let first = try #require(two.token?.account)
         one.toDue()
         try one.grant()
         two.pass((one.now - two.now).inSeconds)
-        two.take(.seen(one.stored))
+        two.handle(.storeSnapshot(one.stored))
         #expect(two.token?.account == first && two.token?.generation == 2)
-        one.take(.login(.given(.anonymous), ticket: 1))
+        one.handle(.login(.given(.anonymous), ticket: 1))
         try one.grant(refresh: "theirs", account: "b")
-        two.take(.seen(one.stored))
+        two.handle(.storeSnapshot(one.stored))
         #expect(two.refresh == "theirs" && two.noted(.accountChanged))
         #expect(two.token.map { $0.account != nil && $0.account != first } == true)
         // A start tells the same of it.
@@ -263,13 +265,13 @@ struct SessionSharingTests {
         "another process's session of another account that has died says nothing of the token here, only of the next one"
     )
     func anotherAccountDied() throws {
-        let one = DeskDriver(hasCredential: false)
+        let one = CoordinatorDriver(hasCredential: false)
         one.begin()
-        one.take(.login(.given(.anonymous), ticket: 1))
+        one.handle(.login(.given(.anonymous), ticket: 1))
         try one.grant(refresh: "one", account: "a")
         let two = one.another()
         let first = try #require(two.token?.account)
-        one.take(.login(.given(.anonymous), ticket: 2))
+        one.handle(.login(.given(.anonymous), ticket: 2))
         try one.grant(refresh: "theirs", account: "b")
         one.toDue()
         try one.fail(.sessionDead)
@@ -277,7 +279,7 @@ struct SessionSharingTests {
         two.pass((one.now - two.now).inSeconds)
         two.toCall()
         #expect(two.call?.kind == .login && two.token?.account == first)
-        two.take(.session(.clockJumped))
+        two.handle(.session(.clockJumped))
         #expect(two.token?.account == first)
         try two.grant(refresh: "new", account: "b")
         #expect(two.token.map { $0.account != nil && $0.account != first } == true)
@@ -285,13 +287,13 @@ struct SessionSharingTests {
 
     @Test("a look tells nothing while something is under way, which finds it by itself")
     func looksWhileBusy() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
         one.toDue()
-        two.take(.leave(.logOut, ticket: 1))
+        two.handle(.terminate(.logOut, ticket: 1))
         one.forget()
-        one.take(.seen(one.stored))
+        one.handle(.storeSnapshot(one.stored))
         #expect(one.trail.isEmpty && one.state == .refreshing)
         try one.grant()
         #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true)
@@ -302,8 +304,10 @@ struct SessionSharingTests {
     /// Both are configured.
     private static let both: Set<String> = ["alice", "bob"]
 
-    private static func bob(beside one: DeskDriver, hasCredential: Bool = true, isAdded: Bool = false) -> DeskDriver {
-        let two = DeskDriver(
+    private static func bob(beside one: CoordinatorDriver, hasCredential: Bool = true, isAdded: Bool = false)
+        -> CoordinatorDriver
+    {
+        let two = CoordinatorDriver(
             "bob", hasCredential: hasCredential, isAdded: isAdded, disk: one.disk, configured: Self.both)
         (two.now, two.wall) = (one.now, one.wall)
         return two
@@ -311,61 +315,61 @@ struct SessionSharingTests {
 
     @Test("a login in an account that another process has given to another user: refused, its session revoked")
     func accountTaken() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = Self.bob(beside: one)
         two.begin()
         try two.grant(refresh: "two", account: "a")
         #expect(two.state == .refused && two.reason == .accountInUse && two.revoked == ["two"] && two.token == nil)
         #expect(two.stored?.session == nil && two.stored?.accountID == nil && two.stored?.intent == nil)
-        #expect(two.trail.suffix(4) == ["hold", "revoke", "settle", "unlock"] && two.desk.due == .never)
+        #expect(two.trail.suffix(4) == ["hold", "revoke", "settle", "unlock"] && two.coordinator.due == .never)
         #expect(one.storedRefresh == "one")
         // Once that one has left, it may be had.
-        one.take(.leave(.logOut, ticket: nil))
-        two.take(.login(two.desk.setup.credential!, ticket: 1))
+        one.handle(.terminate(.logOut, ticket: nil))
+        two.handle(.login(two.coordinator.setup.credential!, ticket: 1))
         try two.grant(refresh: "three", account: "a")
         #expect(two.state == .valid && two.storedRefresh == "three")
         // And the other way round: a session at hand stays as it was.
-        one.take(.login(one.desk.setup.credential!, ticket: 1))
+        one.handle(.login(one.coordinator.setup.credential!, ticket: 1))
         try one.grant(refresh: "four", account: "a")
-        guard case .accountInUse(by: "bob") = one.replies[1] else { throw SessionDeskTests.Missing() }
+        guard case .accountInUse(by: "bob") = one.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(one.state == .loggedOut && one.revoked.last == "four" && one.stored?.isLoggedOut == true)
     }
 
     @Test("a person's login in such an account leaves the session at hand, and no trace of a newcomer")
     func accountTakenByPerson() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let bob = Self.bob(beside: one)
         bob.begin()
         try bob.grant(refresh: "two", account: "b")
-        bob.take(.login(bob.desk.setup.credential!, ticket: 1))
+        bob.handle(.login(bob.coordinator.setup.credential!, ticket: 1))
         try bob.grant(refresh: "three", account: "a")
-        guard case .accountInUse(by: "alice") = bob.replies[1] else { throw SessionDeskTests.Missing() }
+        guard case .accountInUse(by: "alice") = bob.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(bob.state == .valid && bob.storedRefresh == "two" && bob.revoked == ["three"])
         #expect(bob.stored?.accountID == "b" && bob.stored?.intent == nil)
 
-        let carol = DeskDriver(
+        let carol = CoordinatorDriver(
             "carol", hasCredential: false, isAdded: true, disk: one.disk, configured: Self.both)
-        carol.take(.login(.given(.anonymous), ticket: 1))
+        carol.handle(.login(.given(.anonymous), ticket: 1))
         try carol.grant(refresh: "four", account: "a")
-        guard case .accountInUse(by: "alice") = carol.replies[1] else { throw SessionDeskTests.Missing() }
+        guard case .accountInUse(by: "alice") = carol.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(carol.stored == nil && carol.revoked == ["four"])
     }
 
     @Test("whom the configuration names no more keeps no account from anybody; whom the admin API has made does")
     func accountOfStranger() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
-        func renamed() -> DeskDriver {
-            let next = DeskDriver("alicia", disk: one.disk, configured: ["alicia"])
+        func renamed() -> CoordinatorDriver {
+            let next = CoordinatorDriver("alicia", disk: one.disk, configured: ["alicia"])
             next.begin()
             return next
         }
         var next = renamed()
         try next.grant(refresh: "two", account: "a")
         #expect(next.state == .valid && next.storedRefresh == "two")
-        next.take(.leave(.remove, ticket: nil))
+        next.handle(.terminate(.remove, ticket: nil))
         one.disk.contents.users[0].isAdded = true
         next = renamed()
         try next.grant(refresh: "three", account: "a")
@@ -374,7 +378,7 @@ struct SessionSharingTests {
 
     @Test("an account that is left: logged out, dead for good, or refused, it is free for another user")
     func accountFree() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let login = StoreChange.StoredLogin(
             identity: "demo", session: try #require(one.stored?.session), accountID: "a", provider: "x", isAdded: true,
@@ -384,8 +388,8 @@ struct SessionSharingTests {
             edit(&contents.users[0])
             var login = login
             login.session.id = id
-            let base = contents[name]?.mark ?? SessionMark(session: 0, generation: 0)
-            return contents.apply(.hold(user: name, login, base: base), now: one.wall) == .inUse(by: "alice")
+            let base = contents[name]?.fingerprint ?? SessionVersion(session: 0, generation: 0)
+            return contents.apply(.saveSession(user: name, login, base: base), now: one.wall) == .inUse(by: "alice")
         }
         #expect(isTaken())
         #expect(!isTaken(by: "alice"))
@@ -395,37 +399,37 @@ struct SessionSharingTests {
         #expect(isTaken { $0.session?.refresh = nil }, "its own login may still succeed")
         let isRefusedTaken = isTaken { user in
             user.session?.refresh = nil
-            user.refused = CredentialMark(bytes: [1])
+            user.refused = CredentialFingerprint(bytes: [1])
         }
         #expect(!isRefusedTaken)
     }
 
     @Test("a login that the store took late, and whose account another process has given away meanwhile, is over")
     func accountTakenLate() throws {
-        let one = DeskDriver()
-        one.storeFault = DeskDriver.full
+        let one = CoordinatorDriver()
+        one.storeError = CoordinatorDriver.full
         one.begin()
         try one.grant(refresh: "one", account: "a")
-        #expect(one.state == .valid && one.desk.isUnsaved)
+        #expect(one.state == .valid && one.coordinator.isUnsaved)
         let two = Self.bob(beside: one)
         two.begin()
         try two.grant(refresh: "two", account: "a")
         #expect(two.state == .valid)
-        one.storeFault = nil
+        one.storeError = nil
         one.toDue()
         #expect(one.state == .loggedOut && one.token == nil && one.revoked == ["one"] && one.noted(.accountShared))
-        #expect(!one.desk.isUnsaved && one.desk.due == .never && one.stored?.session == nil)
+        #expect(!one.coordinator.isUnsaved && one.coordinator.due == .never && one.stored?.session == nil)
         #expect(two.storedRefresh == "two")
     }
 
     @Test("of two stored sessions of one account the one that gives way ends, in the store and at the service")
     func sharedAccount() throws {
-        let one = DeskDriver(rotation: .oneUse)
+        let one = CoordinatorDriver(rotation: .oneUse)
         try one.logIn()
         for hasCredential in [true, false] {
             let next = one.restart(hasCredential: hasCredential)
             let before = next.disk.contents
-            next.take(.begin(next.stored, sharing: "bob"))
+            next.handle(.begin(next.stored, duplicateOf: "bob"))
             #expect(next.token == nil && next.revoked == ["one"] && next.noted(.accountShared))
             #expect(next.stored?.session == nil && next.stored?.accountID == "a" && !next.noted(.restored))
             #expect(hasCredential ? next.call?.kind == .login : next.state == .loginRequired)

@@ -8,7 +8,7 @@ final class SessionSimulation: @unchecked Sendable {
     struct Fate {
         var latency: Double
         /// nil: it grants.
-        var verdict: IdentityFault.Verdict?
+        var verdict: IdentityError.Verdict?
     }
 
     struct Counts {
@@ -30,7 +30,7 @@ final class SessionSimulation: @unchecked Sendable {
     /// Decides the fate of a call.
     var service: (SessionCall, inout SeededNumbers) -> Fate = { _, _ in Fate(latency: 0.05) }
     private lazy var door = Door(self)
-    private lazy var board = TokenBoard(source: door)
+    private lazy var tokenCache = TokenCache(source: door)
     private var numbers: SeededNumbers
     private var answer: (at: Instant, event: Session.Event)?
     private var nextRequest: Instant
@@ -47,7 +47,7 @@ final class SessionSimulation: @unchecked Sendable {
         driver = SessionDriver(hasCredential: hasCredential, chance: nil, seed: seed)
         numbers = SeededNumbers(seed: seed &+ 77)
         nextRequest = driver.now
-        driver.onStep = { [unowned self] in perform($0) }
+        driver.onAction = { [unowned self] in perform($0) }
     }
 
     /// Runs for so many seconds. Gives the thread back now and then: emulators in this process live on the same pool.
@@ -55,7 +55,7 @@ final class SessionSimulation: @unchecked Sendable {
         let end = driver.now + .seconds(seconds)
         var turns = 0
         while true {
-            let timeout = parked.first.map { $0 + driver.ledger.settings.waitMax } ?? .never
+            let timeout = parked.first.map { $0 + driver.context.settings.waitMax } ?? .never
             let next = [driver.due, answer?.at ?? .never, nextRequest, timeout].min()!
             guard next <= end else { break }
             turns += 1
@@ -65,9 +65,9 @@ final class SessionSimulation: @unchecked Sendable {
             if next > driver.now { driver.now = next }
             if let answer, answer.at <= driver.now {
                 self.answer = nil
-                driver.take(answer.event)
+                driver.handle(answer.event)
             } else if driver.due <= driver.now {
-                driver.take(.due)
+                driver.handle(.due)
                 guard driver.due > driver.now else {
                     Issue.record("a deadline that has been told stays due: the home would spin")
                     return
@@ -77,7 +77,7 @@ final class SessionSimulation: @unchecked Sendable {
                 request(since: driver.now)
             } else {
                 parked.removeFirst()
-                counts.timedOut += board.lastResort(UserIndex(0), at: driver.now) == nil ? 1 : 0
+                counts.timedOut += tokenCache.unexpiredToken(UserIndex(0), at: driver.now) == nil ? 1 : 0
             }
             settle()
         }
@@ -89,7 +89,7 @@ final class SessionSimulation: @unchecked Sendable {
         while asked > 0 || isWoken {
             if asked > 0 {
                 asked -= 1
-                driver.take(.tokenNeeded)
+                driver.handle(.tokenNeeded)
             } else {
                 isWoken = false
                 let waiting = parked
@@ -100,7 +100,7 @@ final class SessionSimulation: @unchecked Sendable {
     }
 
     private func request(since: Instant) {
-        switch board.decide(UserIndex(0), at: driver.now) {
+        switch tokenCache.decide(UserIndex(0), at: driver.now) {
         case .use(let token):
             counts.served += 1
             if let expiry = trueExpiries[token.generation] {
@@ -109,7 +109,7 @@ final class SessionSimulation: @unchecked Sendable {
                 Issue.record("a token that nobody granted")
             }
         case .park:
-            if parked.isEmpty { board.park(door, for: UserIndex(0)) }
+            if parked.isEmpty { tokenCache.park(door, for: UserIndex(0)) }
             if since == driver.now { counts.waited += 1 }
             parked.append(since)
         case .refuse:
@@ -117,15 +117,15 @@ final class SessionSimulation: @unchecked Sendable {
         }
     }
 
-    private func perform(_ step: Session.Step) {
-        switch step {
+    private func perform(_ action: Session.Action) {
+        switch action {
         case .login(let call), .refresh(_, let call): begin(call)
         case .publish(let news):
             if case .token(let token) = news {
                 #expect(driver.now < token.usableUntil, "an expired token was published")
             }
-            board.receive(news, for: UserIndex(0))
-        case .revoke, .note: break
+            tokenCache.receive(news, for: UserIndex(0))
+        case .revoke, .logEvent: break
         }
     }
 
@@ -138,11 +138,11 @@ final class SessionSimulation: @unchecked Sendable {
         let fate = service(call, &numbers)
         let at = driver.now + .seconds(fate.latency)
         if let verdict = fate.verdict {
-            answer = (at, .failed(IdentityFault(verdict, words: "planned"), call))
+            answer = (at, .failed(IdentityError(verdict, message: "planned"), call))
         } else {
             // The service grants at some moment between request and answer; the token's true life begins there.
             grants += 1
-            trueExpiries[driver.ledger.generation + 1] =
+            trueExpiries[driver.context.generation + 1] =
                 driver.now + .seconds(fate.latency * numbers.chance() + lifetime)
             let refresh = call.kind == .login ? "refresh" : nil
             answer = (
@@ -154,14 +154,14 @@ final class SessionSimulation: @unchecked Sendable {
     // MARK: The shard's side
 
     /// Whom the board tells. It does not hold the simulation, which holds the board.
-    private final class Door: TokenSource, TokenBoard.Waiter, @unchecked Sendable {
+    private final class Door: TokenSource, TokenCache.Waiter, @unchecked Sendable {
         private unowned let simulation: SessionSimulation
 
         init(_ simulation: SessionSimulation) { self.simulation = simulation }
 
         func tokenNeeded(by user: UserIndex) { simulation.tokenNeeded() }
         func tokenRefused(by user: UserIndex, generation: UInt64) { Issue.record("no upstream refuses here") }
-        func tokenBoardChanged() { simulation.isWoken = true }
+        func tokenCacheChanged() { simulation.isWoken = true }
     }
 
     private func tokenNeeded() {

@@ -3,7 +3,7 @@ import Testing
 @testable import Lanyard
 
 @Suite("Start that comes to nothing")
-struct SessionStartTests {
+struct StartupCheckTests {
     private typealias User = (state: SessionState, reason: SessionReason, hasBeenReady: Bool)
 
     private static let refused: User = (.refused, .credentialRefused, false)
@@ -17,7 +17,7 @@ struct SessionStartTests {
         var settings = LoginSettings()
         settings.exitOnRefusal = refusal
         settings.exitOnUnreachable = unreachable
-        var start = SessionStart(settings)
+        var start = StartupCheck(settings)
         return start.verdict(users)
     }
 
@@ -49,10 +49,10 @@ struct SessionStartTests {
     func once() {
         var settings = LoginSettings()
         settings.exitOnRefusal = true
-        var start = SessionStart(settings)
+        var start = StartupCheck(settings)
         #expect(start.verdict([Self.ready]) == nil && start.isOver)
         #expect(start.verdict([Self.refused]) == nil)
-        var other = SessionStart(settings)
+        var other = StartupCheck(settings)
         #expect(other.verdict([Self.refused]) == 77)
         #expect(other.verdict([Self.refused]) == nil)
     }

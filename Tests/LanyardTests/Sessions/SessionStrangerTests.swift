@@ -3,18 +3,18 @@ import Testing
 @testable import Lanyard
 
 @Suite("Desk: whose user the store holds")
-struct SessionStrangerTests {
-    private static let demo = StoredIdentity("demo", IdentityMark(of: ["demo"]))
+struct ForeignUserTests {
+    private static let demo = StoredIdentity("demo", IdentityFingerprint(of: ["demo"]))
     /// The same name, but another service behind it.
-    private static let moved = StoredIdentity("demo", IdentityMark(of: ["moved"]))
-    private static let corp = StoredIdentity("corp", IdentityMark(of: ["corp"]))
+    private static let moved = StoredIdentity("demo", IdentityFingerprint(of: ["moved"]))
+    private static let corp = StoredIdentity("corp", IdentityFingerprint(of: ["corp"]))
     private static let given = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
 
     /// Another start or process on the same store, whose configuration says something else.
     private static func other(
-        _ home: StoredIdentity, after first: DeskDriver, isAdded: Bool = false, others: [StoredIdentity] = []
-    ) -> DeskDriver {
-        let next = DeskDriver(
+        _ home: StoredIdentity, after first: CoordinatorDriver, isAdded: Bool = false, others: [StoredIdentity] = []
+    ) -> CoordinatorDriver {
+        let next = CoordinatorDriver(
             hasCredential: !isAdded, isAdded: isAdded, disk: first.disk, home: home, others: [home] + others)
         (next.now, next.wall) = (first.now + .seconds(1), first.wall + .seconds(1))
         return next
@@ -24,34 +24,34 @@ struct SessionStrangerTests {
         "a session of another identity is not restored: a login takes its place, and its own service is told",
         arguments: ["corp", "demo"])
     func changedIdentity(_ name: String) throws {
-        let first = DeskDriver(home: Self.demo)
+        let first = CoordinatorDriver(home: Self.demo)
         try first.logIn()
         let next = Self.other(name == "corp" ? Self.corp : Self.moved, after: first)
         next.begin()
-        #expect(next.token == nil && next.noted(.stranger) && next.call?.kind == .login)
+        #expect(next.token == nil && next.noted(.foreignUser) && next.call?.kind == .login)
         #expect(next.stored?.session != nil, "as long as the login may fail, what is stored stays")
         try next.grant(refresh: "new", account: "c")
-        #expect(next.sent.isEmpty && next.storedRefresh == "new" && next.stored?.home == next.desk.home)
-        #expect(next.revoked == ["one"] && next.revocations.map(\.mark) == [Self.demo.mark])
-        #expect(next.contents.revocations.map { StoredIdentity($0.identity, $0.mark) } == [Self.demo])
+        #expect(next.sent.isEmpty && next.storedRefresh == "new" && next.stored?.home == next.coordinator.home)
+        #expect(next.revoked == ["one"] && next.revocations.map(\.fingerprint) == [Self.demo.fingerprint])
+        #expect(next.contents.revocations.map { StoredIdentity($0.identity, $0.fingerprint) } == [Self.demo])
         #expect(next.stored?.generation == 2 && next.disk.holder == nil)
     }
 
     @Test("what an older release has stored without a mark belongs to the identity of that name, and gets the mark")
     func unmarked() throws {
-        let first = DeskDriver()
+        let first = CoordinatorDriver()
         try first.logIn()
         let next = Self.other(Self.demo, after: first)
         next.begin()
         #expect(next.token?.generation == 1 && next.calls.isEmpty)
         next.toCall()
         try next.grant()
-        #expect(next.sent == ["one"] && next.stored?.identityMark == Self.demo.mark)
+        #expect(next.sent == ["one"] && next.stored?.identityFingerprint == Self.demo.fingerprint)
     }
 
     @Test("two processes that disagree about a user's identity: each goes on with its own token, one line says so")
     func disagreement() throws {
-        let one = DeskDriver(rotation: .oneUse, home: Self.demo)
+        let one = CoordinatorDriver(rotation: .oneUse, home: Self.demo)
         try one.logIn()
         let two = Self.other(Self.corp, after: one)
         two.begin()
@@ -66,18 +66,18 @@ struct SessionStrangerTests {
         }
         #expect(one.sent == ["one", "demo-2", "demo-3"] && two.sent == ["corp-1", "corp-2", "corp-3"])
         #expect(one.calls.count == 4 && two.calls.count == 4, "no login but the first")
-        #expect(one.notes.filter { $0.event == .stranger && $0.level == .error }.count == 1)
+        #expect(one.logEvents.filter { $0.event == .foreignUser && $0.level == .error }.count == 1)
         #expect(one.revoked.isEmpty && one.state == .valid && one.refresh == "demo-4")
         #expect(two.storedRefresh == "corp-4" && two.stored?.identity == "corp")
-        one.take(.leave(.logOut, ticket: 1))
+        one.handle(.terminate(.logOut, ticket: 1))
         #expect(one.state == .loggedOut && one.revoked == ["demo-4"] && two.storedRefresh == "corp-4")
     }
 
     @Test("a lost answer of a displaced process stays known to it: a one-use token is not sent twice")
     func displacedDoubt() throws {
-        let one = DeskDriver(hasCredential: false, rotation: .oneUse, home: Self.demo)
+        let one = CoordinatorDriver(hasCredential: false, rotation: .oneUse, home: Self.demo)
         one.begin()
-        one.take(.login(Self.given, ticket: nil))
+        one.handle(.login(Self.given, ticket: nil))
         try one.grant(refresh: "one", account: "a")
         let two = Self.other(Self.corp, after: one)
         two.begin()
@@ -91,71 +91,71 @@ struct SessionStrangerTests {
 
     @Test("a name that another process has given away at an identity known here is in use, and no call is made")
     func newcomerElsewhere() throws {
-        let first = DeskDriver(isAdded: true, home: Self.demo)
-        first.take(.login(Self.given, ticket: 1))
+        let first = CoordinatorDriver(isAdded: true, home: Self.demo)
+        first.handle(.login(Self.given, ticket: 1))
         try first.grant(refresh: "one", account: "a")
         let known = Self.other(Self.corp, after: first, isAdded: true, others: [Self.demo])
-        known.take(.login(Self.given, ticket: 1))
-        guard case .nameInUse(isKnown: false)? = known.replies[1] else { throw SessionDeskTests.Missing() }
-        #expect(known.calls.isEmpty && known.storedRefresh == "one" && known.desk.isIdle)
+        known.handle(.login(Self.given, ticket: 1))
+        guard case .nameInUse(isKnown: false)? = known.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(known.calls.isEmpty && known.storedRefresh == "one" && known.coordinator.isIdle)
         // Where nobody knows that identity, its user is nobody.
         let unknown = Self.other(Self.corp, after: first, isAdded: true)
-        unknown.take(.login(Self.given, ticket: 1))
+        unknown.handle(.login(Self.given, ticket: 1))
         try unknown.fail(.credentialRefused)
         #expect(unknown.storedRefresh == "one", "a login that failed has changed nothing")
-        unknown.take(.login(Self.given, ticket: 2))
+        unknown.handle(.login(Self.given, ticket: 2))
         try unknown.grant(refresh: "new", account: "c")
         #expect(unknown.storedRefresh == "new" && unknown.revoked == ["one"] && unknown.sent.isEmpty)
     }
 
     @Test("a name that another process has given away is in use, and its user is known here from then on")
     func newcomer() throws {
-        let first = DeskDriver(isAdded: true)
-        first.take(.login(Self.given, ticket: 1))
+        let first = CoordinatorDriver(isAdded: true)
+        first.handle(.login(Self.given, ticket: 1))
         try first.grant(refresh: "one", account: "a")
         let second = Self.other("demo", after: first, isAdded: true)
-        second.take(.login(Self.given, ticket: 1))
-        guard case .nameInUse(isKnown: true)? = second.replies[1] else { throw SessionDeskTests.Missing() }
-        #expect(second.calls.isEmpty && second.token != nil && second.desk.ledger.accountID == "a")
+        second.handle(.login(Self.given, ticket: 1))
+        guard case .nameInUse(isKnown: true)? = second.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(second.calls.isEmpty && second.token != nil && second.coordinator.context.accountID == "a")
         #expect(second.storedRefresh == "one" && second.revoked.isEmpty && second.disk.holder == nil)
     }
 
     // MARK: What is seen beside all errands
 
     @Test("another process's logout ends the session here, and its login is taken over, without a call")
-    func seen() throws {
-        let one = DeskDriver()
+    func storeSnapshot() throws {
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.take(.leave(.logOut, ticket: nil))
-        two.take(.seen(two.stored))
+        one.handle(.terminate(.logOut, ticket: nil))
+        two.handle(.storeSnapshot(two.stored))
         #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked.isEmpty)
-        one.take(.login(Self.given, ticket: nil))
+        one.handle(.login(Self.given, ticket: nil))
         try one.grant(refresh: "new", account: "b")
-        two.take(.seen(two.stored))
+        two.handle(.storeSnapshot(two.stored))
         #expect(two.state == .valid && two.refresh == "new" && two.calls.isEmpty)
-        #expect(two.noted(.accountChanged) && two.desk.ledger.accountID == "b")
+        #expect(two.noted(.accountChanged) && two.coordinator.context.accountID == "b")
         two.forget()
-        two.take(.seen(two.stored))
-        #expect(two.trail.isEmpty && two.notes.isEmpty)
+        two.handle(.storeSnapshot(two.stored))
+        #expect(two.trail.isEmpty && two.logEvents.isEmpty)
     }
 
     @Test("an account that another user of this process has is not taken over")
     func adoptedAccountInUse() throws {
-        let one = DeskDriver()
+        let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.take(.login(Self.given, ticket: nil))
+        one.handle(.login(Self.given, ticket: nil))
         try one.grant(refresh: "new", account: "carols")
         two.claim = .inUse(by: "carol")
         two.toDue()
         #expect(two.state == .refused && two.reason == .accountInUse && two.noted(.accountTaken) && two.calls.isEmpty)
         #expect(two.storedRefresh == "new" && two.revoked.isEmpty && two.disk.holder == nil)
         let three = one.another()
-        one.take(.login(Self.given, ticket: nil))
+        one.handle(.login(Self.given, ticket: nil))
         try one.grant(refresh: "newer", account: "daves")
         three.claim = .inUse(by: "dave")
-        three.take(.seen(three.stored))
+        three.handle(.storeSnapshot(three.stored))
         #expect(three.state == .loggedOut && three.token == nil && three.noted(.accountTaken))
     }
 
@@ -163,7 +163,7 @@ struct SessionStrangerTests {
 
     @Test("an older file in the place of a newer one brings no old refresh token back: the newer is written again")
     func olderFile() throws {
-        let driver = DeskDriver(rotation: .oneUse)
+        let driver = CoordinatorDriver(rotation: .oneUse)
         let old = try driver.refreshedContents()
         let sibling = driver.another(rotation: .oneUse)
         driver.disk.contents = old
@@ -174,20 +174,20 @@ struct SessionStrangerTests {
         try driver.grant(refresh: "three")
         #expect(driver.storedRefresh == "three" && driver.stored?.generation == 3)
         sibling.pass(max((driver.now - sibling.now).inSeconds, 0))
-        sibling.take(.seen(sibling.stored))
+        sibling.handle(.storeSnapshot(sibling.stored))
         #expect(sibling.refresh == "three" && !sibling.noted(.storeOlder))
     }
 
     @Test("an older file that comes during a call changes nothing about what the call brings")
     func olderFileDuringCall() throws {
-        let driver = DeskDriver(rotation: .oneUse)
+        let driver = CoordinatorDriver(rotation: .oneUse)
         let old = try driver.refreshedContents()
         driver.toCall()
         driver.disk.contents = old
         try driver.grant(refresh: "three")
         #expect(driver.storedRefresh == "three" && driver.stored?.generation == 3 && driver.revoked.isEmpty)
         driver.disk.contents = old
-        driver.take(.seen(driver.stored))
+        driver.handle(.storeSnapshot(driver.stored))
         #expect(driver.storedRefresh == "three" && driver.stored?.generation == 3 && driver.state == .valid)
         driver.toCall()
         #expect(driver.sent == ["one", "two", "three"])

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Session: states")
 struct SessionTransitionTests {
-    private static let transient = IdentityFault.Verdict.transient(retryAfter: nil)
+    private static let transient = IdentityError.Verdict.transient(retryAfter: nil)
 
     /// A driver whose session is in `state`.
     static func driver(in state: SessionState, hasCredential: Bool = true) throws -> SessionDriver {
@@ -12,7 +12,7 @@ struct SessionTransitionTests {
         if state == .loggedOut { return driver }
         if state == .loginRequired {
             let bare = SessionDriver(hasCredential: false)
-            bare.take(.loginRequested)
+            bare.handle(.loginRequested)
             return bare
         }
         if state == .refused, !hasCredential {
@@ -22,7 +22,7 @@ struct SessionTransitionTests {
             return driver
         }
         if state == .loggingIn || state == .refused {
-            driver.take(.loginRequested)
+            driver.handle(.loginRequested)
             if state == .refused { try driver.fail(.credentialRefused) }
             return driver
         }
@@ -33,7 +33,7 @@ struct SessionTransitionTests {
         try driver.fail(transient)
         if state == .stale { return driver }
         driver.pass(2000)
-        driver.take(.due)
+        driver.handle(.due)
         try driver.fail(transient)
         return driver
     }
@@ -47,7 +47,7 @@ struct SessionTransitionTests {
         try driver.fail(.credentialDoubted)
         #expect(driver.state == .loggingIn)
         driver.pass(30)
-        driver.take(.due)
+        driver.handle(.due)
         try driver.fail(.credentialDoubted)
         #expect(driver.state == .refused)
         #expect(driver.refusal == .credentialRefused(because: "planned"))
@@ -56,9 +56,9 @@ struct SessionTransitionTests {
     @Test("Rule 10: no trust in the service's certificate is tried again, and alerts")
     func trust() throws {
         let driver = try Self.driver(in: .refreshing)
-        let fault = IdentityFault(Self.transient, words: "no trust", isAlarming: true)
-        driver.take(.failed(fault, try #require(driver.call)))
-        #expect(driver.state == .stale && driver.due < .never && driver.notes.last?.level == .error)
+        let error = IdentityError(Self.transient, message: "no trust", isAlarming: true)
+        driver.handle(.failed(error, try #require(driver.call)))
+        #expect(driver.state == .stale && driver.due < .never && driver.logEvents.last?.level == .error)
     }
 
     @Test("every state can be reached", arguments: SessionState.allCases)
@@ -71,7 +71,7 @@ struct SessionTransitionTests {
         arguments: [(true, SessionState.loggingIn), (false, .loginRequired)])
     func start(_ hasCredential: Bool, _ state: SessionState) {
         let driver = SessionDriver(hasCredential: hasCredential)
-        driver.take(.loginRequested)
+        driver.handle(.loginRequested)
         #expect(driver.state == state)
         #expect(driver.calls.map(\.kind) == (hasCredential ? [.login] : []))
         #expect(hasCredential ? driver.isPending : driver.refusal == .loginRequired)
@@ -86,7 +86,7 @@ struct SessionTransitionTests {
             (.unknownApp, true, .refused), (.unknownApp, false, .refused),
             (.credentialRefused, true, .refreshing), (.credentialRefused, false, .loginRequired),
         ])
-    func failedRefresh(_ verdict: IdentityFault.Verdict, _ hasCredential: Bool, _ after: SessionState) throws {
+    func failedRefresh(_ verdict: IdentityError.Verdict, _ hasCredential: Bool, _ after: SessionState) throws {
         let driver = try Self.driver(in: .refreshing, hasCredential: hasCredential)
         try driver.fail(verdict)
         #expect(driver.state == after)
@@ -101,7 +101,7 @@ struct SessionTransitionTests {
             (.credentialRefused, .refused, .credentialRefused), (.unknownApp, .refused, .credentialRefused),
             (.credentialUnavailable, .refused, .credentialRefused), (.sessionDead, .refused, .credentialRefused),
         ])
-    func failedLogin(_ verdict: IdentityFault.Verdict, _ after: SessionState, _ reason: SessionReason) throws {
+    func failedLogin(_ verdict: IdentityError.Verdict, _ after: SessionState, _ reason: SessionReason) throws {
         let driver = try Self.driver(in: .loggingIn)
         try driver.fail(verdict)
         #expect(driver.state == after && driver.reason == reason)
@@ -125,7 +125,7 @@ struct SessionTransitionTests {
         #expect(driver.state == .loginRequired && driver.refusal == .loginRequired && driver.due == .never)
         for event in [Session.Event.due, .tokenNeeded, .tokenRefused(1), .credentialChanged, .clockJumped, .due] {
             driver.pass(1000)
-            driver.take(event)
+            driver.handle(event)
         }
         #expect(driver.calls.count == calls && driver.state == .loginRequired)
     }
@@ -151,9 +151,9 @@ struct SessionTransitionTests {
         #expect(
             driver.state == .refused && driver.due == .never && driver.refusal == .credentialRefused(because: "planned")
         )
-        driver.take(.tokenNeeded)
+        driver.handle(.tokenNeeded)
         #expect(driver.call == nil)
-        driver.take(.credentialChanged)
+        driver.handle(.credentialChanged)
         #expect(driver.state == .loggingIn && driver.call?.cause == .credentialChanged && driver.isPending)
     }
 
@@ -161,7 +161,7 @@ struct SessionTransitionTests {
     func changedMeanwhile() throws {
         let driver = try Self.driver(in: .loggingIn)
         driver.pass(1)
-        driver.take(.credentialChanged)
+        driver.handle(.credentialChanged)
         #expect(driver.calls.count == 1)
         try driver.fail(.credentialRefused)
         #expect(driver.state == .loggingIn && driver.calls.count == 2)
@@ -176,7 +176,7 @@ struct SessionTransitionTests {
     func healthyAndChanged(_ state: SessionState) throws {
         let driver = try Self.driver(in: state)
         let calls = driver.calls
-        driver.take(.credentialChanged)
+        driver.handle(.credentialChanged)
         #expect(driver.state == state && driver.calls == calls)
     }
 
@@ -187,13 +187,13 @@ struct SessionTransitionTests {
         let driver = try Self.driver(in: state)
         let call = driver.call
         let hadTokens = driver.tokens != nil
-        driver.take(.logoutRequested)
+        driver.handle(.logoutRequested)
         #expect(driver.state == .loggedOut && driver.due == .never && driver.refusal == .loginRequired)
         #expect(driver.revoked.count == (hadTokens ? 1 : 0))
         guard let call else { return }
         let publications = driver.publications
-        driver.take(.granted(SessionDriver.grant(refresh: "late", account: "a"), call))
-        driver.take(.failed(IdentityFault(.transient(retryAfter: nil), words: "late"), call))
+        driver.handle(.granted(SessionDriver.grant(refresh: "late", account: "a"), call))
+        driver.handle(.failed(IdentityError(.transient(retryAfter: nil), message: "late"), call))
         #expect(driver.state == .loggedOut && driver.publications == publications)
         // What a late login made over there is ended; a refresh made nothing new.
         let late = driver.revoked.filter { Tokens.text($0) == "late" }
@@ -204,12 +204,12 @@ struct SessionTransitionTests {
     func answerOfAnEarlierCall() throws {
         let driver = try Self.driver(in: .loggingIn)
         let first = try #require(driver.call)
-        driver.take(.logoutRequested)
-        driver.take(.loginRequested)
-        driver.take(.granted(SessionDriver.grant(refresh: "late", account: "b"), first))
+        driver.handle(.logoutRequested)
+        driver.handle(.loginRequested)
+        driver.handle(.granted(SessionDriver.grant(refresh: "late", account: "b"), first))
         #expect(driver.state == .loggingIn && driver.revoked.count == 1)
         try driver.grant(refresh: "mine", account: "a")
-        #expect(driver.state == .valid && driver.ledger.generation == 1 && driver.ledger.accountID == "a")
+        #expect(driver.state == .valid && driver.context.generation == 1 && driver.context.accountID == "a")
     }
 
     @Test("410 is asked again every five minutes, and requests do not hasten it")
@@ -218,12 +218,12 @@ struct SessionTransitionTests {
         try driver.fail(.gone)
         #expect(driver.state == .stale && driver.reason == .identityGone)
         driver.pass(1000)
-        driver.take(.due)
+        driver.handle(.due)
         #expect(driver.state == .unreachable && driver.reason == .identityGone)
         for _ in 0..<5 {
             try driver.fail(.gone)
             #expect((285.0...315.0).contains(driver.dueIn))
-            driver.take(.tokenNeeded)
+            driver.handle(.tokenNeeded)
             #expect((285.0...315.0).contains(driver.dueIn))
             driver.toDue()
         }
@@ -250,7 +250,7 @@ struct SessionTransitionTests {
         driver.toDue()
         try driver.fail(.sessionDead)
         try driver.grant(refresh: "r", account: "other")
-        #expect(driver.notes.contains { $0.event == .accountChanged && $0.level == .warning })
+        #expect(driver.logEvents.contains { $0.event == .accountChanged && $0.level == .warning })
     }
 
     @Test(
@@ -269,14 +269,14 @@ struct SessionTransitionTests {
             try driver.fail(.sessionDead)
             // The old token serves while the login is under way.
             let old = driver.token?.account
-            driver.take(.clockJumped)
+            driver.handle(.clockJumped)
             #expect(driver.token?.account == old)
             try driver.grant(refresh: "r", account: account)
-            #expect((driver.token?.account == first) == isSame && driver.ledger.accountID == account)
+            #expect((driver.token?.account == first) == isSame && driver.context.accountID == account)
         }
-        let call = driver.ledger.begin(
-            .login, .asked, at: SessionMoment(instant: driver.now, wall: driver.wall, chance: 0.5))
-        driver.take(.loggedIn(SessionDriver.grant(refresh: "p", account: "persons"), call))
+        let call = driver.context.begin(
+            .login, .asked, at: EventContext(instant: driver.now, wall: driver.wall, chance: 0.5))
+        driver.handle(.loggedIn(SessionDriver.grant(refresh: "p", account: "persons"), call))
         #expect(driver.token.map { $0.account != nil && $0.account != first } == true)
     }
 
@@ -289,7 +289,7 @@ struct SessionTransitionTests {
         try driver.fail(.sessionDead)
         driver.pass(4000)
         try driver.grant(refresh: "r", account: "other")
-        #expect(driver.ledger.accountID == "other" && driver.notes.contains { $0.event == .accountChanged })
+        #expect(driver.context.accountID == "other" && driver.logEvents.contains { $0.event == .accountChanged })
         while driver.call == nil { driver.toDue() }
         #expect(driver.call?.kind == .refresh)
         try driver.grant()
@@ -299,26 +299,26 @@ struct SessionTransitionTests {
     @Test("a token that somebody else renews is valid without an end, refused while it cannot be read")
     func fed() {
         let driver = SessionDriver(hasCredential: false)
-        driver.take(.fed(.success(Tokens.secret("one"))))
+        driver.handle(.fed(.success(Tokens.secret("one"))))
         #expect(driver.state == .valid && driver.due == .never)
         #expect(driver.token?.usableUntil == .never && driver.token?.generation == 1)
         driver.pass(1e9)
-        driver.take(.due)
-        driver.take(.tokenNeeded)
-        driver.take(.tokenRefused(1))
-        driver.take(.clockJumped)
+        driver.handle(.due)
+        driver.handle(.tokenNeeded)
+        driver.handle(.tokenRefused(1))
+        driver.handle(.clockJumped)
         #expect(driver.state == .valid && driver.calls.isEmpty)
-        driver.take(.fed(.failure(IdentityFault(.credentialUnavailable, words: "no such file: /x"))))
+        driver.handle(.fed(.failure(IdentityError(.credentialUnavailable, message: "no such file: /x"))))
         #expect(driver.state == .refused && driver.refusal == .credentialRefused(because: "no such file: /x"))
-        #expect(driver.ledger.lastFault?.words == "no such file: /x")
-        driver.take(.fed(.success(Tokens.secret("two"))))
-        #expect(driver.state == .valid && driver.token?.generation == 2 && driver.ledger.lastFault == nil)
+        #expect(driver.context.lastError?.message == "no such file: /x")
+        driver.handle(.fed(.success(Tokens.secret("two"))))
+        #expect(driver.state == .valid && driver.token?.generation == 2 && driver.context.lastError == nil)
     }
 
     @Test("each decision leaves a note, and a failure's tells when it goes on")
-    func notes() throws {
+    func logEvents() throws {
         let driver = try Self.driver(in: .stale)
-        let failed = try #require(driver.notes.last)
-        #expect(failed.name == "session.refresh.failed" && failed.nextAt == driver.due && failed.fault != nil)
+        let failed = try #require(driver.logEvents.last)
+        #expect(failed.name == "session.refresh.failed" && failed.nextAt == driver.due && failed.error != nil)
     }
 }

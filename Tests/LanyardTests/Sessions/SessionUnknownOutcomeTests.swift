@@ -5,8 +5,9 @@ import Testing
 @Suite("Desk: answers that never came")
 struct SessionUnknownOutcomeTests {
     /// A driver whose first refresh has an unknown outcome.
-    private static func driver(_ rotation: SessionRotation, hasCredential: Bool = true) throws -> DeskDriver {
-        let first = DeskDriver(rotation: rotation)
+    private static func driver(_ rotation: RefreshTokenRotation, hasCredential: Bool = true) throws -> CoordinatorDriver
+    {
+        let first = CoordinatorDriver(rotation: rotation)
         try first.logIn()
         let driver = first.restart(hasCredential: hasCredential, rotation: rotation)
         driver.begin()
@@ -20,8 +21,8 @@ struct SessionUnknownOutcomeTests {
 
     @Test(
         "Rule 9: the same refresh token is sent once more, after two seconds",
-        arguments: [SessionRotation.none, .grace])
-    func retried(_ rotation: SessionRotation) throws {
+        arguments: [RefreshTokenRotation.none, .grace])
+    func retried(_ rotation: RefreshTokenRotation) throws {
         let driver = try Self.driver(rotation)
         let began = driver.now
         driver.toCall()
@@ -34,8 +35,8 @@ struct SessionUnknownOutcomeTests {
 
     @Test(
         "Rule 9: a retry without an answer ends in a login with the credential",
-        arguments: [SessionRotation.none, .grace])
-    func twice(_ rotation: SessionRotation) throws {
+        arguments: [RefreshTokenRotation.none, .grace])
+    func twice(_ rotation: RefreshTokenRotation) throws {
         let driver = try Self.driver(rotation)
         driver.toCall()
         try driver.fail(.unknownOutcome)
@@ -80,9 +81,9 @@ struct SessionUnknownOutcomeTests {
 
     @Test(
         "Rule 9: a crash with an open intent counts as an answer that never came",
-        arguments: [(SessionRotation.none, SessionCall.Kind.refresh), (.grace, .refresh), (.oneUse, .login)])
-    func crash(_ rotation: SessionRotation, _ kind: SessionCall.Kind) throws {
-        let driver = DeskDriver(rotation: rotation)
+        arguments: [(RefreshTokenRotation.none, SessionCall.Kind.refresh), (.grace, .refresh), (.oneUse, .login)])
+    func crash(_ rotation: RefreshTokenRotation, _ kind: SessionCall.Kind) throws {
+        let driver = CoordinatorDriver(rotation: rotation)
         try driver.logIn()
         driver.toDue()
         #expect(driver.call?.kind == .refresh)
@@ -105,13 +106,13 @@ struct SessionUnknownOutcomeTests {
 
     @Test(
         "Rule 9: a success that cannot be read has an unknown outcome where refresh tokens rotate, and is transient elsewhere",
-        arguments: SessionRotation.allCases)
-    func unreadable(_ rotation: SessionRotation) throws {
-        let driver = DeskDriver(rotation: rotation)
+        arguments: RefreshTokenRotation.allCases)
+    func unreadable(_ rotation: RefreshTokenRotation) throws {
+        let driver = CoordinatorDriver(rotation: rotation)
         try driver.logIn()
         driver.toDue()
-        let fault = IdentityFault(.transient(retryAfter: nil), status: 200, words: "not JSON")
-        driver.take(.answered(.failure(fault), try #require(driver.call)))
+        let error = IdentityError(.transient(retryAfter: nil), status: 200, message: "not JSON")
+        driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
         if rotation != .oneUse { #expect(driver.stored?.intent?.tries == (rotation == .none ? nil : 1)) }
         driver.toCall()
         #expect(driver.call?.kind == (rotation == .oneUse ? .login : .refresh))
@@ -130,7 +131,7 @@ struct SessionUnknownOutcomeTests {
     @Test("a login in between does not make anybody forget that the refresh token was sent")
     func loginBetween() throws {
         let driver = try Self.driver(.grace, hasCredential: false)
-        driver.take(.login(.given(.anonymous), ticket: 1))
+        driver.handle(.login(.given(.anonymous), ticket: 1))
         #expect(driver.stored?.intent?.kind == .login && driver.stored?.intent?.tries == 1)
         let next = driver.restart(hasCredential: false, rotation: .oneUse)
         next.begin()

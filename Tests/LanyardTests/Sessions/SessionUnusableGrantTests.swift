@@ -4,20 +4,20 @@ import Testing
 
 @Suite("Sessions: successes that cannot be used")
 struct SessionUnusableGrantTests {
-    private static func fault(_ token: String?, isLogin: Bool = true) -> IdentityFault {
-        var fault = IdentityFault(.transient(retryAfter: nil), status: 200, words: "planned")
-        fault.unusedRefreshToken = token.map(Tokens.secret)
-        fault.hasMadeSession = isLogin
-        return fault
+    private static func error(_ token: String?, isLogin: Bool = true) -> IdentityError {
+        var error = IdentityError(.transient(retryAfter: nil), status: 200, message: "planned")
+        error.unusedRefreshToken = token.map(Tokens.secret)
+        error.hasMadeSession = isLogin
+        return error
     }
 
     @Test("the next login comes after 15 to 30 s, then twice as late, at most 5 minutes; requests do not hasten it")
     func backOff() throws {
         let driver = SessionDriver(chance: 0)
-        driver.take(.loginRequested)
+        driver.handle(.loginRequested)
         for least in [15.0, 30, 60, 120, 150, 150] {
-            driver.take(.failed(Self.fault("new"), try #require(driver.call)))
-            driver.take(.tokenNeeded)
+            driver.handle(.failed(Self.error("new"), try #require(driver.call)))
+            driver.handle(.tokenNeeded)
             #expect(driver.dueIn == least)
             driver.toDue()
         }
@@ -25,43 +25,45 @@ struct SessionUnusableGrantTests {
 
     @Test("a login's session is revoked, its own and one that a person asked for; the session at hand is not")
     func login() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         driver.begin()
-        driver.take(.answered(.failure(Self.fault("stray")), try #require(driver.call)))
+        driver.handle(.callCompleted(.failure(Self.error("stray")), try #require(driver.call)))
         #expect(driver.revoked == ["stray"] && driver.state == .loggingIn)
         driver.toCall()
         try driver.grant(refresh: "one", account: "a")
-        driver.take(.login(.configured(.anonymous), ticket: 7))
-        driver.take(.answered(.failure(Self.fault("second")), try #require(driver.call)))
+        driver.handle(.login(.configured(.anonymous), ticket: 7))
+        driver.handle(.callCompleted(.failure(Self.error("second")), try #require(driver.call)))
         #expect(driver.revoked == ["stray", "second"] && driver.state == .valid && driver.replies[7] != nil)
-        driver.take(.login(.configured(.anonymous), ticket: 8))
-        driver.take(.answered(.failure(Self.fault("one")), try #require(driver.call)))
+        driver.handle(.login(.configured(.anonymous), ticket: 8))
+        driver.handle(.callCompleted(.failure(Self.error("one")), try #require(driver.call)))
         #expect(driver.revoked == ["stray", "second"], "the session at hand")
     }
 
     @Test("what comes after a logout is revoked, whatever call brought it")
     func late() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toCall()
         let call = try #require(driver.call)
-        driver.take(.leave(.logOut, ticket: nil))
-        driver.take(.answered(.failure(Self.fault("late", isLogin: false)), call))
+        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.handle(.callCompleted(.failure(Self.error("late", isLogin: false)), call))
         #expect(driver.revoked.contains("late"))
     }
 
     /// A refresh whose answer had a new refresh token and no usable access token.
-    private static func stranded(_ rotation: SessionRotation, hasCredential: Bool = true) throws -> DeskDriver {
-        let driver = DeskDriver(hasCredential: hasCredential, rotation: rotation)
+    private static func stranded(_ rotation: RefreshTokenRotation, hasCredential: Bool = true) throws
+        -> CoordinatorDriver
+    {
+        let driver = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation)
         if hasCredential {
             try driver.logIn()
         } else {
             driver.begin()
-            driver.take(.login(.configured(.anonymous), ticket: nil))
+            driver.handle(.login(.configured(.anonymous), ticket: nil))
             try driver.grant(refresh: "one", account: "a")
         }
         driver.toCall()
-        driver.take(.answered(.failure(fault("two", isLogin: false)), try #require(driver.call)))
+        driver.handle(.callCompleted(.failure(error("two", isLogin: false)), try #require(driver.call)))
         return driver
     }
 
@@ -78,7 +80,7 @@ struct SessionUnusableGrantTests {
         let driver = try Self.stranded(.oneUse, hasCredential: false)
         #expect(driver.revoked == ["two"] && driver.state == .loginRequired)
         let left = try Self.stranded(.oneUse)
-        left.take(.leave(.logOut, ticket: nil))
+        left.handle(.terminate(.logOut, ticket: nil))
         #expect(left.revoked == ["two"])
     }
 
@@ -88,7 +90,7 @@ struct SessionUnusableGrantTests {
         driver.toCall()
         #expect(driver.call?.kind == .refresh && driver.sent == ["one", "one"])
         try driver.grant(refresh: "two")
-        driver.take(.login(.configured(.anonymous), ticket: nil))
+        driver.handle(.login(.configured(.anonymous), ticket: nil))
         try driver.grant(refresh: "three", account: "a")
         #expect(driver.revoked == ["two"], "as the session that the login has replaced, once")
     }
@@ -107,11 +109,11 @@ struct SessionUnusableGrantTests {
         // It logs in again, since the refresh token in hand is spent.
         let one = try Self.stranded(.grace)
         let two = one.another(rotation: .grace)
-        two.take(.login(.configured(.anonymous), ticket: 1))
+        two.handle(.login(.configured(.anonymous), ticket: 1))
         try two.grant(refresh: "three", account: "a")
-        one.take(.seen(two.stored))
+        one.handle(.storeSnapshot(two.stored))
         #expect(one.refresh == "three" && one.revoked == ["two"])
-        one.take(.leave(.logOut, ticket: nil))
+        one.handle(.terminate(.logOut, ticket: nil))
         #expect(one.revoked.last == "three")
     }
 
@@ -121,9 +123,9 @@ struct SessionUnusableGrantTests {
         let two = one.another(rotation: .grace)
         two.toCall()
         try two.grant(refresh: "two")
-        one.take(.seen(two.stored))
+        one.handle(.storeSnapshot(two.stored))
         #expect(one.refresh == "two" && one.revoked.isEmpty)
-        one.take(.leave(.logOut, ticket: nil))
+        one.handle(.terminate(.logOut, ticket: nil))
         #expect(one.revoked == ["two"])
     }
 
@@ -131,8 +133,9 @@ struct SessionUnusableGrantTests {
     func refused() throws {
         let driver = try Self.stranded(.grace, hasCredential: false)
         driver.toCall()
-        driver.take(
-            .answered(.failure(IdentityFault(.sessionDead, status: 401, words: "planned")), try #require(driver.call)))
+        driver.handle(
+            .callCompleted(
+                .failure(IdentityError(.sessionDead, status: 401, message: "planned")), try #require(driver.call)))
         #expect(driver.state == .loginRequired && driver.revoked == ["two"])
     }
 }

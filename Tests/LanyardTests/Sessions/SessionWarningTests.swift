@@ -7,12 +7,12 @@ struct SessionWarningTests {
     private static let day = 86_400.0
 
     /// Serves for so long, each refresh granted, and gives the warnings with the time that was left.
-    private static func warnings(of driver: DeskDriver, until end: WallTime) throws -> [(String, Double)] {
+    private static func warnings(of driver: CoordinatorDriver, until end: WallTime) throws -> [(String, Double)] {
         var seen: [(String, Double)] = []
         while driver.wall < end {
             driver.forget()
             driver.toDue()
-            seen += driver.notes.filter { $0.event == .expiring }.map { ($0.reason, (end - driver.wall).inSeconds) }
+            seen += driver.logEvents.filter { $0.event == .expiring }.map { ($0.reason, (end - driver.wall).inSeconds) }
             if driver.call != nil {
                 guard driver.wall < end else { break }
                 try driver.grant(.seconds(Self.day))
@@ -23,7 +23,7 @@ struct SessionWarningTests {
 
     @Test("the end of a refresh token is warned of 7 days, 1 day and 1 hour before, once each")
     func steps() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         let end = driver.wall + .seconds(60 * Self.day)
         try driver.logIn(.seconds(Self.day), refreshExpiry: end)
         let seen = try Self.warnings(of: driver, until: end)
@@ -33,31 +33,31 @@ struct SessionWarningTests {
 
     @Test("a refresh token that never had a week is not warned of at birth; a restart tells the nearest step once")
     func short() throws {
-        let driver = DeskDriver()
+        let driver = CoordinatorDriver()
         let end = driver.wall + .seconds(2 * Self.day)
         try driver.logIn(.seconds(Self.day), refreshExpiry: end)
         #expect(!driver.noted(.expiring))
         #expect(try Self.warnings(of: driver.restart(after: 0).began, until: end).map(\.0) == ["1_day", "1_hour"])
         let next = driver.restart(after: 60)
         next.begin()
-        #expect(next.notes.filter { $0.event == .expiring }.map(\.reason) == ["7_days"])
+        #expect(next.logEvents.filter { $0.event == .expiring }.map(\.reason) == ["7_days"])
     }
 
     @Test("without a credential it is a warning, with one an information")
     func level() throws {
         for hasCredential in [true, false] {
-            let first = DeskDriver()
+            let first = CoordinatorDriver()
             try first.logIn(.seconds(Self.day), refreshExpiry: first.wall + .seconds(3 * Self.day))
             let driver = first.restart(hasCredential: hasCredential)
             driver.begin()
-            #expect(driver.notes.first { $0.event == .expiring }?.level == (hasCredential ? .info : .warning))
+            #expect(driver.logEvents.first { $0.event == .expiring }?.level == (hasCredential ? .info : .warning))
         }
     }
 
     @Test("Rule 16: an anonymous account is alarmed of on day 80")
     func anonymous() throws {
-        let driver = DeskDriver(hasCredential: false)
-        driver.take(.login(.given(.anonymous), ticket: 1))
+        let driver = CoordinatorDriver(hasCredential: false)
+        driver.handle(.login(.given(.anonymous), ticket: 1))
         try driver.grant(.seconds(Self.day), refresh: "r", account: "a")
         let began = driver.wall
         while !driver.noted(.accountAging) {
@@ -66,12 +66,12 @@ struct SessionWarningTests {
             try #require(driver.wall < began + .seconds(81 * Self.day))
         }
         #expect((driver.wall - began).inSeconds >= 80 * Self.day && (driver.wall - began).inSeconds < 80 * Self.day + 1)
-        #expect(driver.notes.first { $0.event == .accountAging }?.level == .error)
+        #expect(driver.logEvents.first { $0.event == .accountAging }?.level == .error)
     }
 }
 
-extension DeskDriver {
-    fileprivate var began: DeskDriver {
+extension CoordinatorDriver {
+    fileprivate var began: CoordinatorDriver {
         begin()
         forget()
         return self

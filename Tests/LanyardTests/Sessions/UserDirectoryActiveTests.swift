@@ -2,7 +2,7 @@ import Lanyard
 import Testing
 
 /// Who is active, who leaves, and what is remembered (architecture.md 5.6).
-@Suite struct UserDirectoryActiveTests {
+@Suite struct UserRegistryActiveTests {
     private func choice(_ user: String?, _ configured: String?) -> StoreContents.ActiveChoice {
         StoreContents.ActiveChoice(user: user, configured: configured)
     }
@@ -11,35 +11,35 @@ import Testing
 
     @Test("the configured user is active at the start, else the first configured one")
     func standard() {
-        #expect(DirectoryDriver(active: "kiosk").active == "kiosk")
-        #expect(DirectoryDriver().active == "alice")
-        #expect(DirectoryDriver(active: "ghost").active == nil)
+        #expect(RegistryDriver(active: "kiosk").active == "kiosk")
+        #expect(RegistryDriver().active == "alice")
+        #expect(RegistryDriver(active: "ghost").active == nil)
     }
 
     @Test("what was remembered beats active_user until that says something else")
     func remembered() {
-        #expect(DirectoryDriver(active: "alice", remembered: choice("carol", "alice")).active == "carol")
-        #expect(DirectoryDriver(active: "kiosk", remembered: choice("carol", "alice")).active == "kiosk")
-        #expect(DirectoryDriver(remembered: choice("carol", "alice")).active == "alice")
-        #expect(DirectoryDriver(remembered: choice("carol", nil)).active == "carol")
+        #expect(RegistryDriver(active: "alice", remembered: choice("carol", "alice")).active == "carol")
+        #expect(RegistryDriver(active: "kiosk", remembered: choice("carol", "alice")).active == "kiosk")
+        #expect(RegistryDriver(remembered: choice("carol", "alice")).active == "alice")
+        #expect(RegistryDriver(remembered: choice("carol", nil)).active == "carol")
     }
 
     @Test("none, after a logout, is remembered, too")
     func rememberedNone() {
-        #expect(DirectoryDriver(active: "alice", remembered: choice(nil, "alice")).active == nil)
-        #expect(DirectoryDriver(active: "kiosk", remembered: choice(nil, "alice")).active == "kiosk")
+        #expect(RegistryDriver(active: "alice", remembered: choice(nil, "alice")).active == nil)
+        #expect(RegistryDriver(active: "kiosk", remembered: choice(nil, "alice")).active == "kiosk")
     }
 
     @Test("a remembered user who is known no more leaves the choice to the configuration")
     func rememberedStranger() {
-        #expect(DirectoryDriver(active: "carol", remembered: choice("gone", "carol")).active == "carol")
+        #expect(RegistryDriver(active: "carol", remembered: choice("gone", "carol")).active == "carol")
     }
 
     // MARK: Switching
 
     @Test("switching needs no login, and is remembered with what the configuration says")
     func activate() {
-        var driver = DirectoryDriver(active: "alice")
+        var driver = RegistryDriver(active: "alice")
         driver.begin("alice")
         driver.begin("carol")
         #expect(driver.ask(.activate("carol")) == ["activate carol carol of alice", "user carol"])
@@ -49,7 +49,7 @@ import Testing
 
     @Test("only a user with a session can be made active; a failed attempt leaves the active one alone")
     func activateRefused() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         #expect(driver.ask(.activate("carol")) == ["fault notLoggedIn"])
         #expect(driver.ask(.activate("nobody")) == ["fault noSuchUser"])
@@ -60,7 +60,7 @@ import Testing
 
     @Test("a static user with a token can be made active", arguments: [SessionState.valid, .refused])
     func activateFixed(_ state: SessionState) {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.change("robot", state)
         #expect(driver.ask(.activate("robot")).last == (state == .valid ? "user robot" : "fault notLoggedIn"))
     }
@@ -68,7 +68,7 @@ import Testing
     @Test("in every state with a session it may be renewed or not: the user is authenticated")
     func authenticatedStates() {
         for state in SessionState.allCases {
-            var driver = DirectoryDriver()
+            var driver = RegistryDriver()
             _ = driver.change("carol", state)
             let isAuthenticated = [.valid, .refreshing, .stale, .unreachable].contains(state)
             #expect(driver.ask(.activate("carol")).last == (isAuthenticated ? "user carol" : "fault notLoggedIn"))
@@ -79,7 +79,7 @@ import Testing
 
     @Test("logging out the active user leaves none active, though others are logged in")
     func logoutActive() {
-        var driver = DirectoryDriver(active: "alice")
+        var driver = RegistryDriver(active: "alice")
         driver.begin("alice")
         driver.begin("carol")
         #expect(driver.ask(.logOut("alice")) == ["activate none none of alice", "log out alice"])
@@ -89,7 +89,7 @@ import Testing
 
     @Test("with on_active_logout: next the next authenticated user is active then, if there is one")
     func logoutNext() {
-        var driver = DirectoryDriver(next: true)
+        var driver = RegistryDriver(next: true)
         driver.begin("alice")
         driver.begin("carol")
         #expect(driver.ask(.logOut("alice")) == ["activate carol carol of none", "log out alice"])
@@ -98,7 +98,7 @@ import Testing
 
     @Test("logging out another user does not move the active one")
     func logoutOther() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         driver.begin("carol")
         #expect(driver.ask(.logOut("carol")) == ["log out carol"])
@@ -107,7 +107,7 @@ import Testing
 
     @Test("logging out twice is once: no second change")
     func logoutTwice() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.ask(.logOut("alice"))
         #expect(driver.ask(.logOut("alice")) == ["logged out before: alice"])
@@ -115,14 +115,14 @@ import Testing
 
     @Test("an explicit logout holds for a user without a session, too", arguments: [SessionState.loggingIn, .refused])
     func logoutWithoutSession(_ state: SessionState) {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.change("alice", state)
         #expect(driver.ask(.logOut("alice")) == ["activate none none of none", "log out alice"])
     }
 
     @Test("a login that a logout has overtaken is answered so, and makes nobody active")
     func logoutMeanwhile() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.ask(.login("alice", nil))
         let login = driver.latest
@@ -136,7 +136,7 @@ import Testing
 
     @Test("a removed user is forgotten; the active one leaves none active")
     func remove() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.add("bob")
         #expect(driver.ask(.remove("bob")) == ["activate none none of none", "forget bob"])
         #expect(driver.ask(.remove("bob")) == ["fault noSuchUser"])
@@ -149,17 +149,17 @@ import Testing
 
     @Test("a configured user that is removed is unknown until the next start, where it is back")
     func removeConfigured() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.ask(.remove("alice"))
         #expect(driver.ask(.login("alice", nil)) == ["fault noSuchUser"])
-        #expect(DirectoryDriver().known.contains("alice"))
+        #expect(RegistryDriver().known.contains("alice"))
     }
 
     @Test("who is removed while its first login is under way does not come back by it")
     func removeMeanwhile() {
-        var driver = DirectoryDriver()
-        _ = driver.ask(.login("carol", DirectoryDriver.email()))
+        var driver = RegistryDriver()
+        _ = driver.ask(.login("carol", RegistryDriver.email()))
         let login = driver.latest
         _ = driver.ask(.remove("carol"))
         #expect(driver.overtake(login) == ["fault noSuchUser"])
@@ -168,8 +168,8 @@ import Testing
 
     @Test("a newcomer whose login was overtaken is forgotten again")
     func newcomerOvertaken() {
-        var driver = DirectoryDriver()
-        _ = driver.ask(.add(name: "bob", identity: "demo", DirectoryDriver.email()))
+        var driver = RegistryDriver()
+        _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))
         #expect(driver.overtake(driver.latest) == ["drop bob", "fault noSuchUser"])
         #expect(!driver.known.contains("bob"))
     }
@@ -178,7 +178,7 @@ import Testing
 
     @Test("a refresh needs a session of Lanyard's own")
     func refresh() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.change("robot", .valid)
         #expect(driver.ask(.refresh("alice")) == ["refresh alice"])

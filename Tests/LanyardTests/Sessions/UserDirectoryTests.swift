@@ -2,12 +2,12 @@ import Lanyard
 import Testing
 
 /// The rules of architecture.md 5.6 to 5.8 about several users, one by one.
-@Suite struct UserDirectoryTests {
+@Suite struct UserRegistryTests {
     // MARK: Who is known
 
     @Test("users are known in the order of the configuration, then as they came")
     func order() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
         _ = driver.add("zoe")
         _ = driver.add("bob")
@@ -16,7 +16,7 @@ import Testing
 
     @Test("a login adds a user, which becomes active")
     func add() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         #expect(driver.add("bob") == ["admit bob", "log in bob", "activate bob bob of none", "added bob"])
         #expect(driver.active == "bob")
         #expect(driver.authenticated == ["bob"])
@@ -24,10 +24,10 @@ import Testing
 
     @Test("a login that fails changes nothing, and the name is free again")
     func addFails() {
-        var driver = DirectoryDriver()
-        _ = driver.ask(.add(name: "bob", identity: "demo", DirectoryDriver.email()))
-        let fault = IdentityFault(.credentialRefused, status: 401, words: "no")
-        #expect(driver.fail(driver.latest, .identity(fault)) == ["drop bob", "fault credential_refused"])
+        var driver = RegistryDriver()
+        _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))
+        let error = IdentityError(.credentialRefused, status: 401, message: "no")
+        #expect(driver.fail(driver.latest, .identity(error)) == ["drop bob", "fault credential_refused"])
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
         #expect(driver.active == "alice")
         driver.goes("bob")
@@ -36,26 +36,26 @@ import Testing
 
     @Test("names whose logins fail share one place; a name that comes to a login keeps it")
     func placesGivenBack() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         for number in 0..<100 {
-            #expect(driver.ask(.add(name: "n\(number)", identity: "demo", DirectoryDriver.email())).count == 2)
+            #expect(driver.ask(.add(name: "n\(number)", identity: "demo", RegistryDriver.email())).count == 2)
             _ = driver.fail(driver.latest, .loginInProgress)
-            _ = driver.directory.take(.gone(UserIndex(4)))
+            _ = driver.registry.handle(.removalCompleted(UserIndex(4)))
         }
         #expect(driver.names.count == 5)
         _ = driver.add("bob")
-        #expect(driver.directory.users.last?.index == UserIndex(4))
+        #expect(driver.registry.users.last?.index == UserIndex(4))
         _ = driver.ask(.remove("bob"))
-        _ = driver.directory.take(.gone(UserIndex(4)))
-        _ = driver.ask(.add(name: "zoe", identity: "demo", DirectoryDriver.email()))
-        #expect(driver.directory.users.last?.index == UserIndex(5))
+        _ = driver.registry.handle(.removalCompleted(UserIndex(4)))
+        _ = driver.ask(.add(name: "zoe", identity: "demo", RegistryDriver.email()))
+        #expect(driver.registry.users.last?.index == UserIndex(5))
         #expect(driver.names[UserIndex(4)] == "bob")
     }
 
     @Test("who has not logged in yet is nobody: neither shown nor to be asked for, though the name is taken")
     func newcomer() {
-        var driver = DirectoryDriver()
-        _ = driver.ask(.add(name: "bob", identity: "demo", DirectoryDriver.email()))
+        var driver = RegistryDriver()
+        _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
         for request in [.activate("bob"), .refresh("bob"), .logOut("bob"), .remove("bob"), .login("bob", nil)]
             as [UserRequest]
@@ -66,8 +66,8 @@ import Testing
 
     @Test("an unknown identity, a static one and a name that is taken are refused before any call")
     func addRefused() {
-        var driver = DirectoryDriver()
-        let email = DirectoryDriver.email()
+        var driver = RegistryDriver()
+        let email = RegistryDriver.email()
         #expect(driver.ask(.add(name: "bob", identity: "nowhere", email)) == ["fault noSuchIdentity"])
         #expect(driver.ask(.add(name: "bob", identity: "fixed", email)) == ["fault notSupported"])
         #expect(driver.ask(.add(name: "alice", identity: "demo", email)) == ["fault nameInUse"])
@@ -76,8 +76,8 @@ import Testing
 
     @Test("two logins at once for one name: the second is refused, whatever the name is")
     func twoAtOnce() {
-        var driver = DirectoryDriver()
-        let email = DirectoryDriver.email()
+        var driver = RegistryDriver()
+        let email = RegistryDriver.email()
         _ = driver.ask(.add(name: "bob", identity: "demo", email))
         #expect(driver.ask(.add(name: "bob", identity: "demo", email)) == ["fault loginInProgress"])
         #expect(driver.ask(.login("alice", nil)) == ["log in alice"])
@@ -87,7 +87,7 @@ import Testing
 
     @Test("a login that another one of the same user forbids is answered so")
     func besideTheSessionsOwn() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.change("alice", .loggingIn, isLoggingIn: true)
         #expect(driver.ask(.login("alice", nil)) == ["log in alice"])
         #expect(driver.fail(driver.latest, .loginInProgress) == ["fault loginInProgress"])
@@ -97,23 +97,23 @@ import Testing
         "a name that another process has given away: the ask is refused, its user is known here and stays who was active"
     )
     func takenElsewhere() {
-        var driver = DirectoryDriver(active: "alice")
+        var driver = RegistryDriver(active: "alice")
         driver.begin("alice")
-        _ = driver.ask(.add(name: "bob", identity: "demo", DirectoryDriver.email()))
+        _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))
         let ask = driver.latest
         #expect(driver.change("bob", .valid, "account-bob").isEmpty)
-        #expect(driver.taken(ask) == ["fault nameInUse"])
+        #expect(driver.nameExists(ask) == ["fault nameInUse"])
         #expect(driver.known.contains("bob") && driver.authenticated.contains("bob") && driver.active == "alice")
         #expect(driver.ask(.activate("bob")).last == "user bob" && driver.active == "bob")
-        #expect(driver.ask(.add(name: "bob", identity: "demo", DirectoryDriver.email())) == ["fault nameInUse"])
-        #expect(driver.taken(ask).isEmpty, "it is answered once")
+        #expect(driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email())) == ["fault nameInUse"])
+        #expect(driver.nameExists(ask).isEmpty, "it is answered once")
     }
 
     // MARK: Logging in again
 
     @Test("an explicit login makes the user active; one of the session's own does not")
     func loginActivates() {
-        var driver = DirectoryDriver(active: "carol")
+        var driver = RegistryDriver(active: "carol")
         driver.begin("alice")
         #expect(driver.active == "carol")
         _ = driver.ask(.login("alice", nil))
@@ -124,20 +124,20 @@ import Testing
 
     @Test("a login needs somebody to log in and something to do it with")
     func loginRefused() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         #expect(driver.ask(.login("nobody", nil)) == ["fault noSuchUser"])
         #expect(driver.ask(.login("carol", nil)) == ["fault noCredential"])
         #expect(driver.ask(.login("robot", nil)) == ["fault notSupported"])
-        #expect(driver.ask(.login("robot", DirectoryDriver.email())) == ["fault notSupported"])
+        #expect(driver.ask(.login("robot", RegistryDriver.email())) == ["fault notSupported"])
     }
 
     @Test("a failed login leaves the session that was there")
     func failedLogin() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
-        _ = driver.ask(.login("alice", DirectoryDriver.email()))
-        let fault = IdentityFault(.transient(retryAfter: nil), words: "down")
-        #expect(driver.fail(driver.latest, .identity(fault)) == ["fault transient"])
+        _ = driver.ask(.login("alice", RegistryDriver.email()))
+        let error = IdentityError(.transient(retryAfter: nil), message: "down")
+        #expect(driver.fail(driver.latest, .identity(error)) == ["fault transient"])
         #expect(driver.authenticated == ["alice"])
     }
 
@@ -145,12 +145,12 @@ import Testing
 
     @Test("a login that ends in the account of an authenticated user is refused by its name, and revoked")
     func accountInUse() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         #expect(
             driver.add("bob", account: "account-alice").suffix(2) == ["drop bob", "fault accountInUse(by: \"alice\")"])
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
-        _ = driver.ask(.login("carol", DirectoryDriver.email()))
+        _ = driver.ask(.login("carol", RegistryDriver.email()))
         #expect(driver.succeed(driver.latest, "carol", "account-alice") == ["fault accountInUse(by: \"alice\")"])
         #expect(driver.authenticated == ["alice"])
         #expect(driver.active == "alice")
@@ -158,7 +158,7 @@ import Testing
 
     @Test("a login that ends in the account of a user without a session is that user's login")
     func accountKnown() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.ask(.logOut("alice"))
         #expect(
@@ -170,40 +170,40 @@ import Testing
 
     @Test("the same account at another identity is another account")
     func accountElsewhere() {
-        let other = KnownUser(
+        let other = RegisteredUser(
             name: "eve", index: UserIndex(4), identity: "elsewhere", isConfigured: false, accountID: "account-bob",
             isAuthenticated: true)
-        var driver = DirectoryDriver(stored: [other])
+        var driver = RegistryDriver(stored: [other])
         #expect(driver.add("bob").last == "added bob")
     }
 
     @Test("a user's own account is free to it; that of another authenticated user is not")
     func claims() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("alice")
-        #expect(driver.directory.claim("account-alice", for: driver.index("alice")) == .free)
-        #expect(driver.directory.claim("account-alice", for: driver.index("carol")) == .inUse(by: "alice"))
+        #expect(driver.registry.claim("account-alice", for: driver.index("alice")) == .free)
+        #expect(driver.registry.claim("account-alice", for: driver.index("carol")) == .inUse(by: "alice"))
         _ = driver.change("alice", .valid, "account-alice")
         _ = driver.ask(.logOut("alice"))
-        #expect(driver.directory.claim("account-alice", for: driver.index("carol")) == .belongs(to: "alice"))
+        #expect(driver.registry.claim("account-alice", for: driver.index("carol")) == .belongs(to: "alice"))
     }
 
     @Test("of two logins under way that end in one account, the second finds the first")
     func claimsAtOnce() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.change("alice", .loggingIn, isLoggingIn: true)
-        #expect(driver.directory.claim("one", for: driver.index("alice")) == .free)
-        #expect(driver.directory.claim("one", for: driver.index("carol")) == .inUse(by: "alice"))
+        #expect(driver.registry.claim("one", for: driver.index("alice")) == .free)
+        #expect(driver.registry.claim("one", for: driver.index("carol")) == .inUse(by: "alice"))
         // The first came to nothing: what it claimed is free again.
         _ = driver.change("alice", .refused)
-        #expect(driver.directory.claim("one", for: driver.index("carol")) == .free)
+        #expect(driver.registry.claim("one", for: driver.index("carol")) == .free)
     }
 
     // MARK: Anonymous users
 
     @Test("a second anonymous login is the first user again, made active, with no call and no new name")
     func anonymousReuse() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         #expect(driver.add("guest", .anonymous).last == "added guest")
         _ = driver.add("bob")
         #expect(driver.active == "bob")
@@ -216,7 +216,7 @@ import Testing
 
     @Test("two anonymous logins at once do not make two accounts")
     func anonymousAtOnce() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.ask(.add(name: "guest", identity: "demo", .anonymous))
         let first = driver.latest
         #expect(driver.ask(.add(name: "other", identity: "demo", .anonymous)) == ["fault loginInProgress"])
@@ -226,7 +226,7 @@ import Testing
 
     @Test("an anonymous user whose session is over is not used again")
     func anonymousOver() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("kiosk", "anonymous")
         _ = driver.change("kiosk", .loginRequired)
         #expect(driver.ask(.add(name: "guest", identity: "demo", .anonymous)).last == "log in guest")
@@ -234,7 +234,7 @@ import Testing
 
     @Test("an anonymous user is removed by its logout; a configured one may be logged in again by name")
     func anonymousLogout() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("kiosk", "anonymous")
         _ = driver.add("guest", .emailPassword(email: "g", password: Secret(copying: .init(start: nil, count: 0))))
         #expect(driver.ask(.logOut("kiosk")) == ["hide kiosk"])
@@ -250,7 +250,7 @@ import Testing
 
     @Test("an added anonymous user goes with its logout, and with the death of its session")
     func addedAnonymousEnds() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         _ = driver.add("guest", .anonymous)
         #expect(driver.ask(.logOut("guest")) == ["activate none none of none", "forget guest"])
         #expect(driver.ask(.login("guest", .anonymous)) == ["fault noSuchUser"])
@@ -262,7 +262,7 @@ import Testing
 
     @Test("a configured anonymous user whose session dies stays, and logs in again by itself")
     func configuredAnonymousDies() {
-        var driver = DirectoryDriver()
+        var driver = RegistryDriver()
         driver.begin("kiosk", "anonymous")
         #expect(driver.change("kiosk", .loginRequired) == [])
         #expect(driver.known.contains("kiosk"))

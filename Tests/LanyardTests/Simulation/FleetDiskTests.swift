@@ -58,8 +58,8 @@ struct FleetDiskTests {
             let lock = try door.lock("l", .exclusive)
             try write("x", to: "a", on: door)
             door.arm(CrashPoint(.open, .rename), isLate: isLate)
-            #expect(throws: DiskFault.self) { try door.rename("a", to: "b") }
-            #expect(throws: DiskFault.self) { try door.syncFolder() }
+            #expect(throws: DiskError.self) { try door.rename("a", to: "b") }
+            #expect(throws: DiskError.self) { try door.syncFolder() }
             #expect((text("b", disk) == nil) == !isLate)
             let other = FleetDoor(disk, process: 1)
             #expect(try other.lock("l", .exclusive) != nil)
@@ -86,14 +86,14 @@ struct FleetDiskTests {
         let seal = CheapSealing(key: 1)
         let sealed = try Array("a store's text, long enough".utf8).withUnsafeBytes { try seal.seal($0) }
         #expect(try sealed.withUnsafeBytes { try seal.open($0) }.count == 27)
-        #expect(throws: SealFault.wrongKey) { try sealed.withUnsafeBytes { try CheapSealing(key: 2).open($0) } }
+        #expect(throws: SealingError.wrongKey) { try sealed.withUnsafeBytes { try CheapSealing(key: 2).open($0) } }
         for place in [0, 16, 24, 33, sealed.count - 1] {
             var damaged = sealed
             damaged[place] ^= 4
-            #expect(throws: SealFault.self) { try damaged.withUnsafeBytes { try seal.open($0) } }
+            #expect(throws: SealingError.self) { try damaged.withUnsafeBytes { try seal.open($0) } }
         }
         for count in 0..<sealed.count {
-            #expect(throws: SealFault.self) { try sealed[..<count].withUnsafeBytes { try seal.open($0) } }
+            #expect(throws: SealingError.self) { try sealed[..<count].withUnsafeBytes { try seal.open($0) } }
         }
     }
 }

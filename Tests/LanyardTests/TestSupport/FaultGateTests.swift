@@ -60,7 +60,7 @@ import Testing
 
     @Test("a delayed answer comes late and whole, a dripping one too")
     func delay() async throws {
-        for mode in [FaultGate.Mode.delayAnswer(.milliseconds(200)), .drip(.milliseconds(4))] {
+        for mode in [FaultGate.Mode.delayResponse(.milliseconds(200)), .drip(.milliseconds(4))] {
             try gate.set(mode)
             let start = ContinuousClock.now
             #expect(try await ask().bodyText == "0123456789")

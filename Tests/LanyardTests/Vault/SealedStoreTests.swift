@@ -28,7 +28,7 @@ import Testing
     }
 
     private static func commit(_ store: SealedStore, _ change: StoreChange) async -> Result<
-        StoreChange.Verdict, StoreFault
+        StoreChange.Verdict, StoreError
     > {
         await withCheckedContinuation { done in store.commit(change) { done.resume(returning: $0) } }
     }
@@ -49,7 +49,7 @@ import Testing
         let answers = Guarded<[String]>([])
         let count = 40
         for index in 0..<count {
-            store.commit(StoreSamples.hold("user-\(index)", session: StoreSamples.session(1))) { _ in
+            store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { _ in
                 answers.withLock { $0.append("commit \(index)") }
             }
             store.read("user-\(index)") { result in
@@ -67,7 +67,7 @@ import Testing
         let store = try store()
         let answered = Guarded(0)
         for index in 0..<500 {
-            store.commit(StoreSamples.hold("user-\(index)", session: StoreSamples.session(1))) { result in
+            store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { result in
                 if case .success(.stored(.some)) = result { answered.withLock { $0 += 1 } }
             }
         }
@@ -86,7 +86,8 @@ import Testing
         #expect(await Self.lock(one, "alice") == .busy)
         #expect(await Self.lock(other, "lock") == .taken)
         #expect(await Self.lock(one, "open") == .taken)
-        guard case .success = await Self.commit(one, StoreSamples.hold("alice", session: StoreSamples.session(1)))
+        guard
+            case .success = await Self.commit(one, StoreSamples.saveSession("alice", session: StoreSamples.session(1)))
         else {
             Issue.record("users' locks stand in the store's way")
             return
@@ -105,11 +106,11 @@ import Testing
     func lockFails() async throws {
         let store = try store()
         mkdir(folder.file("sessions.alice.lock"), 0o700)
-        guard case .failed(let words) = await Self.lock(store, "alice") else {
+        guard case .failed(let message) = await Self.lock(store, "alice") else {
             Issue.record("a folder was locked")
             return
         }
-        #expect(words.contains("sessions.alice.lock"))
+        #expect(message.contains("sessions.alice.lock"))
         store.close(within: .seconds(5))
     }
 
@@ -124,8 +125,8 @@ import Testing
         let store = try Self.store(on: process)
         let lock = try #require(try disk.process().lock("sessions.lock", .exclusive))
         let before = tries.withLock { $0 }
-        let answer = Guarded<Result<StoreChange.Verdict, StoreFault>?>(nil)
-        store.commit(StoreSamples.hold("alice", session: StoreSamples.session(1))) { result in
+        let answer = Guarded<Result<StoreChange.Verdict, StoreError>?>(nil)
+        store.commit(StoreSamples.saveSession("alice", session: StoreSamples.session(1))) { result in
             answer.withLock { $0 = result }
         }
         try await eventually("it has tried three times") { tries.withLock { $0 } >= before + 3 }
@@ -142,7 +143,7 @@ import Testing
         let disk = SimulatedDisk()
         let store = try Self.store(on: disk.process())
         disk.setRoom(0)
-        let change = StoreSamples.hold("alice", session: StoreSamples.session(1))
+        let change = StoreSamples.saveSession("alice", session: StoreSamples.session(1))
         guard case .failure(let fault) = await Self.commit(store, change) else {
             Issue.record("a full disk took a write")
             return
@@ -169,8 +170,8 @@ import Testing
         let store = try Self.store(on: process)
         // Another process dies between its rename and its fsync.
         let other = disk.process { step, _, _ in step == .syncFolder ? .diesBefore : .done }
-        let change = StoreSamples.hold("alice", session: StoreSamples.session(1))
-        #expect(throws: StoreFault.self) { try StoreSamples.file(on: other).commit([change], now: .now) }
+        let change = StoreSamples.saveSession("alice", session: StoreSamples.session(1))
+        #expect(throws: StoreError.self) { try StoreSamples.file(on: other).commit([change], now: .now) }
         isFailing.withLock { $0 = true }
         #expect(try await Self.read(store, "alice")?.session?.id == 1)
         #expect(store.isFailing)
@@ -190,7 +191,7 @@ import Testing
         let disk = SimulatedDisk()
         let store = try Self.store(on: disk.process())
         disk.setRoom(0)
-        let change = StoreSamples.hold("alice", session: StoreSamples.session(1))
+        let change = StoreSamples.saveSession("alice", session: StoreSamples.session(1))
         guard case .failure = await Self.commit(store, change) else {
             Issue.record("a full disk took a write")
             return
@@ -217,7 +218,7 @@ import Testing
         let disk = SimulatedDisk()
         let first = try StoreSamples.file(on: disk.process())
         _ = try first.begin()
-        _ = try first.commit([StoreSamples.hold("alice", session: StoreSamples.session(1))], now: .now)
+        _ = try first.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         let isFull = Guarded(true)
         let process = disk.process { step, _, _ in step == .create && isFull.withLock { $0 } ? .fails(ENOSPC) : .done }
         let store = try Self.store(on: process)
@@ -240,8 +241,9 @@ import Testing
             await withCheckedContinuation { done in store.readAll { done.resume(returning: $0) } }?.map(\.name).sorted()
         }
         #expect(await names() == [])
-        _ = await Self.commit(store, StoreSamples.hold("alice", session: StoreSamples.session(1)))
-        _ = try StoreSamples.file(path).commit([StoreSamples.hold("bob", session: StoreSamples.session(2))], now: .now)
+        _ = await Self.commit(store, StoreSamples.saveSession("alice", session: StoreSamples.session(1)))
+        _ = try StoreSamples.file(path).commit(
+            [StoreSamples.saveSession("bob", session: StoreSamples.session(2))], now: .now)
         #expect(await names() == ["alice", "bob"])
         let whole = try Data(contentsOf: URL(fileURLWithPath: path))
         try whole.dropLast().write(to: URL(fileURLWithPath: path))
@@ -258,7 +260,7 @@ import Testing
         #expect(await Self.lock(store, "alice") == .taken)
         let answered = Guarded(0)
         for index in 0..<20 {
-            store.commit(StoreSamples.hold("user-\(index)", session: StoreSamples.session(1))) { result in
+            store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { result in
                 if case .success = result { answered.withLock { $0 += 1 } }
             }
         }
@@ -281,9 +283,9 @@ import Testing
         let new = try folder.write("new", "correct horse\n")
         let settings = StoreSettings.file(path: path, sealedBy: .key(old))
         let store = try #require(try OpenedStore.open(settings).store(log: Self.log) as? SealedStore)
-        _ = await Self.commit(store, StoreSamples.hold("alice", session: StoreSamples.session(1)))
-        func rekey() -> StoreFault? {
-            do throws(StoreFault) {
+        _ = await Self.commit(store, StoreSamples.saveSession("alice", session: StoreSamples.session(1)))
+        func rekey() -> StoreError? {
+            do throws(StoreError) {
                 try OpenedStore.rekey(path: path, from: .key(old), to: .passphrase(new))
                 return nil
             } catch {
@@ -291,10 +293,10 @@ import Testing
             }
         }
         let refused = rekey()
-        #expect(refused?.kind == .busy && refused?.words.contains("is in use") == true)
+        #expect(refused?.kind == .busy && refused?.message.contains("is in use") == true)
         store.close(within: .seconds(5))
         #expect(rekey() == nil)
-        #expect(throws: StoreFault.self) { try OpenedStore.open(settings) }
+        #expect(throws: StoreError.self) { try OpenedStore.open(settings) }
         let reopened = try OpenedStore.open(.file(path: path, sealedBy: .passphrase(new)))
         #expect(reopened.contents["alice"]?.session?.id == 1)
     }
@@ -308,16 +310,16 @@ import Testing
                 for user in 0..<8 {
                     group.addTask {
                         let name = "user-\(place)-\(user)"
-                        var base = SessionMark(session: 0, generation: 0)
+                        var base = SessionVersion(session: 0, generation: 0)
                         for round in 1...rounds {
                             let session = StoreSamples.session(UInt64(user + 1), access: "\(name) \(round)")
                             let verdict = await Self.commit(
-                                store, StoreSamples.hold(name, session: session, base: base))
+                                store, StoreSamples.saveSession(name, session: session, base: base))
                             guard case .success(.stored(let stored?)) = verdict else {
                                 Issue.record("\(name), round \(round): \(verdict)")
                                 return
                             }
-                            base = stored.mark
+                            base = stored.fingerprint
                         }
                     }
                 }
@@ -335,10 +337,11 @@ import Testing
     @Test("two processes that change one user: the later learns of the earlier")
     func overtaken() async throws {
         let (one, other) = (try store(), try store())
-        let nobody = SessionMark(session: 0, generation: 0)
-        let first = await Self.commit(one, StoreSamples.hold("alice", session: StoreSamples.session(1), base: nobody))
+        let nobody = SessionVersion(session: 0, generation: 0)
+        let first = await Self.commit(
+            one, StoreSamples.saveSession("alice", session: StoreSamples.session(1), base: nobody))
         let second = await Self.commit(
-            other, StoreSamples.hold("alice", session: StoreSamples.session(2), base: nobody))
+            other, StoreSamples.saveSession("alice", session: StoreSamples.session(2), base: nobody))
         guard case .success(.stored(let stored)) = first, case .success(.overtaken(let by)) = second else {
             Issue.record("\(first), \(second)")
             return

@@ -14,10 +14,10 @@ import Testing
         return true
     }
 
-    private static func fault(_ sealing: some Sealing, _ file: [UInt8]) -> SealFault? {
-        do throws(SealFault) {
+    private static func fault(_ sealing: some Sealing, _ file: [UInt8]) -> SealingError? {
+        do throws(SealingError) {
             _ = try file.withUnsafeBytes { bytes in
-                Result { () throws(SealFault) in try sealing.open(bytes) }
+                Result { () throws(SealingError) in try sealing.open(bytes) }
             }.get()
             return nil
         } catch {
@@ -153,6 +153,6 @@ import Testing
     @Test("without random bytes nothing is sealed")
     func noEntropy() {
         let sealing = AESSealing(Self.key) { _ in false }
-        #expect(throws: SealFault.failed("the random generator")) { try Self.seal(sealing, [1]) }
+        #expect(throws: SealingError.failed("the random generator")) { try Self.seal(sealing, [1]) }
     }
 }

@@ -11,12 +11,12 @@ import Testing
         let disk = SimulatedDisk()
         let file = try StoreSamples.file(on: disk.process())
         _ = try file.begin()
-        _ = try file.commit([StoreSamples.hold("alice", session: StoreSamples.session(1))], now: .now)
+        _ = try file.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         return disk
     }
 
-    private static let second = StoreSamples.hold(
-        "alice", session: StoreSamples.session(2), base: SessionMark(session: 1, generation: 1))
+    private static let second = StoreSamples.saveSession(
+        "alice", session: StoreSamples.session(2), base: SessionVersion(session: 1, generation: 1))
 
     /// What a start finds.
     private func reopened(_ disk: SimulatedDisk) throws -> StoreContents {
@@ -79,7 +79,9 @@ import Testing
                     end(how, disk, &random)
                     let contents = try reopened(disk)
                     #expect(contents.users == [])
-                    if let opened, opened.unwritten == nil { #expect(contents.markKey == opened.contents.markKey) }
+                    if let opened, opened.unwritten == nil {
+                        #expect(contents.fingerprintKey == opened.contents.fingerprintKey)
+                    }
                 }
             }
         }
@@ -110,12 +112,12 @@ import Testing
         "a call that fails leaves the old contents or the new, no leftover, and the next write succeeds",
         arguments: [EIO, ENOSPC, EINTR])
     func failures(_ code: CInt) throws {
-        for step in SimulatedDisk.Step.allCases where step != .unlock && step != .lookAtFolder {
+        for step in SimulatedDisk.Step.allCases where step != .unlock && step != .inspectFolder {
             let disk = try machine()
             let isFailing = Guarded(true)
             let process = disk.process { at, _, _ in at == step && isFailing.withLock { $0 } ? .fails(code) : .done }
             let file = try StoreSamples.file(on: process)
-            #expect(throws: StoreFault.self, "\(step)") { try file.commit([Self.second], now: .now) }
+            #expect(throws: StoreError.self, "\(step)") { try file.commit([Self.second], now: .now) }
             isFailing.withLock { $0 = false }
             #expect(disk.files == ["sessions"] || step == .remove)
             // The same change again: one that was made after all is not taken for another's.
@@ -141,7 +143,7 @@ import Testing
     func readIsDurable() throws {
         let disk = try machine()
         let writer = disk.process { step, _, _ in step == .syncFolder ? .diesBefore : .done }
-        #expect(throws: StoreFault.self) { try StoreSamples.file(on: writer).commit([Self.second], now: .now) }
+        #expect(throws: StoreError.self) { try StoreSamples.file(on: writer).commit([Self.second], now: .now) }
         let reader = try StoreSamples.file(on: disk.process())
         #expect(try reader.read()["alice"]?.session?.id == 2)
         disk.losePower()
@@ -154,7 +156,7 @@ import Testing
     func readUnsynced() throws {
         let disk = try machine()
         let writer = disk.process { step, _, _ in step == .syncFolder ? .diesBefore : .done }
-        #expect(throws: StoreFault.self) { try StoreSamples.file(on: writer).commit([Self.second], now: .now) }
+        #expect(throws: StoreError.self) { try StoreSamples.file(on: writer).commit([Self.second], now: .now) }
         let isFailing = Guarded(true)
         let process = disk.process { step, _, _ in
             step == .syncFolder && isFailing.withLock { $0 } ? .fails(EIO) : .done
@@ -163,7 +165,7 @@ import Testing
         #expect(try reader.read()["alice"]?.session?.id == 2)
         #expect(reader.unsynced?.kind == .system(EIO))
         // A change that changes nothing is no promise either.
-        #expect(throws: StoreFault.self) { try reader.commit([.settle(user: "alice")], now: .now) }
+        #expect(throws: StoreError.self) { try reader.commit([.settle(user: "alice")], now: .now) }
         isFailing.withLock { $0 = false }
         // The kernel tells of a loss once: that it is silent now says nothing of what is on the disk.
         let writes = try reader.read().writes
@@ -186,7 +188,7 @@ import Testing
         #expect(try reader.read()["alice"]?.session?.id == 1)
         isFailing.withLock { $0 = false }
         let writer = disk.process { step, _, _ in step == .syncFolder ? .diesBefore : .done }
-        #expect(throws: StoreFault.self) { try StoreSamples.file(on: writer).commit([Self.second], now: .now) }
+        #expect(throws: StoreError.self) { try StoreSamples.file(on: writer).commit([Self.second], now: .now) }
         #expect(reader.unsynced != nil)
         #expect(try reader.read()["alice"]?.session?.id == 2)
         #expect(reader.unsynced == nil)
@@ -203,9 +205,9 @@ import Testing
         #expect(opened.unwritten?.kind == .system(ENOSPC))
         #expect(disk.bytes(of: "sessions") == nil && disk.files == [])
         disk.setRoom(.max)
-        _ = try file.commit([StoreSamples.hold("alice", session: StoreSamples.session(1))], now: .now)
+        _ = try file.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         let contents = try reopened(disk)
-        #expect(contents["alice"]?.session?.id == 1 && contents.markKey == opened.contents.markKey)
+        #expect(contents["alice"]?.session?.id == 1 && contents.fingerprintKey == opened.contents.fingerprintKey)
     }
 
     @Test(
@@ -219,7 +221,7 @@ import Testing
                 at == step && name == "sessions.tmp" ? .fails(code) : .done
             }
             let file = try StoreSamples.file(on: process)
-            do throws(StoreFault) {
+            do throws(StoreError) {
                 let opened = try OpenedStore.open(file)
                 #expect(opened.unwritten?.kind == .system(code) && opened.contents["alice"]?.session?.id == 1)
                 #expect(![EACCES, EPERM, EROFS].contains(code))

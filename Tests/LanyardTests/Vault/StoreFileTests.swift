@@ -28,12 +28,12 @@ import Testing
     private func begun() throws -> StoreFile {
         let file = try StoreSamples.file(path)
         _ = try file.begin()
-        _ = try file.commit([StoreSamples.hold("alice", session: StoreSamples.session(1))], now: .now)
+        _ = try file.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         return file
     }
 
-    private func fault(_ body: () throws(StoreFault) -> Void) -> StoreFault? {
-        do throws(StoreFault) {
+    private func fault(_ body: () throws(StoreError) -> Void) -> StoreError? {
+        do throws(StoreError) {
             try body()
             return nil
         } catch {
@@ -51,13 +51,13 @@ import Testing
     }
 
     /// What opening says; the file must be as it was, and nothing else in the folder.
-    private func refusal(key: UInt8 = 1) throws -> StoreFault? {
+    private func refusal(key: UInt8 = 1) throws -> StoreError? {
         let before = (try state(), try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted())
         let file = try StoreSamples.file(path, key: key)
-        let fault = fault { () throws(StoreFault) in _ = try OpenedStore.open(file) }
+        let fault = fault { () throws(StoreError) in _ = try OpenedStore.open(file) }
         let after = (try state(), try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted())
         #expect(before == after)
-        #expect(fault?.words.contains(folder.path) == true, "\(fault?.words ?? "it was opened")")
+        #expect(fault?.message.contains(folder.path) == true, "\(fault?.message ?? "it was opened")")
         return fault
     }
 
@@ -67,11 +67,11 @@ import Testing
         let file = try StoreSamples.file(path)
         let (contents, unwritten) = try file.begin()
         #expect(contents.users == [] && contents.writes == 1 && unwritten == nil)
-        #expect(file.takeNotes() == [.created])
+        #expect(file.takeLogEvents() == [.created])
         var status = stat()
         #expect(stat(path, &status) == 0 && status.st_mode & 0o7777 == 0o600)
         let session = StoreSamples.session(1)
-        let verdicts = try file.commit([StoreSamples.hold("alice", session: session)], now: .now)
+        let verdicts = try file.commit([StoreSamples.saveSession("alice", session: session)], now: .now)
         guard case .stored(let user?) = verdicts.first else {
             Issue.record("\(verdicts)")
             return
@@ -81,8 +81,8 @@ import Testing
         try again.inspect()
         let reopened = try again.begin().contents
         #expect(reopened["alice"] == user && reopened.writes == 2)
-        #expect(reopened.markKey == StoreSamples.markKey)
-        #expect(again.takeNotes() == [])
+        #expect(reopened.fingerprintKey == StoreSamples.fingerprintKey)
+        #expect(again.takeLogEvents() == [])
     }
 
     @Test("the file holds no byte of a token or a name")
@@ -99,7 +99,7 @@ import Testing
         _ = try begun()
         chmod(folder.path, mode_t(mode))
         let refused = try refusal()
-        #expect(refused?.kind == .unsafeMode && refused?.words.contains("chmod 700 \(folder.path)") == true)
+        #expect(refused?.kind == .unsafeMode && refused?.message.contains("chmod 700 \(folder.path)") == true)
         chmod(folder.path, 0o700)
         chmod(path, mode_t(mode & 0o677))
         #expect(try refusal()?.kind == .unsafeMode)
@@ -114,7 +114,7 @@ import Testing
         _ = try begun()
         chown(path, 65534, 65534)
         let refused = try refusal()
-        #expect(refused?.kind == .foreignOwner && refused?.words.contains("uid 65534") == true)
+        #expect(refused?.kind == .foreignOwner && refused?.message.contains("uid 65534") == true)
         chown(path, 0, 0)
         chown(folder.path, 65534, 65534)
         #expect(try refusal()?.kind == .foreignOwner)
@@ -145,7 +145,7 @@ import Testing
         defer { unlink(link) }
         _ = try OpenedStore.open(try StoreSamples.file(link + "/sessions"))
         lchown(link, 65534, 65534)
-        #expect(throws: DiskFault(ELOOP, "following another user's symbolic link")) {
+        #expect(throws: DiskError(ELOOP, "following another user's symbolic link")) {
             try SystemDisk(folder: link, makesFolder: false)
         }
     }
@@ -158,18 +158,19 @@ import Testing
         var flipped = whole
         flipped[whole.count / 2] ^= 1
         try write(flipped)
-        #expect(try refusal()?.words.contains("is damaged: it is not as it was written") == true)
+        #expect(try refusal()?.message.contains("is damaged: it is not as it was written") == true)
         try write(Array(whole.dropLast(9)))
-        #expect(try refusal()?.words.contains("is damaged: it is truncated") == true)
+        #expect(try refusal()?.message.contains("is damaged: it is truncated") == true)
         try write([])
-        #expect(try refusal()?.words.contains("is damaged: it is truncated") == true)
+        #expect(try refusal()?.message.contains("is damaged: it is truncated") == true)
         try write(Array("users: []".utf8))
-        #expect(try refusal()?.words.contains("is damaged: it is no store") == true)
+        #expect(try refusal()?.message.contains("is damaged: it is no store") == true)
         var later = whole
         later[9] = 9
         try write(later)
         let newer = try refusal()
-        #expect(newer?.kind == .newerVersion && newer?.words.contains("its format is 9, this release reads 1") == true)
+        #expect(
+            newer?.kind == .newerVersion && newer?.message.contains("its format is 9, this release reads 1") == true)
         try write(whole)
         #expect(try OpenedStore.open(try StoreSamples.file(path)).contents["alice"] != nil)
     }
@@ -178,7 +179,7 @@ import Testing
     func huge() throws {
         try folder.write("sessions", "")
         #expect(truncate(path, 1 << 40) == 0)
-        #expect(try refusal()?.words.contains("larger than any store") == true)
+        #expect(try refusal()?.message.contains("larger than any store") == true)
     }
 
     @Test("a temporary file that a crash has left is removed, and never taken for the store")
@@ -187,12 +188,15 @@ import Testing
         try folder.write("sessions.tmp", "half a store")
         let file = try StoreSamples.file(path)
         #expect(try file.begin().contents["alice"] != nil)
-        #expect(file.takeNotes() == [.leftoverRemoved])
+        #expect(file.takeLogEvents() == [.leftoverRemoved])
         #expect(access(folder.file("sessions.tmp"), F_OK) != 0)
         // One that appears later is in nobody's way.
         try folder.write("sessions.tmp", "half a store", mode: 0o400)
         _ = try file.commit(
-            [.refuse(user: "alice", identity: "demo", CredentialMark(bytes: [UInt8](repeating: 1, count: 32)))],
+            [
+                .recordRefusal(
+                    user: "alice", identity: "demo", CredentialFingerprint(bytes: [UInt8](repeating: 1, count: 32)))
+            ],
             now: .now)
         #expect(try StoreSamples.file(path).begin().contents["alice"]?.refused != nil)
     }
@@ -207,8 +211,8 @@ import Testing
     func takenAway() throws {
         let file = try begun()
         unlink(path)
-        let change = StoreSamples.hold("bob", session: StoreSamples.session(2))
-        let fault = fault { () throws(StoreFault) in _ = try file.commit([change], now: .now) }
+        let change = StoreSamples.saveSession("bob", session: StoreSamples.session(2))
+        let fault = fault { () throws(StoreError) in _ = try file.commit([change], now: .now) }
         #expect(fault?.kind == .system(ENOENT))
         #expect(access(path, F_OK) != 0)
     }
@@ -217,19 +221,19 @@ import Testing
     func rolledBack() throws {
         let file = try begun()
         let old = try bytes()
-        _ = try file.commit([StoreSamples.hold("bob", session: StoreSamples.session(2))], now: .now)
-        _ = file.takeNotes()
+        _ = try file.commit([StoreSamples.saveSession("bob", session: StoreSamples.session(2))], now: .now)
+        _ = file.takeLogEvents()
         try write(old)
         chmod(path, 0o600)
         #expect(try file.read()["bob"] == nil)
-        #expect(file.takeNotes() == [.rolledBack(from: 3, to: 2)])
+        #expect(file.takeLogEvents() == [.rolledBack(from: 3, to: 2)])
     }
 
     @Test("a change that changes nothing writes nothing, and one that was overtaken neither")
     func nothingToWrite() throws {
         let file = try begun()
         let before = try bytes()
-        let moved = SessionMark(session: 9, generation: 9)
+        let moved = SessionVersion(session: 9, generation: 9)
         let verdicts = try file.commit([.settle(user: "zoe"), .end(user: "alice", base: moved)], now: .now)
         #expect(verdicts.first == .stored(nil))
         if case .overtaken(by: .some) = verdicts.last {} else { Issue.record("\(verdicts)") }
@@ -242,7 +246,7 @@ import Testing
         let other = try SystemDisk(folder: folder.path, makesFolder: false)
         let lock = try #require(try other.lock("sessions.lock", .exclusive))
         #expect(
-            fault { () throws(StoreFault) in _ = try file.commit([.settle(user: "alice")], now: .now) }?.kind == .busy)
+            fault { () throws(StoreError) in _ = try file.commit([.settle(user: "alice")], now: .now) }?.kind == .busy)
         #expect(try file.read()["alice"] != nil)
         lock.release()
         _ = try file.commit([.settle(user: "alice")], now: .now)
@@ -256,8 +260,8 @@ import Testing
         let before = try bytes()
         chmod(folder.path, 0o500)
         defer { chmod(folder.path, 0o700) }
-        let change = StoreSamples.hold("bob", session: StoreSamples.session(2))
-        #expect(fault { () throws(StoreFault) in _ = try file.commit([change], now: .now) }?.kind == .system(EACCES))
+        let change = StoreSamples.saveSession("bob", session: StoreSamples.session(2))
+        #expect(fault { () throws(StoreError) in _ = try file.commit([change], now: .now) }?.kind == .system(EACCES))
         #expect(try bytes() == before)
     }
 
@@ -272,16 +276,16 @@ import Testing
         let store = small + "/sessions"
         let file = try StoreSamples.file(store)
         _ = try file.begin()
-        _ = try file.commit([StoreSamples.hold("alice", session: StoreSamples.session(1))], now: .now)
+        _ = try file.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         let before = try Data(contentsOf: URL(filePath: store))
         let long = StoreSamples.session(2, access: String(repeating: "a", count: 65_000))
-        let fault = fault { () throws(StoreFault) in
-            _ = try file.commit([StoreSamples.hold("bob", session: long)], now: .now)
+        let fault = fault { () throws(StoreError) in
+            _ = try file.commit([StoreSamples.saveSession("bob", session: long)], now: .now)
         }
-        #expect(fault?.kind == .system(ENOSPC) && fault?.words.contains("free space") == true)
+        #expect(fault?.kind == .system(ENOSPC) && fault?.message.contains("free space") == true)
         #expect(try Data(contentsOf: URL(filePath: store)) == before)
         #expect(access(store + ".tmp", F_OK) != 0)
-        _ = try file.commit([StoreSamples.hold("bob", session: StoreSamples.session(3))], now: .now)
+        _ = try file.commit([StoreSamples.saveSession("bob", session: StoreSamples.session(3))], now: .now)
         #expect(try file.read()["bob"]?.session?.id == 3)
     }
 
@@ -291,6 +295,6 @@ import Testing
         let other = AESSealing(StoreSecret(.passphrase, StoreSamples.secret("correct horse")))
         try file.reseal(with: other)
         #expect(try file.read()["alice"] != nil)
-        #expect(try refusal()?.words.contains("sealed with a passphrase, and the configuration names a key") == true)
+        #expect(try refusal()?.message.contains("sealed with a passphrase, and the configuration names a key") == true)
     }
 }

@@ -14,7 +14,7 @@ enum StoreSamples {
         Array(bytes).withUnsafeBytes { Secret(copying: $0) }
     }
 
-    static let markKey = secret(0..<32)
+    static let fingerprintKey = secret(0..<32)
 
     static func session(_ id: UInt64, access: String = "access", refresh: String? = "refresh") -> StoredSession {
         StoredSession(
@@ -26,7 +26,7 @@ enum StoreSamples {
 
     /// Has everything that contents can have; what the fixed vectors of `SealingTests` hold.
     static var contents: StoreContents {
-        var contents = StoreContents(markKey: markKey)
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
         contents.writes = 7
         var alice = StoredUser(name: "alice", identity: "demo")
         alice.generation = 5
@@ -38,7 +38,7 @@ enum StoreSamples {
         var bob = StoredUser(name: "bob.b", identity: "demo")
         bob.isAdded = true
         bob.isLoggedOut = true
-        bob.refused = CredentialMark(bytes: [UInt8](repeating: 0xee, count: 32))
+        bob.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xee, count: 32))
         contents.users = [alice, bob]
         contents.active = StoreContents.ActiveChoice(user: "alice", configured: "bob.b")
         contents.revocations = [
@@ -48,12 +48,12 @@ enum StoreSamples {
     }
 
     /// A login or refresh of `user` that finds generation `base`.
-    static func hold(
-        _ user: String, session: StoredSession, base: SessionMark = SessionMark(session: 0, generation: 0)
+    static func saveSession(
+        _ user: String, session: StoredSession, base: SessionVersion = SessionVersion(session: 0, generation: 0)
     ) -> StoreChange {
         let login = StoreChange.StoredLogin(
             identity: "demo", session: session, accountID: nil, provider: nil, isAdded: false)
-        return .hold(user: user, login, base: base)
+        return .saveSession(user: user, login, base: base)
     }
 
     static func text(_ secret: Secret?) -> String? { secret?.withBytes { String(decoding: $0, as: UTF8.self) } }
@@ -69,12 +69,14 @@ enum StoreSamples {
         let path = try #require(StorePath(path))
         return StoreFile(
             path, on: try SystemDisk(folder: path.folder, makesFolder: false),
-            sealing: AESSealing(StoreSecret(.key, secret([UInt8](repeating: key, count: 32)))), markKey: markKey)
+            sealing: AESSealing(StoreSecret(.key, secret([UInt8](repeating: key, count: 32)))),
+            fingerprintKey: fingerprintKey)
     }
 
     /// A store's file as a process on a simulated machine sees it.
     static func file(on disk: any StoreDisk, key: UInt64 = 1) throws -> StoreFile {
         StoreFile(
-            try #require(StorePath("/store/sessions")), on: disk, sealing: StandInSealing(key: key), markKey: markKey)
+            try #require(StorePath("/store/sessions")), on: disk, sealing: StandInSealing(key: key),
+            fingerprintKey: fingerprintKey)
     }
 }

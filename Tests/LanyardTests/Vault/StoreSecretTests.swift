@@ -30,27 +30,27 @@ import Testing
 
     @Test("31 bytes, or 31 characters and a newline, are no key; random bytes with a newline among them are")
     func length() throws {
-        #expect(throws: StoreFault.self) { try read([UInt8](repeating: 0x61, count: 31)) }
-        #expect(throws: StoreFault.self) { try read([UInt8](repeating: 0x61, count: 31) + [10]) }
+        #expect(throws: StoreError.self) { try read([UInt8](repeating: 0x61, count: 31)) }
+        #expect(throws: StoreError.self) { try read([UInt8](repeating: 0x61, count: 31) + [10]) }
         #expect(try read([UInt8](repeating: 0xff, count: 31) + [10]).count == 32)
     }
 
     @Test("a passphrase may be short, and its line's end is none of it")
     func passphrase() throws {
         #expect(try read(Array("correct horse\n".utf8), isKey: false) == StoreSamples.secret("correct horse"))
-        #expect(throws: StoreFault.self) { try read([10], isKey: false) }
+        #expect(throws: StoreError.self) { try read([10], isKey: false) }
     }
 
     @Test("what cannot be read is told with path and remedy, and no byte of it")
     func faults() throws {
         let path = folder.file("gone")
-        do throws(StoreFault) {
+        do throws(StoreError) {
             _ = try StoreSecret.read(.key(path))
             Issue.record("a missing key was read")
         } catch {
             #expect(error.kind == .unfit)
             #expect(
-                error.words
+                error.message
                     == "the store's key cannot be used: \(path) does not exist; put the key there")
         }
     }

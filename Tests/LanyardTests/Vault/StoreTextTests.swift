@@ -18,16 +18,16 @@ import Testing
     @Test("what version 1 has no place for makes version 2, whole and in every truncation")
     func second() throws {
         var contents = StoreSamples.contents
-        contents.users[0].identityMark = IdentityMark(of: ["app_services", "demo", "http://x"])
+        contents.users[0].identityFingerprint = IdentityFingerprint(of: ["app_services", "demo", "http://x"])
         contents.users[1].refused?.code = "InvalidPassword"
-        contents.revocations[0].mark = IdentityMark(of: ["other"])
+        contents.revocations[0].fingerprint = IdentityFingerprint(of: ["other"])
         contents.revocations.append(
             StoredRevocation(identity: "demo", refresh: StoreSamples.secret("older"), since: WallTime(nanoseconds: 4)))
         let bytes = try StoreText.write(contents).withBytes { Array($0) }
         #expect(bytes.prefix(2) == [0, 2])
         #expect(try Self.read(bytes) == contents)
         for count in bytes.indices {
-            #expect(throws: StoreText.Problem.self, "\(count) bytes") { try Self.read(Array(bytes.prefix(count))) }
+            #expect(throws: StoreText.FormatError.self, "\(count) bytes") { try Self.read(Array(bytes.prefix(count))) }
         }
         for place in bytes.indices {
             for value in [UInt8(0), 1, 2, 0x7f, 0x80, 0xff] where bytes[place] != value {
@@ -38,12 +38,12 @@ import Testing
             }
         }
         // Version 2 without any need of it.
-        #expect(throws: StoreText.Problem.self) { try Self.read([0, 2] + StoreVectors.text.dropFirst(2)) }
+        #expect(throws: StoreText.FormatError.self) { try Self.read([0, 2] + StoreVectors.text.dropFirst(2)) }
     }
 
     @Test("an empty store and one of a thousand users come back")
     func sizes() throws {
-        let empty = StoreContents(markKey: StoreSamples.markKey)
+        let empty = StoreContents(fingerprintKey: StoreSamples.fingerprintKey)
         #expect(try StoreText.write(empty).withBytes { try StoreText.read($0) } == empty)
         var large = empty
         large.users = (0..<1000).map { index in
@@ -57,11 +57,11 @@ import Testing
     @Test("every truncation is refused, and so is a byte too many")
     func truncations() {
         for count in StoreVectors.text.indices {
-            #expect(throws: StoreText.Problem.self, "\(count) bytes") {
+            #expect(throws: StoreText.FormatError.self, "\(count) bytes") {
                 try Self.read(Array(StoreVectors.text.prefix(count)))
             }
         }
-        #expect(throws: StoreText.Problem.malformed(at: StoreVectors.text.count)) {
+        #expect(throws: StoreText.FormatError.malformed(at: StoreVectors.text.count)) {
             try Self.read(StoreVectors.text + [0])
         }
     }
@@ -80,8 +80,8 @@ import Testing
 
     @Test("a later version is told from nonsense")
     func newer() {
-        #expect(throws: StoreText.Problem.newerVersion(3)) { try Self.read([0, 3]) }
-        #expect(throws: StoreText.Problem.malformed(at: 2)) { try Self.read([0, 0]) }
+        #expect(throws: StoreText.FormatError.newerVersion(3)) { try Self.read([0, 3]) }
+        #expect(throws: StoreText.FormatError.malformed(at: 2)) { try Self.read([0, 0]) }
     }
 
     @Test("what could not be read again is not written", arguments: 0..<6)
@@ -99,6 +99,6 @@ import Testing
                     identity: "demo", refresh: StoreSamples.secret([UInt8](repeating: 1, count: 65536)), since: .now)
             }
         }
-        #expect(throws: StoreText.Problem.self) { try StoreText.write(contents) }
+        #expect(throws: StoreText.FormatError.self) { try StoreText.write(contents) }
     }
 }

@@ -9,7 +9,7 @@ package final class CheapSealing: Sealing {
 
     package init(key: UInt64) { self.key = key }
 
-    package func seal(_ text: UnsafeRawBufferPointer) throws(SealFault) -> [UInt8] {
+    package func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Self.headerByteCount + text.count) { room, filled in
             let bytes = UnsafeMutableRawBufferPointer(room)
             bytes.storeBytes(of: Self.magic, toByteOffset: 0, as: UInt64.self)
@@ -21,7 +21,7 @@ package final class CheapSealing: Sealing {
         }
     }
 
-    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealFault) -> Secret {
+    package func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret {
         guard sealed.count >= Self.headerByteCount else { throw .damaged("it is truncated") }
         guard sealed.loadUnaligned(as: UInt64.self) == Self.magic else { throw .damaged("it is no store") }
         guard sealed.loadUnaligned(fromByteOffset: 8, as: UInt64.self) == key else { throw .wrongKey }

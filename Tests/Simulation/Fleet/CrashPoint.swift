@@ -6,18 +6,18 @@ package struct CrashPoint: Hashable, Sendable {
     package enum Work: Int, CaseIterable, Sendable {
         case open, read, lockUser, unlockUser
         // Changes of the store.
-        case intend, settle, spend, hold, refuse, end, logOut, other
+        case storeIntent, settle, dropRefreshToken, saveSession, recordRefusal, end, logOut, other
         // Between two acts of a session, no disk call under way.
         case login, refresh, revoke, publish, answer
 
         init(_ change: StoreChange) {
             self =
                 switch change {
-                case .intend: .intend
+                case .storeIntent: .storeIntent
                 case .settle: .settle
-                case .spend: .spend
-                case .hold: .hold
-                case .refuse: .refuse
+                case .dropRefreshToken: .dropRefreshToken
+                case .saveSession: .saveSession
+                case .recordRefusal: .recordRefusal
                 case .end: .end
                 case .logOut: .logOut
                 default: .other
@@ -55,7 +55,7 @@ package struct CrashPoint: Hashable, Sendable {
         let write: [Call] = [
             .lock, .read, .unlink, .create, .write, .synchronize, .rename, .synchronizeFolder, .unlock,
         ]
-        let changes: [Work] = [.intend, .settle, .spend, .hold, .refuse, .end, .logOut]
+        let changes: [Work] = [.storeIntent, .settle, .dropRefreshToken, .saveSession, .recordRefusal, .end, .logOut]
         let acts: [Work] = [.login, .refresh, .revoke, .publish, .answer]
         return changes.flatMap { work in write.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
             + opening

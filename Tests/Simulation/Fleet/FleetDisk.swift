@@ -51,44 +51,44 @@ package final class FleetDisk {
 
     // MARK: Calls
 
-    func create(_ name: String) throws(DiskFault) -> File {
-        guard !isReadOnly else { throw DiskFault(EROFS, "simulating") }
-        guard names[name] == nil else { throw DiskFault(EEXIST, "simulating") }
-        guard !isFull else { throw DiskFault(ENOSPC, "simulating") }
+    func create(_ name: String) throws(DiskError) -> File {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
+        guard names[name] == nil else { throw DiskError(EEXIST, "simulating") }
+        guard !isFull else { throw DiskError(ENOSPC, "simulating") }
         let file = File()
         change(.put(name, file))
         return file
     }
 
     /// Appends as much as there is room for.
-    func write(_ bytes: UnsafeRawBufferPointer, to file: File) throws(DiskFault) -> Int {
-        guard !isReadOnly else { throw DiskFault(EROFS, "simulating") }
-        guard !isFull else { throw DiskFault(ENOSPC, "simulating") }
+    func write(_ bytes: UnsafeRawBufferPointer, to file: File) throws(DiskError) -> Int {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
+        guard !isFull else { throw DiskError(ENOSPC, "simulating") }
         file.bytes.append(contentsOf: bytes.prefix(writeMost))
         return min(bytes.count, writeMost)
     }
 
-    func synchronize(_ file: File) throws(DiskFault) {
-        guard !failsToSynchronize else { throw DiskFault(EIO, "simulating") }
+    func synchronize(_ file: File) throws(DiskError) {
+        guard !failsToSynchronize else { throw DiskError(EIO, "simulating") }
         guard !tricks.skipsFileSync else { return }
         file.durable = file.bytes
         durableVersion += 1
     }
 
-    func synchronizeFolder() throws(DiskFault) {
-        guard !failsToSynchronize else { throw DiskFault(EIO, "simulating") }
+    func synchronizeFolder() throws(DiskError) {
+        guard !failsToSynchronize else { throw DiskError(EIO, "simulating") }
         guard !tricks.skipsFolderSync else { return }
         makePendingDurable(pending.count)
     }
 
-    func rename(_ from: String, to: String) throws(DiskFault) {
-        guard !isReadOnly else { throw DiskFault(EROFS, "simulating") }
-        guard names[from] != nil else { throw DiskFault(ENOENT, "simulating") }
+    func rename(_ from: String, to: String) throws(DiskError) {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
+        guard names[from] != nil else { throw DiskError(ENOENT, "simulating") }
         change(.move(from: from, to: to))
     }
 
-    func unlink(_ name: String) throws(DiskFault) {
-        guard !isReadOnly else { throw DiskFault(EROFS, "simulating") }
+    func unlink(_ name: String) throws(DiskError) {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
         guard names[name] != nil else { return }
         change(.drop(name))
     }
@@ -111,8 +111,8 @@ package final class FleetDisk {
     }
 
     /// The number of a lock that was had, nil where another excludes it.
-    func take(_ name: String, _ kind: DiskLockKind, for process: Int) throws(DiskFault) -> UInt64? {
-        guard !refusesLocks else { throw DiskFault(ENOLCK, "simulating") }
+    func take(_ name: String, _ kind: DiskLockKind, for process: Int) throws(DiskError) -> UInt64? {
+        guard !refusesLocks else { throw DiskError(ENOLCK, "simulating") }
         if let holders = locks[name], !holders.isEmpty, !tricks.grantsEveryLock {
             guard kind == .shared, holders.allSatisfy({ $0.kind == .shared }) else { return nil }
         }

@@ -32,11 +32,11 @@ package final class FleetDoor: StoreDisk, @unchecked Sendable {
     }
 
     /// `body` is the call's effect.
-    func call<R>(_ call: CrashPoint.Call, _ body: () throws(DiskFault) -> R) throws(DiskFault) -> R {
-        guard died == nil else { throw DiskFault(EIO, "dying") }
+    func call<R>(_ call: CrashPoint.Call, _ body: () throws(DiskError) -> R) throws(DiskError) -> R {
+        guard died == nil else { throw DiskError(EIO, "dying") }
         onCall()
         // The power may have gone meanwhile.
-        guard died == nil else { throw DiskFault(EIO, "dying") }
+        guard died == nil else { throw DiskError(EIO, "dying") }
         let isArmed = armed?.point == CrashPoint(work, call)
         if isArmed, armed?.isLate == false { throw end(call) }
         let result = try body()
@@ -44,48 +44,48 @@ package final class FleetDoor: StoreDisk, @unchecked Sendable {
         return result
     }
 
-    private func end(_ call: CrashPoint.Call) -> DiskFault {
+    private func end(_ call: CrashPoint.Call) -> DiskError {
         die(at: CrashPoint(work, call))
-        return DiskFault(EIO, "dying")
+        return DiskError(EIO, "dying")
     }
 
-    package func lookAtFolder() throws(DiskFault) -> DiskEntry {
-        try call(.inspect) { () throws(DiskFault) in DiskEntry(.folder, owner: owner, mode: 0o700) }
+    package func inspectFolder() throws(DiskError) -> DiskEntry {
+        try call(.inspect) { () throws(DiskError) in DiskEntry(.folder, owner: owner, mode: 0o700) }
     }
 
-    package func read(_ name: String, bytesMax: Int) throws(DiskFault) -> DiskContent? {
-        try call(.read) { () throws(DiskFault) in
+    package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
+        try call(.read) { () throws(DiskError) in
             guard let bytes = disk.content(of: name) else { return nil }
             let entry = DiskEntry(.file, owner: owner, mode: 0o600, size: bytes.count)
             return DiskContent(entry, bytes: bytes.count <= bytesMax ? bytes : nil)
         }
     }
 
-    package func create(_ name: String) throws(DiskFault) -> any DiskDraft {
-        try call(.create) { () throws(DiskFault) in FleetDraft(try disk.create(name), self) }
+    package func create(_ name: String) throws(DiskError) -> any DiskWriter {
+        try call(.create) { () throws(DiskError) in FleetDraft(try disk.create(name), self) }
     }
 
-    package func rename(_ name: String, to other: String) throws(DiskFault) {
-        try call(.rename) { () throws(DiskFault) in try disk.rename(name, to: other) }
+    package func rename(_ name: String, to other: String) throws(DiskError) {
+        try call(.rename) { () throws(DiskError) in try disk.rename(name, to: other) }
     }
 
-    package func syncFolder() throws(DiskFault) {
-        try call(.synchronizeFolder) { () throws(DiskFault) in try disk.synchronizeFolder() }
+    package func syncFolder() throws(DiskError) {
+        try call(.synchronizeFolder) { () throws(DiskError) in try disk.synchronizeFolder() }
     }
 
-    package func remove(_ name: String) throws(DiskFault) {
-        try call(.unlink) { () throws(DiskFault) in try disk.unlink(name) }
+    package func remove(_ name: String) throws(DiskError) {
+        try call(.unlink) { () throws(DiskError) in try disk.unlink(name) }
     }
 
-    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskFault) -> (any DiskLock)? {
-        try call(.lock) { () throws(DiskFault) in
+    package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)? {
+        try call(.lock) { () throws(DiskError) in
             try disk.take(name, kind, for: process).map { FleetLock(name, $0, self) }
         }
     }
 }
 
 /// A file of the simulated disk that is being written.
-final class FleetDraft: DiskDraft {
+final class FleetDraft: DiskWriter {
     private let file: FleetDisk.File
     private let door: FleetDoor
 
@@ -94,12 +94,12 @@ final class FleetDraft: DiskDraft {
         self.door = door
     }
 
-    func write(_ bytes: UnsafeRawBufferPointer) throws(DiskFault) -> Int {
-        try door.call(.write) { () throws(DiskFault) in try door.disk.write(bytes, to: file) }
+    func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int {
+        try door.call(.write) { () throws(DiskError) in try door.disk.write(bytes, to: file) }
     }
 
-    func sync() throws(DiskFault) {
-        try door.call(.synchronize) { () throws(DiskFault) in try door.disk.synchronize(file) }
+    func sync() throws(DiskError) {
+        try door.call(.synchronize) { () throws(DiskError) in try door.disk.synchronize(file) }
     }
 }
 
@@ -118,7 +118,7 @@ final class FleetLock: DiskLock, @unchecked Sendable {
     func release() {
         // The end of a process has given all of its locks back.
         guard door.died == nil else { return }
-        _ = try? door.call(.unlock) { () throws(DiskFault) in door.disk.give(name, number) }
+        _ = try? door.call(.unlock) { () throws(DiskError) in door.disk.give(name, number) }
     }
 
     deinit { door.disk.give(name, number) }

@@ -18,7 +18,7 @@ enum FleetEvent {
     /// A request has waited as long as it does.
     case patience(process: Int, life: Int, user: Int)
     /// The account of a login was looked at.
-    case claimed(process: Int, life: Int, user: Int, errand: UInt64)
+    case claimed(process: Int, life: Int, user: Int, operation: UInt64)
     /// The service is told again of sessions that have ended.
     case revocations(process: Int, life: Int)
     /// A process begins.

@@ -13,7 +13,7 @@ package struct FleetPlan: Sendable {
     /// Of access tokens.
     package var lifetime: Duration
     package var span: Duration
-    package var rotation: SessionRotation
+    package var rotation: RefreshTokenRotation
     package var members: [Member]
     package var processes: Int
     /// `login.offline`.
@@ -36,7 +36,7 @@ package struct FleetPlan: Sendable {
         self.span = span
         self.bug = bug
         self.isGuided = isGuided
-        rotation = SessionRotation.allCases[dice.below(3)]
+        rotation = RefreshTokenRotation.allCases[dice.below(3)]
         members = (0..<(1 + dice.below(4))).map { _ in Member(hasCredential: false) }
         for place in members.indices { members[place].hasCredential = dice.hits(0.6) }
         processes = dice.hits(0.6) ? 2 : 1

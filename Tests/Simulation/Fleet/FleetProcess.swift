@@ -26,7 +26,7 @@ final class FleetProcess {
     let door: FleetDoor
     let file: StoreFile
     let source = FleetSource()
-    let board: TokenBoard
+    let tokenCache: TokenCache
     var sessions: [FleetSession] = []
     /// nil: nobody has a token that somebody else renews.
     var feed: FleetFeed?
@@ -58,8 +58,8 @@ final class FleetProcess {
         self.file = file
         looksFrom = clocks.instant
         startedAt = clocks.now
-        copy = StoreContents(markKey: Secret(capacity: 32) { _ in 32 })
-        board = TokenBoard(source: source)
+        copy = StoreContents(fingerprintKey: Secret(capacity: 32) { _ in 32 })
+        tokenCache = TokenCache(source: source)
     }
 }
 

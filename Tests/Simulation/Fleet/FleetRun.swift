@@ -137,8 +137,8 @@ package struct FleetRun: Sendable {
         /// The seed of the next world; nil: enough.
         func next(_ share: Share, until deadline: Instant) -> UInt64? {
             state.withLock { state in
-                let isSound = keepsGoing || state.report.violations.isEmpty
-                guard isSound, !share.isReached(by: state.report), .now < deadline else { return nil }
+                let hasCertificate = keepsGoing || state.report.violations.isEmpty
+                guard hasCertificate, !share.isReached(by: state.report), .now < deadline else { return nil }
                 defer { state.seed += 1 }
                 return state.seed
             }

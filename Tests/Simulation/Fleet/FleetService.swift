@@ -31,7 +31,7 @@ struct FleetService {
 
     enum Death { case ended, expired, repeated }
 
-    let rotation: SessionRotation
+    let rotation: RefreshTokenRotation
     /// For so long a `grace` service answers the refresh token before the present one as it answered it first.
     static let grace = Duration.seconds(120)
     /// How long access tokens live.
@@ -41,7 +41,7 @@ struct FleetService {
     private(set) var accounts: [Account]
     private(set) var stays: [Stay] = []
 
-    init(rotation: SessionRotation, lifetime: Duration, sessionLife: Duration, accounts: Int) {
+    init(rotation: RefreshTokenRotation, lifetime: Duration, sessionLife: Duration, accounts: Int) {
         self.rotation = rotation
         self.lifetime = lifetime
         self.sessionLife = sessionLife

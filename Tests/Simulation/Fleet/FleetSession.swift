@@ -2,7 +2,7 @@ import Lanyard
 
 /// One user's session in one process: the real machine, and what the world must remember around it.
 final class FleetSession {
-    private(set) var desk: SessionDesk
+    private(set) var coordinator: SessionCoordinator
     /// What is asked of the desk most often, as of its latest event: to ask a large value in a class means to copy it.
     private(set) var glance: Glance
 
@@ -10,25 +10,25 @@ final class FleetSession {
         var state: SessionState
         var due: Instant
         /// What the store is known to hold.
-        var base: SessionMark
+        var base: SessionVersion
 
-        init(_ desk: inout SessionDesk) {
-            state = desk.session.state
-            due = desk.due
-            base = desk.base
+        init(_ coordinator: inout SessionCoordinator) {
+            state = coordinator.session.state
+            due = coordinator.due
+            base = coordinator.base
         }
     }
 
-    func take(_ event: SessionDesk.Event, at moment: SessionMoment) -> [SessionDesk.Act] {
-        let acts = desk.take(event, at: moment)
+    func handle(_ event: SessionCoordinator.Event, at eventContext: EventContext) -> [SessionCoordinator.Action] {
+        let actions = coordinator.handle(event, at: eventContext)
         let before = glance.state
-        glance = Glance(&desk)
+        glance = Glance(&coordinator)
         // Without a token Retry-After is honoured for at most 30 s (architecture.md 5.3).
         if before.isAuthenticated, !glance.state.isAuthenticated {
-            notBefore = min(notBefore, moment.instant + .seconds(30))
+            notBefore = min(notBefore, eventContext.instant + .seconds(30))
         }
         isRearmed = glance.state == .loggingIn && (isRearmed || before == .refused)
-        return acts
+        return actions
     }
 
     /// Tells the deadline that is planned from those that are no longer meant.
@@ -66,15 +66,15 @@ final class FleetSession {
     var latest: AccessToken?
     var failedSave = false
 
-    init(_ desk: SessionDesk) {
-        var desk = desk
-        glance = Glance(&desk)
-        self.desk = desk
+    init(_ coordinator: SessionCoordinator) {
+        var coordinator = coordinator
+        glance = Glance(&coordinator)
+        self.coordinator = coordinator
     }
 
     /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (architecture.md 5.3).
     func delay(by after: Duration, at now: Instant) {
-        let zone = desk.session.tokens?.mandatoryFrom ?? .past
+        let zone = coordinator.session.tokens?.mandatoryFrom ?? .past
         notBefore = now < zone ? min(now + after, zone) : now + min(after, .seconds(30))
     }
 }

@@ -2,7 +2,7 @@ import Lanyard
 
 /// Events and acts in words, for whoever looks into a failure; no secret among them but those that the simulated service has made.
 enum FleetStory {
-    static func event(_ event: SessionDesk.Event) -> String {
+    static func event(_ event: SessionCoordinator.Event) -> String {
         switch event {
         case .begin(let user, _): "begin(\(user.map(stored) ?? "unknown"))"
         case .committed(.success(.stored(let user))): "committed(stored \(user.map(stored) ?? "-"))"
@@ -10,24 +10,24 @@ enum FleetStory {
         case .committed(.success(.inUse(let other))): "committed(in use by \(other))"
         case .committed(.failure(let fault)): "committed(failure \(fault.kind))"
         case .read(.success(let user), _): "read(\(user.map(stored) ?? "unknown"))"
-        case .answered(.success(let grant), let call): "granted(\(token(grant.refreshToken)) to \(call.number))"
-        case .answered(.failure(let fault), let call): "failed(\(fault.verdict) to \(call.number))"
-        case .seen(let user): "seen(\(user.map(stored) ?? "unknown"))"
+        case .callCompleted(.success(let grant), let call): "granted(\(token(grant.refreshToken)) to \(call.number))"
+        case .callCompleted(.failure(let fault), let call): "failed(\(fault.verdict) to \(call.number))"
+        case .storeSnapshot(let user): "seen(\(user.map(stored) ?? "unknown"))"
         case .login: "login"
         default: "\(event)"
         }
     }
 
-    static func act(_ act: SessionDesk.Act) -> String {
-        switch act {
+    static func action(_ action: SessionCoordinator.Action) -> String {
+        switch action {
         case .commit(let change): "commit \(CrashPoint.Work(change))"
         case .login(_, _, let call): "login \(call.number) \(call.cause)"
         case .refresh(let secret, let call): "refresh \(call.number) \(call.cause) \(token(secret))"
         case .publish(.token(let token)): "publish \(token.generation)"
-        case .note(let note): "note \(note.event) \(note.reason)"
-        case .revoke(let revocation), .dismiss(let revocation?, _, _): "revoke \(token(revocation.refresh))"
+        case .logEvent(let logEvent): "note \(logEvent.event) \(logEvent.reason)"
+        case .revoke(let revocation), .completeTermination(let revocation?, _, _): "revoke \(token(revocation.refresh))"
         case .claim: "claim"
-        default: "\(act)"
+        default: "\(action)"
         }
     }
 

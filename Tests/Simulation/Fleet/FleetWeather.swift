@@ -16,7 +16,7 @@ enum FleetWeather: Int, CaseIterable {
         var reachesIn: Duration?
         var answersIn: Duration
         /// nil: the service's own answer comes through.
-        var verdict: IdentityFault.Verdict?
+        var verdict: IdentityError.Verdict?
         var fault: FleetFault?
         /// How much longer than the service means it the answer says that the token lives, 1 being honest.
         var stretch = 1.0
@@ -87,7 +87,7 @@ enum FleetWeather: Int, CaseIterable {
     /// No answer: the request was lost, or carried out now, or long after the caller gave up.
     private static func lost(_ quick: Duration, isLogin: Bool, _ dice: inout Dice) -> Fate {
         // What was sent and not answered is unknown for a refresh; a login is simply made again.
-        let verdict: IdentityFault.Verdict = isLogin ? .transient(retryAfter: nil) : .unknownOutcome
+        let verdict: IdentityError.Verdict = isLogin ? .transient(retryAfter: nil) : .unknownOutcome
         let answersIn = dice.hits(0.5) ? Duration.seconds(30) : dice.between(quick, .seconds(30))
         switch dice.below(4) {
         case 0: return Fate(answersIn: answersIn, verdict: verdict, fault: .requestLost)

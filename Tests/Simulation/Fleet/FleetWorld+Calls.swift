@@ -5,15 +5,16 @@ extension FleetWorld {
     private static let timeout = Duration.seconds(30)
 
     func logIn(
-        _ process: FleetProcess, _ user: Int, _ credential: Credential, _ refused: CredentialMark?, _ call: SessionCall
+        _ process: FleetProcess, _ user: Int, _ credential: Credential, _ refused: CredentialFingerprint?,
+        _ call: SessionCall
     ) {
         let password =
             switch credential {
             case .given(.emailPassword(_, let password)): password.count
             default: members[user].password
             }
-        let mark = Self.mark(user, password)
-        if refused == mark {
+        let fingerprint = Self.fingerprint(user, password)
+        if refused == fingerprint {
             // The guard of a refused credential: no call.
             let fate = FleetWeather.Fate(answersIn: .milliseconds(1), verdict: .credentialRefused)
             var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
@@ -140,13 +141,13 @@ extension FleetWorld {
         var result = result(of: call)
         learn(result, call, session)
         result = plantedAnswer(result, call, process)
-        tell(process, call.user, .answered(result, asked))
+        tell(process, call.user, .callCompleted(result, asked))
     }
 
-    private func result(of call: FleetCall) -> Result<Grant, IdentityFault> {
-        let mark = call.token == nil ? Self.mark(call.user, call.password) : nil
-        func fault(_ verdict: IdentityFault.Verdict) -> Result<Grant, IdentityFault> {
-            .failure(IdentityFault(verdict, words: "simulated", credential: mark))
+    private func result(of call: FleetCall) -> Result<Grant, IdentityError> {
+        let fingerprint = call.token == nil ? Self.fingerprint(call.user, call.password) : nil
+        func fault(_ verdict: IdentityError.Verdict) -> Result<Grant, IdentityError> {
+            .failure(IdentityError(verdict, message: "simulated", credential: fingerprint))
         }
         if let verdict = call.fate.verdict { return fault(verdict) }
         switch call.answer {
@@ -166,7 +167,7 @@ extension FleetWorld {
     }
 
     /// What the checks remember of an answer that a process has got.
-    private func learn(_ result: Result<Grant, IdentityFault>, _ call: FleetCall, _ session: FleetSession) {
+    private func learn(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
         let before = members[call.user].unanswered
         defer { session.unsettled += before - members[call.user].unanswered }
         switch result {
@@ -194,8 +195,9 @@ extension FleetWorld {
     }
 
     /// As the identity service makes one, without its hash.
-    static func mark(_ user: Int, _ password: Int) -> CredentialMark {
-        CredentialMark(bytes: [UInt8(user), UInt8(truncatingIfNeeded: password)] + [UInt8](repeating: 9, count: 30))
+    static func fingerprint(_ user: Int, _ password: Int) -> CredentialFingerprint {
+        CredentialFingerprint(
+            bytes: [UInt8(user), UInt8(truncatingIfNeeded: password)] + [UInt8](repeating: 9, count: 30))
     }
 
     // MARK: People
@@ -229,7 +231,7 @@ extension FleetWorld {
         members[user].wantsOut = true
         process.sessions[user].isAsked = true
         process.sessions[user].wasLeft = process.sessions[user].call != nil
-        tell(process, user, .leave(.logOut, ticket: dice.next()))
+        tell(process, user, .terminate(.logOut, ticket: dice.next()))
     }
 
     /// The credential's file gets the right password, and those who watch it notice.
@@ -258,10 +260,10 @@ extension FleetWorld {
         let user = dice.below(members.count)
         report.requests += 1
         if plan.bug == .expiredTokenServed, let token = process.sessions[user].latest { checkServed(process, token) }
-        switch process.board.decide(UserIndex(user), at: clocks.instant) {
+        switch process.tokenCache.decide(UserIndex(user), at: clocks.instant) {
         case .use(let token): checkServed(process, token)
         case .park:
-            let patience = process.sessions[user].desk.setup.refresh.waitMax
+            let patience = process.sessions[user].coordinator.setup.refresh.waitMax
             heap.plan(
                 .patience(process: process.number, life: process.life, user: user), at: clocks.now + patience)
         case .refuse: report.refusedRequests += 1
@@ -270,7 +272,7 @@ extension FleetWorld {
     }
 
     func losePatience(_ process: FleetProcess, _ user: Int) {
-        guard let token = process.board.lastResort(UserIndex(user), at: clocks.instant) else {
+        guard let token = process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) else {
             report.refusedRequests += 1
             return
         }
@@ -286,9 +288,11 @@ extension FleetWorld {
     func force(_ process: FleetProcess, _ user: Int) {
         guard processes[process.number] === process else { return }
         let user = UserIndex(user)
-        guard case .use(let token) = process.board.decide(user, at: clocks.instant) else { return askSessions(process) }
+        guard case .use(let token) = process.tokenCache.decide(user, at: clocks.instant) else {
+            return askSessions(process)
+        }
         count(.upstreamRefused)
-        _ = process.board.refused(token.generation, of: user, at: clocks.instant, forces: true)
+        _ = process.tokenCache.refused(token.generation, of: user, at: clocks.instant, forces: true)
         askSessions(process)
     }
 

@@ -52,7 +52,7 @@ extension FleetWorld {
         // Who wants a token now wants the login, too, if that is what it takes.
         let isWanted = isAsked || call.cause == .sessionDead && session.wasAsked
         if !isWanted, clocks.instant < session.notBefore,
-            clocks.instant < session.desk.session.tokens?.mandatoryFrom ?? .never
+            clocks.instant < session.coordinator.session.tokens?.mandatoryFrom ?? .never
         {
             let early = session.notBefore - clocks.instant
             accuse(
@@ -122,7 +122,7 @@ extension FleetWorld {
             accuse(.expiredToken, "\(name(process, user)) publishes an ended token")
         }
         guard session.latest?.token !== token.token else { return }
-        if session.desk.storeFault == nil, session.known?.session?.access != token.token {
+        if session.coordinator.storeError == nil, session.known?.session?.access != token.token {
             accuse(.persisted, "\(name(process, user)) publishes generation \(token.generation), which no store has")
         }
     }
@@ -197,7 +197,7 @@ extension FleetWorld {
     func remember(refusalOf stored: StoredUser?, _ user: Int, _ session: FleetSession) {
         guard let stored, stored.session?.refresh == nil, session.glance.state == .refused else { return }
         // What another process has made of the user meanwhile is that one's.
-        guard stored.session == nil || stored.mark == session.desk.base else { return }
+        guard stored.session == nil || stored.fingerprint == session.coordinator.base else { return }
         members[user].refusal = (stored.generation, clocks.now)
     }
 
@@ -256,8 +256,8 @@ extension FleetWorld {
         // The next look finds it.
         if !isAlone, clocks.now < members[user].loggedInAt + .seconds(45) { return }
         // What was refused is not tried again until it changes, or a person asks.
-        let mark = Self.mark(user, members[user].password)
-        if state == .refused, stored?.refused == mark { return }
+        let fingerprint = Self.fingerprint(user, members[user].password)
+        if state == .refused, stored?.refused == fingerprint { return }
         if process.startedAt > holidayUntil - .seconds(900), [.loginRequired, .refused].contains(state) { return }
         accuse(.revival, "\(name(process, user)) is \(state) after quiet minutes")
     }

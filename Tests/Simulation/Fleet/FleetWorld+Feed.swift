@@ -8,7 +8,7 @@ extension FleetWorld {
     }
 
     private var reading: Session.Event {
-        .fed(fedToken.map { .success($0) } ?? .failure(IdentityFault(.credentialUnavailable, words: "simulated")))
+        .fed(fedToken.map { .success($0) } ?? .failure(IdentityError(.credentialUnavailable, message: "simulated")))
     }
 
     /// The file changes, or something happens that is no news to who only reads.
@@ -29,7 +29,7 @@ extension FleetWorld {
     func tellFeed(_ process: FleetProcess, _ event: Session.Event) {
         guard let feed = process.feed else { return }
         if plan.bug == .unreadServed, case .fed(.failure) = event { return }
-        if let edge = feed.take(event, at: moment()) { report.edges[edge.index] += 1 }
+        if let edge = feed.handle(event, at: eventContext()) { report.edges[edge.index] += 1 }
         report.checks += 1
         if feed.hasActed || feed.served?.token != fedToken {
             accuse(.fedToken, "process \(process.number).\(process.life) after \(event)")

@@ -56,27 +56,27 @@ extension FleetWorld {
         if dice.hits(0.1) { return kill(process, at: nil) }
         let point = dice.pick(CrashPoint.drawn)
         process.door.armed = (point, dice.hits(0.5))
-        let needsCredential = [.refuse, .spend, .login].contains(point.work)
+        let needsCredential = [.recordRefusal, .dropRefreshToken, .login].contains(point.work)
         let fitting = members.indices.filter {
             // A refresh that fails is what leads there, and only who has a token makes one.
             if point.work == .settle { return hasToken($0, at: process) }
             return members[$0].hasCredential == needsCredential
-                || ![.refuse, .spend, .login, .end].contains(point.work)
+                || ![.recordRefusal, .dropRefreshToken, .login, .end].contains(point.work)
         }
         lead(process, fitting.randomElement(&dice) ?? 0, to: point.work)
     }
 
     private func hasToken(_ user: Int, at process: FleetProcess) -> Bool {
-        process.board.lastResort(UserIndex(user), at: clocks.instant) != nil
+        process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) != nil
     }
 
     private func lead(_ process: FleetProcess, _ user: Int, to work: CrashPoint.Work) {
         switch work {
         case .logOut, .revoke: logOutForAWhile(user, at: process)
-        case .refuse:
+        case .recordRefusal:
             troublePassword(of: user)
             force(process, user)
-        case .spend, .end, .login:
+        case .dropRefreshToken, .end, .login:
             count(.sessionRevoked)
             service.revokeAll(of: user)
             force(process, user)

@@ -13,24 +13,25 @@ extension FleetWorld {
 
     /// What the store is told instead.
     func planted(_ change: StoreChange) -> StoreChange {
-        guard plan.bug == .refusalKeepsSession, case .refuse(let user, let identity, let mark, _) = change else {
+        guard plan.bug == .refusalKeepsSession, case .recordRefusal(let user, let identity, let fingerprint, _) = change
+        else {
             return change
         }
-        return .refuse(user: user, identity: identity, mark)
+        return .recordRefusal(user: user, identity: identity, fingerprint)
     }
 
     /// What the store answers instead of doing what it should; nil: it does that.
     func plantedCommit(
         _ change: StoreChange, _ process: FleetProcess, _ user: Int
-    ) -> Result<StoreChange.Verdict, StoreFault>? {
+    ) -> Result<StoreChange.Verdict, StoreError>? {
         let session = process.sessions[user]
         switch (plan.bug, change) {
-        case (.noIntent, .intend(_, _, let intent, _)):
+        case (.noIntent, .storeIntent(_, _, let intent, _)):
             guard var stored = storedContents()?[members[user].name] else { return nil }
             stored.intent = intent
             return .success(.stored(stored))
         case (.intentNeverSettled, .settle): return .success(.stored(storedContents()?[members[user].name]))
-        case (.noReadAfterLock, .intend(_, _, let intent, _)):
+        case (.noReadAfterLock, .storeIntent(_, _, let intent, _)):
             guard var known = session.known else { return nil }
             known.intent = intent
             return .success(.stored(known))
@@ -41,7 +42,7 @@ extension FleetWorld {
 
     /// What is done beside, once the store has taken it.
     func plantedStored(_ change: StoreChange, _ process: FleetProcess, _ user: Int) {
-        guard plan.bug == .revokesOwn, case .hold(_, let login, _) = change, login.provider == nil,
+        guard plan.bug == .revokesOwn, case .saveSession(_, let login, _) = change, login.provider == nil,
             let token = login.session.refresh
         else { return }
         let revocation = StoredRevocation(identity: Self.identity, refresh: token, since: clocks.wall)
@@ -52,7 +53,7 @@ extension FleetWorld {
     /// Writes what the process believes of all users, in place of what is there.
     private func overwrite(
         _ change: StoreChange, _ process: FleetProcess
-    ) -> Result<StoreChange.Verdict, StoreFault> {
+    ) -> Result<StoreChange.Verdict, StoreError> {
         do {
             let verdict = process.copy.apply(change, now: clocks.wall)
             process.copy.writes += 1
@@ -67,7 +68,7 @@ extension FleetWorld {
             if case .stored(let stored) = verdict { checkStored(change, stored, user(of: stored)) }
             return .success(verdict)
         } catch {
-            return .failure(StoreFault(.busy, words: "planted"))
+            return .failure(StoreError(.busy, message: "planted"))
         }
     }
 
@@ -75,15 +76,16 @@ extension FleetWorld {
 
     /// What a process hears instead of the answer.
     func plantedAnswer(
-        _ result: Result<Grant, IdentityFault>, _ call: FleetCall, _ process: FleetProcess
-    ) -> Result<Grant, IdentityFault> {
+        _ result: Result<Grant, IdentityError>, _ call: FleetCall, _ process: FleetProcess
+    ) -> Result<Grant, IdentityError> {
         guard let bug = plan.bug else { return result }
         let session = process.sessions[call.user]
         switch (bug, result) {
         case (.publishBeforePersist, .success(let grant)):
             let until = clocks.instant + grant.lifetime * 0.5
             let token = AccessToken(
-                user: UserIndex(call.user), generation: session.desk.ledger.generation + 1, token: grant.accessToken,
+                user: UserIndex(call.user), generation: session.coordinator.context.generation + 1,
+                token: grant.accessToken,
                 waitsFrom: until, usableUntil: until)
             publish(process, call.user, .token(token))
         case (.retryAfterIgnored, .failure(var fault)):
@@ -110,7 +112,7 @@ extension FleetWorld {
             let login = StoreChange.StoredLogin(
                 identity: Self.identity, session: revived, accountID: nil,
                 provider: nil, isAdded: false)
-            enqueue(process, call.user, .commit(.hold(user: stored.name, login, base: stored.mark)))
+            enqueue(process, call.user, .commit(.saveSession(user: stored.name, login, base: stored.fingerprint)))
         default: break
         }
         return result

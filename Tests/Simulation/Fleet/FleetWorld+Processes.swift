@@ -17,15 +17,15 @@ extension FleetWorld {
         let life = lives[number]
         let door = FleetDoor(disk, process: number &+ life &* processes.count)
         door.onCall = { [unowned self] in interleave(with: number) }
-        let markKey = Secret(capacity: 32) { _ in 32 }
-        let file = StoreFile(storePath, on: door, sealing: sealing, markKey: markKey)
+        let fingerprintKey = Secret(capacity: 32) { _ in 32 }
+        let file = StoreFile(storePath, on: door, sealing: sealing, fingerprintKey: fingerprintKey)
         let process = FleetProcess(number: number, life: life, door: door, file: file, at: clocks)
         if dice.hits(0.03) { door.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
         processes[number] = process
         door.work = .open
-        do throws(StoreFault) {
+        do throws(StoreError) {
             try file.inspect()
-            process.entry = try file.enter(.shared)
+            process.entry = try file.lockOpenFile(.shared)
             let opened = try file.begin()
             guard door.died == nil else { return kill(process, at: door.died) }
             begin(process, opened.contents)
@@ -36,10 +36,10 @@ extension FleetWorld {
     }
 
     /// Exits 78 or 75, and is started again by whoever looks after it.
-    private func refuseToStart(_ process: FleetProcess, _ fault: StoreFault) {
+    private func refuseToStart(_ process: FleetProcess, _ fault: StoreError) {
         switch fault.kind {
         case .busy, .system: break
-        default: accuse(.readable, fault.words)
+        default: accuse(.readable, fault.message)
         }
         processes[process.number] = nil
         process.door.die(at: CrashPoint(.open, .none))
@@ -54,14 +54,14 @@ extension FleetWorld {
         process.revocations = contents.revocations
         planRevocations(process)
         for (place, member) in members.enumerated() {
-            var setup = SessionDesk.Setup(
+            var setup = SessionCoordinator.Setup(
                 user: member.name, identity: Self.identity, index: UserIndex(place),
                 credential: member.hasCredential
                     ? .configured(.emailPassword(email: member.name, passwordFile: member.name)) : nil,
                 rotation: plan.bug == .oneUseRetried && plan.rotation == .oneUse ? .grace : plan.rotation,
                 boot: clocks.bootName)
             setup.offline = plan.isCachedStart ? .cached : .never
-            let session = FleetSession(SessionDesk(setup))
+            let session = FleetSession(SessionCoordinator(setup))
             session.known = contents[member.name]
             process.sessions.append(session)
             members[place].startsInHour += 1
@@ -104,29 +104,31 @@ extension FleetWorld {
     }
 
     /// An event for one session, and everything that it decides.
-    func tell(_ process: FleetProcess, _ user: Int, _ event: SessionDesk.Event) {
+    func tell(_ process: FleetProcess, _ user: Int, _ event: SessionCoordinator.Event) {
         let session = process.sessions[user]
         let before = session.glance.state
-        let acts = session.take(event, at: moment())
+        let actions = session.handle(event, at: eventContext())
         let after = session.glance.state
-        tell("\(name(process, user)) \(FleetStory.event(event)): \(before) -> \(after) \(acts.map(FleetStory.act))")
+        tell(
+            "\(name(process, user)) \(FleetStory.event(event)): \(before) -> \(after) \(actions.map(FleetStory.action))"
+        )
         if before != after {
             report.edges[FleetReport.Edge(from: before, to: after).index] += 1
             checkEnd(process, user, after)
             mayLeave(process, user, after)
             mayMissStore(process, user)
         }
-        for act in acts where processes[process.number] === process { perform(act, process, user) }
+        for action in actions where processes[process.number] === process { perform(action, process, user) }
         guard processes[process.number] === process else { return }
         if case .due = event { checkProgress(process, user) }
         planDue(process, user)
     }
 
-    private func perform(_ act: SessionDesk.Act, _ process: FleetProcess, _ user: Int) {
-        switch act {
+    private func perform(_ action: SessionCoordinator.Action, _ process: FleetProcess, _ user: Int) {
+        switch action {
         case .tryLock: enqueue(process, user, .lock)
         case .unlock: enqueue(process, user, .unlock)
-        case .read(let errand): enqueue(process, user, .read(errand))
+        case .read(let operation): enqueue(process, user, .read(operation))
         case .commit(let change): enqueue(process, user, .commit(change))
         case .login(let credential, let refused, let call):
             guard survives(process, .login) else { return }
@@ -134,17 +136,17 @@ extension FleetWorld {
         case .refresh(let token, let call):
             guard survives(process, .refresh) else { return }
             refresh(process, user, token, call)
-        case .claim(_, let errand):
+        case .claim(_, let operation):
             heap.plan(
-                .claimed(process: process.number, life: process.life, user: user, errand: errand), at: clocks.now)
-        case .revoke(let revocation), .dismiss(let revocation?, _, _):
-            if case .revoke = act { checkRevoked(process, user, revocation) }
+                .claimed(process: process.number, life: process.life, user: user, operation: operation), at: clocks.now)
+        case .revoke(let revocation), .completeTermination(let revocation?, _, _):
+            if case .revoke = action { checkRevoked(process, user, revocation) }
             guard survives(process, .revoke) else { return }
             revoke(process, user, revocation)
         case .publish(let availability):
             guard survives(process, .publish) else { return }
             publish(process, user, availability)
-        case .note, .reply, .dismiss(nil, _, _): break
+        case .logEvent, .reply, .completeTermination(nil, _, _): break
         }
     }
 
@@ -161,6 +163,6 @@ extension FleetWorld {
             checkPublished(process, user, token)
             process.sessions[user].latest = token
         }
-        process.board.receive(availability, for: UserIndex(user))
+        process.tokenCache.receive(availability, for: UserIndex(user))
     }
 }

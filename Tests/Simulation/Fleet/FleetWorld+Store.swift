@@ -48,7 +48,7 @@ extension FleetWorld {
     }
 
     private struct Outcome {
-        var event: SessionDesk.Event?
+        var event: SessionCoordinator.Event?
         var contents: StoreContents?
     }
 
@@ -63,17 +63,19 @@ extension FleetWorld {
             process.locks[task.user] = nil
             session.isLockless = false
             return Outcome()
-        case .read(let errand):
-            if plan.bug == .noReadAfterLock { return Outcome(event: .read(.success(session.known), errand: errand)) }
+        case .read(let operation):
+            if plan.bug == .noReadAfterLock {
+                return Outcome(event: .read(.success(session.known), operation: operation))
+            }
             process.door.work = .read
-            do throws(StoreFault) {
+            do throws(StoreError) {
                 let user = try process.file.read()[members[task.user].name]
                 session.known = user
-                return Outcome(event: .read(.success(user), errand: errand))
+                return Outcome(event: .read(.success(user), operation: operation))
             } catch {
                 // What another process has made of the token cannot be known.
                 excuse(task.user)
-                return Outcome(event: .read(.failure(error), errand: errand))
+                return Outcome(event: .read(.failure(error), operation: operation))
             }
         case .look:
             process.door.work = .read
@@ -86,7 +88,7 @@ extension FleetWorld {
             let change = planted(intended)
             process.door.work = CrashPoint.Work(change)
             if let planted = plantedCommit(change, process, task.user) { return Outcome(event: .committed(planted)) }
-            do throws(StoreFault) {
+            do throws(StoreError) {
                 let verdict = try process.file.commit([change], now: clocks.wall)[0]
                 // It may have died at the very end, when the lock goes back.
                 guard process.door.died == nil else { return Outcome() }
@@ -95,9 +97,9 @@ extension FleetWorld {
             } catch {
                 if error.kind == .busy, clocks.now - (task.triedSince ?? clocks.now) < .seconds(10) { return nil }
                 if process.door.died == nil { diskTroubleAt = clocks.now }
-                if case .hold = change { session.failedSave = true }
+                if case .saveSession = change { session.failedSave = true }
                 // Its call is made all the same: no other process can know of it.
-                if case .intend = change { excuse(task.user) }
+                if case .storeIntent = change { excuse(task.user) }
                 return Outcome(event: .committed(.failure(error)))
             }
         }
@@ -106,7 +108,7 @@ extension FleetWorld {
     private func lock(_ process: FleetProcess, _ user: Int) -> StoreLock {
         process.door.work = .lockUser
         process.sessions[user].isLockBusy = false
-        do throws(DiskFault) {
+        do throws(DiskError) {
             guard let lock = try process.door.lock(storePath.lock(of: members[user].name), .exclusive) else {
                 count(.userBusy)
                 process.sessions[user].isLockBusy = true
@@ -131,13 +133,13 @@ extension FleetWorld {
         _ change: StoreChange, _ verdict: StoreChange.Verdict, _ process: FleetProcess, _ user: Int
     ) {
         report.writes += 1
-        if case .intend = change {} else { process.sessions[user].unsettled = 0 }
+        if case .storeIntent = change {} else { process.sessions[user].unsettled = 0 }
         switch verdict {
         case .stored(let stored):
             process.sessions[user].known = stored
             process.copy.replace(stored)
             checkStored(change, stored, user)
-            if case .refuse = change { remember(refusalOf: stored, user, process.sessions[user]) }
+            if case .recordRefusal = change { remember(refusalOf: stored, user, process.sessions[user]) }
             toldStore(stored, user, by: process)
             plantedStored(change, process, user)
         case .overtaken(let other):

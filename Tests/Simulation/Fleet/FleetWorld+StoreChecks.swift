@@ -5,7 +5,7 @@ extension FleetWorld {
     /// Nothing is in the way of what the store says: the checks that lean on it may.
     var isStoreTrusted: Bool { !disk.isTroubled && clocks.now >= diskTroubleAt + .seconds(60) && diskWorks }
 
-    private var diskWorks: Bool { running.allSatisfy { $0.sessions.allSatisfy { $0.desk.storeFault == nil } } }
+    private var diskWorks: Bool { running.allSatisfy { $0.sessions.allSatisfy { $0.coordinator.storeError == nil } } }
 
     /// What the file holds now, for certain or not.
     func storedContents() -> StoreContents? {
@@ -42,10 +42,10 @@ extension FleetWorld {
                 .persisted, "a \(CrashPoint.Work(change)) of user \(user) was answered, and could still be lost")
         }
         checkOthers(now, except: nil)
-        if case .intend = change { checkIntent(user) }
+        if case .storeIntent = change { checkIntent(user) }
         latest = now
         switch change {
-        case .hold(_, let login, _):
+        case .saveSession(_, let login, _):
             if login.provider != nil { members[user].loggedInAt = clocks.now }
             // What two processes without locks have sent at once is counted no more; but a token that is stored late may have been sent meanwhile.
             let wasSent = login.session.refresh.map { SimulatedToken($0) } == members[user].sent

@@ -117,8 +117,8 @@ package final class FleetWorld {
         case .request: request()
         case .patience(let number, let life, let user):
             if let process = process(number, life) { losePatience(process, user) }
-        case .claimed(let number, let life, let user, let errand):
-            if let process = process(number, life) { tell(process, user, .claimed(.free, errand: errand)) }
+        case .claimed(let number, let life, let user, let operation):
+            if let process = process(number, life) { tell(process, user, .claimed(.free, operation: operation)) }
         case .revocations(let number, let life):
             if let process = process(number, life) { revokeAgain(process) }
         case .weather: changeWeather()
@@ -147,10 +147,10 @@ package final class FleetWorld {
         quietSince = clocks.now
     }
 
-    func moment() -> SessionMoment {
+    func eventContext() -> EventContext {
         // Without back-off: the dice always fall so that the next attempt is as near as can be.
         let chance = plan.bug == .noBackOff ? 0 : dice.chance()
-        return SessionMoment(instant: clocks.instant, wall: clocks.wall, chance: chance, name: dice.next() | 1)
+        return EventContext(instant: clocks.instant, wall: clocks.wall, chance: chance, name: dice.next() | 1)
     }
 
     /// For whoever looks into a failure.

@@ -17,7 +17,7 @@ import Testing
 
     @Test("13.1 A connection that ends before a byte, or within the head, is 502")
     func endsEarly() async throws {
-        for end in [RawAnswer.Step.close, .reset] {
+        for end in [RawResponse.Step.close, .reset] {
             let answer = try await bench.drops("", then: [end], .upstreamTerminated)
             #expect(try answer.json["retryable"].bool == true)
             for text in [

@@ -129,7 +129,7 @@ import Testing
             ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", true, "ok"),
             ("HTTP/1.1 200 OK\r\n\r\nuntil the end", true, "until the end"),
         ] {
-            bench.script { _ in closes ? RawAnswer.text(text).closing : .text(text) }
+            bench.script { _ in closes ? RawResponse.text(text).closing : .text(text) }
             let answer = try await client.ask(HTTPBench.plain("/"))
             #expect(answer["Connection"] == nil)
             #expect(answer.bodyText == body)

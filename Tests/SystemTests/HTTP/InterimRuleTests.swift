@@ -275,7 +275,7 @@ import Testing
         // Not even a reused connection makes it another try: the upstream has begun to answer.
         bench.startOver()
         bench.script { request in
-            request.message.target == "/again" ? RawAnswer.text(hints).closing : .answer()
+            request.message.target == "/again" ? RawResponse.text(hints).closing : .answer()
         }
         let client = try await bench.connect()
         #expect(try await client.ask(HTTPBench.plain("/first")).status == 200)

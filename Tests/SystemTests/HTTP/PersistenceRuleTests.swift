@@ -77,7 +77,7 @@ import Testing
                 bench.startOver()
                 bench.script { request in
                     guard request.message.target == "/x" else { return .answer() }
-                    let answer = RawAnswer.text("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + text)
+                    let answer = RawResponse.text("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + text)
                     return name == "until the end" ? answer.closing : answer
                 }
                 let client = try await bench.connect()
@@ -131,7 +131,7 @@ import Testing
     func pipelined() async throws {
         bench.script { request in
             let pause: Duration = request.message.target.hasSuffix("0") ? .milliseconds(30) : .zero
-            return RawAnswer.answer(body: request.message.target + ":" + request.message.bodyText).after(pause)
+            return RawResponse.answer(body: request.message.target + ":" + request.message.bodyText).after(pause)
         }
         let client = try await bench.connect()
         let requests = (0..<40).map { number in
@@ -191,7 +191,7 @@ import Testing
 
     @Test("9.3 A faulty request never takes away the answers before it")
     func faultBehind() async throws {
-        bench.script { RawAnswer.answer(body: $0.message.target).after(.milliseconds(50)) }
+        bench.script { RawResponse.answer(body: $0.message.target).after(.milliseconds(50)) }
         let faults: [(String, Refusal)] = [
             ("GET / HTTP/1.1\r\n\r\n", .malformed), ("\u{16}\u{3}\u{1}", .malformed),
             ("GET / HTTP/3.0\r\n\r\n", .versionNotSupported),
@@ -245,7 +245,7 @@ import Testing
 
     @Test("9.4 A client that has ended its direction still gets every answer, then the end")
     func halfClose() async throws {
-        bench.script { RawAnswer.answer(body: $0.message.target).after(.milliseconds(80)) }
+        bench.script { RawResponse.answer(body: $0.message.target).after(.milliseconds(80)) }
         let post = "POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc"
         for (text, answers) in [
             (HTTPBench.plain("/a"), ["/a"]), (post, ["/p"]),

@@ -212,14 +212,14 @@ import Testing
 
     /// Lets a pooled connection end when `/stale` has come on it, without an answer or behind `bytes`.
     private func stale(
-        _ method: String, _ body: String?, after bytes: String = "", by end: RawAnswer.Step, always: Bool = false
+        _ method: String, _ body: String?, after bytes: String = "", by end: RawResponse.Step, always: Bool = false
     )
         async throws -> (answer: RawMessage, tries: Int)
     {
         try await emptyPools()
         bench.script { request in
             guard request.message.target == "/stale", always || request.index > 0 else { return .answer() }
-            return RawAnswer([.send(Array(bytes.utf8)), end])
+            return RawResponse([.send(Array(bytes.utf8)), end])
         }
         #expect(try await bench.ask(HTTPBench.plain("/prime")).status == 200)
         let answer = try await bench.ask(request(method, "/stale", body), to: method)
@@ -228,7 +228,7 @@ import Testing
 
     @Test("16.5 A reused connection that ends after our bytes and before its own: one retry, for idempotent methods")
     func retried() async throws {
-        for end in [RawAnswer.Step.close, .reset] {
+        for end in [RawResponse.Step.close, .reset] {
             for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"] {
                 for body in [nil, "held"] {
                     let (answer, tries) = try await stale(method, body, by: end)
@@ -247,7 +247,7 @@ import Testing
 
     @Test("16.6 POST, PATCH and unknown methods are never repeated once a byte was written")
     func neverRepeated() async throws {
-        for end in [RawAnswer.Step.close, .reset] {
+        for end in [RawResponse.Step.close, .reset] {
             for method in ["POST", "PATCH", "FOO", "get", "MKCOL"] {
                 for body in [nil, "held"] {
                     let (answer, tries) = try await stale(method, body, by: end)
@@ -280,7 +280,7 @@ import Testing
         try await bench.drops("", then: [.reset], .upstreamTerminated)
         try await bench.drops("HTTP/1.1 200 OK\r\n", then: [.close], .upstreamIncomplete)
         try await bench.drops("rubbish\r\n\r\n", .upstreamInvalid)
-        bench.script { _ in RawAnswer([]) }
+        bench.script { _ in RawResponse([]) }
         let silent = try await bench.ask(HTTPBench.plain("/silent"))
         #expect(try Refusal.upstreamTimeout.faults(of: silent) == [])
     }

@@ -35,7 +35,7 @@ import Testing
         "Proxy-Status: lanyard; received-status=\(status); details=\"replay-not-possible: \(words)\"\r\n"
     }
 
-    private static let refusal: @Sendable () -> RawAnswer = {
+    private static let refusal: @Sendable () -> RawResponse = {
         .answer(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")], body: "no")
     }
 
@@ -178,8 +178,8 @@ import Testing
         let ends = try await answered
         let (first, head) = ends[0]
         let (second, again) = ends[1]
-        func settled(_ text: String) -> String { text.replacing(/Bearer [^\r]*/, with: "Bearer TOKEN") }
-        #expect(settled(head) == settled(again) && head != again && head.contains("Expect: 100-continue\r\n"))
+        func normalized(_ text: String) -> String { text.replacing(/Bearer [^\r]*/, with: "Bearer TOKEN") }
+        #expect(normalized(head) == normalized(again) && head != again && head.contains("Expect: 100-continue\r\n"))
         #expect(try await first.rest().text == "")
         #expect(try await client.answer().status == 100)
         let body = String(repeating: "b", count: 1_000_000)
@@ -206,7 +206,7 @@ import Testing
         let sent = bench.received(target)
         try #require(sent.count == 2)
         #expect(sent[0].bodyText == "abc" && sent[1].bodyText == "abc")
-        let heads = sent.map { bench.settled($0.headText) }
+        let heads = sent.map { bench.normalized($0.headText) }
         #expect(heads[0] == heads[1] && sent[0]["Authorization"] != sent[1]["Authorization"])
         #expect(sent.allSatisfy { $0.values("Authorization").count == 1 })
         // One for the request where none was kept; a POST, which nobody could repeat, takes a fresh one for the replay.

@@ -20,7 +20,7 @@ import Testing
         bench.startOver()
         bench.script { request in
             guard request.message.target == "/x" else { return .answer(body: "next") }
-            let answer = RawAnswer([.send(Wire.bytes(response))])
+            let answer = RawResponse([.send(Wire.bytes(response))])
             return closes ? answer.closing : answer
         }
         let client = try await bench.connect()
@@ -152,7 +152,7 @@ import Testing
         }
         let empty = try await relay("HTTP/1.1 200 OK\r\n\(Self.date)\r\n", length: 5, closes: true)
         #expect(empty.body == "0\r\n\r\n")
-        bench.script { _ in RawAnswer.text("HTTP/1.1 200 OK\r\n\(Self.date)\r\nhello").closing }
+        bench.script { _ in RawResponse.text("HTTP/1.1 200 OK\r\n\(Self.date)\r\nhello").closing }
         let old = try await bench.connect()
         try await old.send("GET /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         #expect(try await old.head() == "HTTP/1.1 200 OK\r\n\(Self.date)Connection: close\r\n\r\n")

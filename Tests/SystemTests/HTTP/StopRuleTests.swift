@@ -4,7 +4,7 @@ import Testing
 
 /// http-rules.md 20.1: the drain. Each test ends a process of its own.
 @Suite(.timeLimit(.minutes(2))) struct StopRuleTests {
-    private static let slow = RawAnswer.answer(body: "slow").after(.milliseconds(900))
+    private static let slow = RawResponse.answer(body: "slow").after(.milliseconds(900))
 
     /// A process with time to drain.
     private func start(_ shards: Int) async throws -> HTTPBench {
@@ -166,7 +166,7 @@ import Testing
     @Test("20.1 Only what would have to be parked anew is refused; what waits already waits on")
     func parked() async throws {
         // An identity service that takes the login call and never answers.
-        let silence = try RawServer { _ in RawAnswer([.pause(.seconds(30))]) }
+        let silence = try RawServer { _ in RawResponse([.pause(.seconds(30))]) }
         let folder = try TemporaryFolder()
         let password = try folder.write("password", "secret")
         let lanyard = try await LanyardProcess.start(

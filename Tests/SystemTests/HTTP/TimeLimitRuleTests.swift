@@ -227,7 +227,7 @@ import Testing
             }
         }
         bench.script { _ in
-            RawAnswer([
+            RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na".utf8)), .pause(Self.ms(2500)),
                 .send(Array("b".utf8)),
             ])
@@ -280,7 +280,7 @@ import Testing
         #expect(order == ["0", "1", "2", "3"])
         #expect(bench.received.count == 1)
         bench.startOver()
-        bench.script { _ in RawAnswer.answer().after(Self.ms(800)) }
+        bench.script { _ in RawResponse.answer().after(Self.ms(800)) }
         let overloaded = Refusal(
             status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true)
         try await clients[0].send(HTTPBench.plain("/one/slow"))

@@ -68,7 +68,7 @@ import Testing
     }
 
     /// Whoever has the process' user may set its limits; root in a container may not.
-    private func limit(_ pid: pid_t, _ option: String, _ account: ServerProcess.Account) async throws {
+    private func limit(_ pid: pid_t, _ option: String, _ account: ServerProcess.UnixUser) async throws {
         let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(pid)", option], as: account)
         guard try await prlimit.waitForExit() == .code(0) else { throw TestFailure("prlimit: \(prlimit.log)") }
     }

@@ -62,12 +62,12 @@ final class LyingIdentity: Sendable {
         #"{"access_token":"\#(access)","refresh_token":"\#(refresh)","user_id":"liar","device_id":"1"}"#
     }
 
-    private static func json(_ text: String, status: Int = 200) -> RawAnswer {
+    private static func json(_ text: String, status: Int = 200) -> RawResponse {
         .answer(status, "Whatever", fields: [("Content-Type", "application/json")], body: text)
     }
 
     /// None of these carries an access token that may be used.
-    private static func lie(_ random: SoakRandom, _ book: Book) -> RawAnswer {
+    private static func lie(_ random: SoakRandom, _ book: Book) -> RawResponse {
         let never = Book.jwt(#"{"typ":"access","jti":"never","iat":1000,"exp":1001}"#)
         switch random.number(0...15) {
         case 0: return .close

@@ -30,14 +30,14 @@ final class LyingUpstream: Sendable {
         }
     }
 
-    private static func truth(_ request: RawMessage, _ random: SoakRandom) -> RawAnswer {
+    private static func truth(_ request: RawMessage, _ random: SoakRandom) -> RawResponse {
         if request.method == "HEAD" { return .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") }
         return random.chance(10) ? .large(random.number(0...300_000)) : .answer(body: "ok \(request.bodyCount)")
     }
 
     /// What no honest server says, or not so (docs/http.md has the rules that each of them breaks).
-    private static func lie(_ request: RawMessage, _ random: SoakRandom) -> RawAnswer {
-        let answer = RawAnswer.answer(body: String(repeating: "x", count: 2000))
+    private static func lie(_ request: RawMessage, _ random: SoakRandom) -> RawResponse {
+        let answer = RawResponse.answer(body: String(repeating: "x", count: 2000))
         switch random.number(0...21) {
         case 0: return .close
         case 1: return .reset
@@ -50,25 +50,25 @@ final class LyingUpstream: Sendable {
         case 8: return .text("HTTP/1.1 200 OK\nContent-Length: 2\n\nok")
         case 9: return .text("HTTP/1.1 200 OK\r\nX-Folded: a\r\n b\r\nContent-Length: 2\r\n\r\nok")
         case 10:
-            return RawAnswer([
+            return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\n".utf8)), .repeated(Array("X-Y: z\r\n".utf8), times: 20_000),
             ])
-        case 11: return RawAnswer.close.after(random.milliseconds(500...2500))
+        case 11: return RawResponse.close.after(random.milliseconds(500...2500))
         case 12: return answer.after(random.milliseconds(10...400))
         case 13: return drip("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n01234567890123456789")
         case 14, 15:
             return .answer(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")])
         case 16:
             return .text("HTTP/1.1 101 Switching Protocols\r\nUpgrade: nonsense\r\nConnection: upgrade\r\n\r\nhello")
-        case 17: return RawAnswer([.repeated(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8), times: 50)] + answer.steps)
+        case 17: return RawResponse([.repeated(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8), times: 50)] + answer.steps)
         case 18: return .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more than was announced")
-        case 19: return RawAnswer.large(8 << 20).torn(after: random.number(100_000...8_000_000), by: .reset)
+        case 19: return RawResponse.large(8 << 20).torn(after: random.number(100_000...8_000_000), by: .reset)
         case 20: return .text("HTTP/1.1 999 Nonsense\r\nContent-Length: -1\r\n\r\n").closing
         default: return answer.closing
         }
     }
 
-    private static func drip(_ text: String) -> RawAnswer {
-        RawAnswer(text.utf8.flatMap { [RawAnswer.Step.send([$0]), .pause(.milliseconds(5))] })
+    private static func drip(_ text: String) -> RawResponse {
+        RawResponse(text.utf8.flatMap { [RawResponse.Step.send([$0]), .pause(.milliseconds(5))] })
     }
 }

@@ -152,7 +152,7 @@ struct SoakTrouble: Sendable {
         let mode: FaultGate.Mode = random.pick([
             .refuse, .dropRequest(.reset), .dropRequest(.close), .tear(afterBytes: 0, .reset),
             .tear(afterBytes: 40, .close),
-            .delayAnswer(.milliseconds(300)), .drip(.milliseconds(1)), .garbage(Array("garbage\r\n\r\n".utf8)),
+            .delayResponse(.milliseconds(300)), .drip(.milliseconds(1)), .garbage(Array("garbage\r\n\r\n".utf8)),
             .silence,
         ])
         try bench.gate.set(mode)

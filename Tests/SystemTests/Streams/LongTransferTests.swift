@@ -79,7 +79,7 @@ import Testing
         var random = SeededGenerator(31)
         let block = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
         let length = untilClose ? "" : "Content-Length: \(size)\r\n"
-        let answer = RawAnswer([
+        let answer = RawResponse([
             .send(Array("HTTP/1.1 200 OK\r\n\(length)\r\n".utf8)), .repeated(block, times: size >> 20),
         ])
         let upstream = try RawServer {

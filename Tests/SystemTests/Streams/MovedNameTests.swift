@@ -30,12 +30,12 @@ struct MovedNameTests {
     init() throws {
         hosts = try OwnHostsFile([Self.first])
         let (oldSeen, newSeen) = (oldSeen, newSeen)
-        old = try RawServer(at: .neighbour(2, 0), requestsKeptMax: 0) { _ in
+        old = try RawServer(at: .loopback(2, 0), requestsKeptMax: 0) { _ in
             oldSeen.note()
             return .answer(body: "old")
         }
         // Another program that listens at this port of this address would be a rare accident, and be told.
-        new = try RawServer(at: .neighbour(3, old.endpoint.port), requestsKeptMax: 0) { _ in
+        new = try RawServer(at: .loopback(3, old.endpoint.port), requestsKeptMax: 0) { _ in
             newSeen.note()
             return .answer(body: "new")
         }

@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    private static func sized(_ request: RawServer.Request) -> RawAnswer {
+    private static func sized(_ request: RawServer.Request) -> RawResponse {
         .large(Int(request.message.target.dropFirst()) ?? 0)
     }
 

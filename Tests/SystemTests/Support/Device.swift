@@ -16,7 +16,7 @@ final class Device: Sendable {
     static let alice = User(name: "alice"), bob = User(name: "bob")
 
     let folder: TemporaryFolder
-    let account: ServerProcess.Account
+    let account: ServerProcess.UnixUser
     private let emulator: EmulatorProcess
     private let users: [User]
     private let rotation: String
@@ -28,7 +28,7 @@ final class Device: Sendable {
     ///   - rest: further sections of the configuration.
     static func make(
         _ emulator: EmulatorProcess, users: [User] = [alice, bob], rotation: String = "none",
-        as account: ServerProcess.Account = .same, rest: String = ""
+        as account: ServerProcess.UnixUser = .same, rest: String = ""
     ) async throws -> Device {
         for user in users where user.email != EmulatorProcess.email {
             try await emulator.add(user.email, password: user.password)
@@ -39,7 +39,7 @@ final class Device: Sendable {
     }
 
     private init(
-        _ emulator: EmulatorProcess, _ users: [User], _ rotation: String, _ account: ServerProcess.Account,
+        _ emulator: EmulatorProcess, _ users: [User], _ rotation: String, _ account: ServerProcess.UnixUser,
         _ rest: String
     ) throws {
         folder = try TemporaryFolder(shared: true)
@@ -98,7 +98,7 @@ final class Device: Sendable {
     ///   - starter: who runs the launcher; the device's account unless given.
     func launch(
         _ name: String = "one", upstream: RawEndpoint? = nil, identity: RawEndpoint? = nil, launcher: [String] = [],
-        binary: String? = nil, by starter: ServerProcess.Account? = nil
+        binary: String? = nil, by starter: ServerProcess.UnixUser? = nil
     ) throws -> ServerProcess {
         let path = try folder.write(name + ".yaml", configuration(name, upstream: upstream, identity: identity))
         if case .nobody = account, getuid() == 0, chown(path, 65534, 65534) != 0 {
@@ -111,7 +111,7 @@ final class Device: Sendable {
     /// Starts the program and waits until it listens.
     func start(
         _ name: String = "one", upstream: RawEndpoint? = nil, identity: RawEndpoint? = nil, launcher: [String] = [],
-        binary: String? = nil, by starter: ServerProcess.Account? = nil
+        binary: String? = nil, by starter: ServerProcess.UnixUser? = nil
     ) async throws -> DeviceProcess {
         let process = try launch(
             name, upstream: upstream, identity: identity, launcher: launcher, binary: binary, by: starter)

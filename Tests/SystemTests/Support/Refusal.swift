@@ -153,7 +153,7 @@ extension HTTPBench {
     /// - Parameter end: what the upstream does behind the response; without it, it waits.
     @discardableResult
     func drops(
-        _ response: String, then end: [RawAnswer.Step] = [], _ refusal: Refusal = .upstreamInvalid,
+        _ response: String, then end: [RawResponse.Step] = [], _ refusal: Refusal = .upstreamInvalid,
         request: String = plain("/drop"),
         to method: String = "GET", sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> RawMessage {
@@ -162,7 +162,7 @@ extension HTTPBench {
         let other = try await connect()
         #expect(try await other.ask(Self.plain("/other")).status == 200, name, sourceLocation: sourceLocation)
         let before = try await rejections()
-        let bad = RawAnswer([.send(Wire.bytes(response))] + end)
+        let bad = RawResponse([.send(Wire.bytes(response))] + end)
         script { $0.message.target == "/drop" ? bad : .answer() }
         let client = try await connect()
         let answer = try await client.ask(request, to: method)

@@ -53,7 +53,7 @@ final class ReplayBench: Sendable {
     }
 
     /// How the upstream answers each request's first sending; the others get 200 with what has arrived. Requests are told apart by their target.
-    func refuses(first answer: @escaping @Sendable () -> RawAnswer) {
+    func refuses(first answer: @escaping @Sendable () -> RawResponse) {
         let seen = Guarded<Set<String>>([])
         box.script.withLock {
             $0 = { request in
@@ -64,13 +64,13 @@ final class ReplayBench: Sendable {
     }
 
     /// How the upstream answers from now on.
-    func answers(_ answer: @escaping @Sendable () -> RawAnswer) { box.script.withLock { $0 = { _ in answer() } } }
+    func answers(_ answer: @escaping @Sendable () -> RawResponse) { box.script.withLock { $0 = { _ in answer() } } }
 
     /// What the upstream received for a target.
     func received(_ target: String) -> [RawMessage] { upstream.requests.filter { $0.target == target } }
 
     /// Text of a request, our random pseudonym as `lanyard-x`, its token as `TOKEN`.
-    func settled(_ text: String) -> String {
+    func normalized(_ text: String) -> String {
         text.replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x").replacing(/Bearer [^\r]*/, with: "Bearer TOKEN")
     }
 

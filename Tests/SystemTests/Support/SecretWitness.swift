@@ -19,7 +19,7 @@ final class SecretWitness: Sendable {
     /// In the order in which they were given out.
     var refreshTokens: [String] { book.tokens.withLock { $0 } }
 
-    private static func pass(_ request: RawMessage, to emulator: RawEndpoint, _ book: Book) throws -> RawAnswer {
+    private static func pass(_ request: RawMessage, to emulator: RawEndpoint, _ book: Book) throws -> RawResponse {
         let client = try RawClient(emulator)
         defer { client.close() }
         let fields = request.fields.filter { ["authorization", "content-type"].contains($0.name.lowercased()) }
