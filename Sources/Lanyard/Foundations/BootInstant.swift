@@ -1,6 +1,6 @@
-/// A point on the boot clock that can be told from one of another boot: what may be stored of an `Instant`.
+/// A point on the boot clock together with its boot: the form of an `Instant` that may be stored.
 package struct BootInstant: Equatable, Sendable {
-    /// `/proc/sys/kernel/random/boot_id`; empty if it cannot be read, which equals no boot.
+    /// `/proc/sys/kernel/random/boot_id`; empty if it cannot be read. An empty one equals no boot.
     package var boot: String
     package var instant: Instant
 

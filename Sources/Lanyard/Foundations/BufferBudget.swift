@@ -2,7 +2,7 @@ import Synchronization
 
 /// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-rules.md 8).
 ///
-/// Counted when a buffer's memory is allocated or freed, never per byte. It fills in steps:
+/// Counted when a buffer's memory is allocated or freed, never per byte. Effects by level:
 ///
 /// | in use beyond | what happens |
 /// |---|---|
@@ -11,10 +11,10 @@ import Synchronization
 /// | 7/8 | new requests are refused; incomplete heads are given up |
 /// | all | reading pauses |
 ///
-/// The last eighth is for responses in progress, because requests in hand hold memory, too. The portions shrink early because a client that
-/// stops reading holds one of them. In 64 MiB, 5,000 such clients stay below 7/8: more than `limits.connections_max` is by default.
+/// The last eighth is for responses in progress, because their requests hold memory, too. Read sizes shrink early because a client that
+/// stops reading holds one read. In 64 MiB, 5,000 such clients stay below 7/8, which is more than the default of `limits.connections_max`.
 ///
-/// May be used from anywhere.
+/// May be used from any thread.
 package final class BufferBudget: Sendable {
     /// One read beyond a quarter, a half and three quarters. With a chunk's framing it fits into a queue of 16, 8 and 4 KiB.
     private static let readSizes = (quarter: 16_000, half: 8_000, threeQuarters: 4_000)
@@ -26,14 +26,14 @@ package final class BufferBudget: Sendable {
     private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
     private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
 
-    /// - Parameter most: bytes; what was read already may go beyond it, by one read of each shard.
+    /// - Parameter bytesMax: in bytes. Data that was already read may exceed it, by one read of each shard.
     package init(_ bytesMax: Int) {
         self.bytesMax = bytesMax
         optionalBytesMax = bytesMax / 4 * 3
         requestBytesMax = bytesMax / 8 * 7
     }
 
-    /// Takes bytes for something that can be done without, such as the copy of a request for a replay. Give back what was taken.
+    /// Reserves bytes for optional memory, such as the copy of a request for a replay. The caller gives back the same number.
     package func take(_ bytes: Int) -> Bool {
         guard taken.add(bytes, ordering: .relaxed).newValue <= optionalBytesMax else {
             taken.subtract(bytes, ordering: .relaxed)
@@ -42,7 +42,7 @@ package final class BufferBudget: Sendable {
         return true
     }
 
-    /// Counts bytes that must be held, since they have arrived.
+    /// Counts bytes that must be held, because they have arrived.
     package func add(_ bytes: Int) {
         let now = taken.add(bytes, ordering: .relaxed).newValue
         guard now > optionalBytesMax else { return }
@@ -55,7 +55,7 @@ package final class BufferBudget: Sendable {
     /// Bytes held now.
     package var count: Int { taken.load(ordering: .relaxed) }
 
-    /// How many bytes one read may bring now, which perhaps have to wait; 0: reading pauses.
+    /// The number of bytes that one read may bring now, which may have to wait; 0: reading pauses.
     @inline(__always)
     package func readSize(upTo whole: Int) -> Int {
         let count = taken.load(ordering: .relaxed)
@@ -71,14 +71,14 @@ package final class BufferBudget: Sendable {
     /// Reading pauses.
     package var isExhausted: Bool { taken.load(ordering: .relaxed) >= bytesMax }
 
-    /// What can be done without is to go.
+    /// Optional memory must be freed.
     package var isTight: Bool { taken.load(ordering: .relaxed) > optionalBytesMax }
 
-    /// Has `work` called, on any thread, each time three quarters are passed: it lets go of what can be done without, soon and elsewhere.
+    /// Has `work` called, on any thread, each time the level passes three quarters. It frees optional memory, soon and on another queue.
     /// Set up before the first buffer.
     package func whenTight(_ work: @escaping @Sendable () -> Void) { tightHandlers.withLock { $0.append(work) } }
 
-    /// The same each time seven eighths are passed: it gives up what merely waits for the rest of a head.
+    /// The same for seven eighths: `work` closes connections that wait for the rest of a head.
     package func whenCrowded(_ work: @escaping @Sendable () -> Void) { crowdedHandlers.withLock { $0.append(work) } }
 
     private static func call(_ works: borrowing Guarded<[@Sendable () -> Void]>) {

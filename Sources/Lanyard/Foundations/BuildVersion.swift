@@ -1,4 +1,4 @@
-/// What this build calls itself, in `lanyard version`, `lanyard_build_info` and `/v1/status`.
+/// The version of this build, in `lanyard version`, `lanyard_build_info` and `/v1/status`.
 package enum BuildVersion {
     /// Semantic version.
     package static let number = "0.1.0"

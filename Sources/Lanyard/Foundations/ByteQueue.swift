@@ -1,9 +1,9 @@
 import CLanyard.Linux
 import Glibc
 
-/// Bytes that wait: what a socket would not take yet, or a head that is not whole. Empty, it owns no memory.
+/// Waiting bytes: data that a socket did not accept yet, or an incomplete head. An empty queue owns no memory.
 ///
-/// Freed memory is wiped: what waits for an upstream carries the bearer token.
+/// Freed memory is wiped, because bytes that wait for an upstream include the bearer token.
 package struct ByteQueue: ~Copyable {
     private static let firstCapacity = 4 << 10
 
@@ -13,7 +13,7 @@ package struct ByteQueue: ~Copyable {
     private var end = 0
     private let budget: BufferBudget?
 
-    /// - Parameter budget: where its memory is counted.
+    /// - Parameter budget: counts its memory.
     package init(budget: BufferBudget? = nil) { self.budget = budget }
 
     deinit { Self.free(base, capacity, budget) }
@@ -27,7 +27,7 @@ package struct ByteQueue: ~Copyable {
         return UnsafeBufferPointer(start: (base + start).assumingMemoryBound(to: UInt8.self), count: count)
     }
 
-    /// The same bytes, to be changed in place by who owns the queue.
+    /// The same bytes; the queue's owner may change them in place.
     package var mutableBytes: UnsafeMutableRawBufferPointer {
         mutating get { UnsafeMutableRawBufferPointer(start: base.map { $0 + start }, count: count) }
     }
@@ -41,14 +41,14 @@ package struct ByteQueue: ~Copyable {
 
     package mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) { append(UnsafeRawBufferPointer(bytes)) }
 
-    /// Takes bytes away at the front; the last one gives the memory back.
+    /// Removes bytes at the front. Removing the last one frees the memory.
     package mutating func consume(_ amount: Int) {
         precondition(amount >= 0 && amount <= count)
         start += amount
         if start == end { release() }
     }
 
-    /// Forgets everything.
+    /// Removes all bytes and frees the memory.
     package mutating func release() {
         Self.free(base, capacity, budget)
         (base, capacity, start, end) = (nil, 0, 0, 0)

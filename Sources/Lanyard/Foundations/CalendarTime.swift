@@ -1,6 +1,6 @@
-/// A wall-clock time as a calendar shows it: proleptic Gregorian, UTC, no leap seconds.
+/// A wall-clock time as a calendar date: proleptic Gregorian, UTC, no leap seconds.
 ///
-/// Own arithmetic, because Foundation is not linked and `gmtime_r` reads the zone files' lock on each call.
+/// Own arithmetic, because Foundation is not linked and each call of `gmtime_r` takes the time-zone lock.
 package struct CalendarTime: Equatable, Sendable {
     package var year: Int
     /// 1 ... 12.

@@ -1,14 +1,14 @@
 import Synchronization
 
-/// A number that one queue counts up and any thread may read: plain loads and stores, no locked instruction.
+/// A number that one queue increments and any thread may read: plain loads and stores, no locked instruction.
 ///
-/// Only its home queue calls `add`; a second writer would lose counts.
+/// Only its own queue calls `add`; a second writer would lose counts.
 package final class Counter: Sendable {
     private let number = Atomic<Int>(0)
 
     package init() {}
 
-    /// Counts on the home queue; negative amounts make it a gauge.
+    /// Counts on the counter's queue. Negative amounts make it a gauge.
     package func add(_ amount: Int = 1) {
         number.store(number.load(ordering: .relaxed) &+ amount, ordering: .relaxed)
     }

@@ -1,19 +1,19 @@
-/// One deadline of a watcher. Set it as often as you like: moving it later costs one store.
+/// One deadline of a watcher. It may be set any number of times: a move to a later time costs one store.
 ///
-/// It belongs to its loop's queue. The owner clears it for good with `EventLoop.drop(_:)` before it goes.
+/// It belongs to its loop's queue. The owner removes it with `EventLoop.drop(_:)` before it is released.
 package final class Deadline {
-    /// Whom it tells; set once.
+    /// The watcher that it informs; set once.
     package unowned var owner: Watcher?
     /// When it is due; `.never` when unset.
     package internal(set) var instant = Instant.never
-    /// Where the heap has it: at or before `instant`, since later moves are not carried out at once.
+    /// The heap's key: at or before `instant`, since moves to a later time do not change the heap at once.
     var key = Instant.never
     /// Its place in the heap, or -1.
     var place = -1
 
     package init(of owner: Watcher) { self.owner = owner }
 
-    /// One that is a stored constant of its owner, who names itself as `owner` at the end of its init: what moves with every request should
-    /// not be lazy.
+    /// Makes one that is a stored constant of its owner. The owner sets `owner` at the end of its init. A deadline that moves with every
+    /// request should not be lazy.
     package init() {}
 }

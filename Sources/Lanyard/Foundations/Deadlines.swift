@@ -1,7 +1,7 @@
 /// The deadlines of one loop: a binary heap that is lazy about moves to later times.
 ///
-/// A connection moves its deadline with every request, nearly always to a later time. Such a move is a store into the
-/// deadline; the heap looks again when the old time comes. So the steady state costs no heap operation.
+/// A connection moves its deadline with every request, nearly always to a later time. Such a move is one store into the deadline. The heap
+/// checks the deadline again when the old time comes. So the steady state costs no heap operation.
 struct DeadlineHeap: ~Copyable {
     private var heap: [Deadline] = []
 

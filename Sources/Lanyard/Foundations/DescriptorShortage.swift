@@ -3,13 +3,13 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// What the process knows of having run out of descriptors (http-rules.md 20.4).
+/// The process's record of a descriptor shortage (http-rules.md 20.4).
 ///
-/// A caller that finds none asks for a release: idle connections are closed, whatever they belong to, and then the attempt is made once more.
+/// A caller that gets no descriptor asks for a release: idle connections are closed, and the caller makes one more attempt.
 ///
-/// Health keeps a few descriptors back and gives one up for a moment to accept a probe: another thread that opens a socket in that
-/// moment would take it for good. So sockets are opened one after the other while descriptors are short. Without a shortage this costs a
-/// relaxed load for each new connection.
+/// The health listener keeps a few descriptors in reserve and gives one up briefly to accept a probe. Another thread that opens a socket at
+/// that moment would take it permanently. So sockets are opened one after the other while descriptors are short. Without a shortage this
+/// costs one relaxed load for each new connection.
 package final class DescriptorShortage: Sendable {
     private struct Reference {
         weak var holder: (any DescriptorHolder)?
@@ -19,7 +19,7 @@ package final class DescriptorShortage: Sendable {
     private struct Release {
         var holders: [Reference] = []
         var waiting: [@Sendable (Int) -> Void] = []
-        /// Holders that have not said yet that they are done; 0: nothing is under way.
+        /// Holders that have not finished yet; 0: no release is under way.
         var left = 0
         var count = 0
     }
@@ -36,7 +36,7 @@ package final class DescriptorShortage: Sendable {
 
     // MARK: Opening
 
-    /// An attempt of the request path to accept or to make a socket: a descriptor, or less than 0 and `errno`.
+    /// Makes an attempt of the request path to accept or to make a socket. Returns a descriptor, or less than 0 with `errno`.
     package func open(_ attempt: () -> CInt) -> CInt {
         guard isShort.load(ordering: .relaxed) else { return attempt() }
         var code: CInt = 0
@@ -53,10 +53,10 @@ package final class DescriptorShortage: Sendable {
     /// An attempt failed for want of descriptors.
     package func recordShortage() { isShort.store(true, ordering: .relaxed) }
 
-    /// Gives a kept descriptor up, or takes one back, with nobody opening one in between.
+    /// Gives up a reserved descriptor or takes one back. No other thread opens one meanwhile.
     package func exchange(_ work: () -> Void) { openLock.withLock { _ in work() } }
 
-    /// Whether no descriptor can be had now: asks the kernel.
+    /// Whether the kernel refuses a new descriptor now.
     package var isExhausted: Bool {
         let probe = open { eventfd(0, CInt(EFD_CLOEXEC)) }
         guard probe >= 0 else { return Self.isCause(of: errno) }
@@ -66,7 +66,7 @@ package final class DescriptorShortage: Sendable {
 
     // MARK: Releasing
 
-    /// Asks `holder` from now on, as long as it lives.
+    /// Asks `holder` in each release, as long as it lives.
     package func add(_ holder: any DescriptorHolder) {
         state.withLock { state in
             state.holders.removeAll { $0.holder == nil }
@@ -74,15 +74,15 @@ package final class DescriptorShortage: Sendable {
         }
     }
 
-    /// Has all holders close what they can do without. `done` comes once with how many descriptors that has freed, on any thread, perhaps before
-    /// this returns. Several that ask at the same time share one release.
+    /// Has all holders close the descriptors that they can spare. `done` is called once with the number of freed descriptors, on any
+    /// thread, perhaps before this returns. Simultaneous callers share one release.
     package func release(then done: @escaping @Sendable (_ count: Int) -> Void = { _ in }) {
         recordShortage()
         let holders = state.withLock { state -> [any DescriptorHolder]? in
             state.waiting.append(done)
             guard state.left == 0 else { return nil }
             let holders = state.holders.compactMap(\.holder)
-            // One more for this call, so that a holder that is done at once does not end it for the others.
+            // One more for this call: a holder that finishes at once must not end the release for the others.
             (state.left, state.count) = (holders.count + 1, 0)
             return holders
         }

@@ -5,13 +5,13 @@ import Synchronization
 
 /// One serial Dispatch queue with its own epoll descriptor: a shard of the request path, or the loop of libcurl, health, admin.
 ///
-/// One DispatchSource watches the epoll descriptor, so a loop costs libdispatch one source however many sockets it has. After
-/// a batch of work the loop lingers in `epoll_wait` for some 20 ms, which saves the way through libdispatch as long as more comes;
-/// who posts work meanwhile ends the wait through an eventfd. An idle loop makes no system call.
+/// One DispatchSource watches the epoll descriptor, so a loop costs libdispatch one source however many sockets it has. After a batch of
+/// work the loop lingers in `epoll_wait` for about 20 ms. As long as more work comes, that avoids the wakeup through libdispatch. `post`
+/// ends the wait through an eventfd. An idle loop makes no system call.
 ///
 /// All state belongs to `queue`; `post` and `start` may be called from anywhere.
 package final class EventLoop: Sendable {
-    /// Names one registration. Stale ones are harmless: their generation no longer fits.
+    /// Names one registration. A stale one has no effect, because its generation differs from the slot's.
     package struct Watch: Equatable, Sendable {
         package let descriptor: CInt
         let slot: UInt32
@@ -23,12 +23,12 @@ package final class EventLoop: Sendable {
         var generation: UInt32
     }
 
-    /// A busy loop gives its queue back this often.
+    /// A busy loop returns its queue to Dispatch after this time.
     private static let iterationNanoseconds: Int64 = 1_000_000
-    /// How long a turn waits for something to do. On the way through the source two threads wake, which costs more than the request that
-    /// wakes them: a loop that has something to do fifty times a second does not go that way.
+    /// How long an iteration waits for work. A wakeup through the source wakes two threads, which costs more than the request itself. So a
+    /// loop that has work fifty times a second stays off the source.
     private static let lingerNanoseconds: Int64 = 20_000_000
-    /// A turn that has waited so often, for a millisecond or somewhat more, is one under load.
+    /// An iteration that has waited this many times, for a millisecond or somewhat more, counts as one under load.
     private static let loadedBatches = 4
     private static let batchCapacity: CInt = 256
     private static let iterationTimerSlot: UInt64 = 0xffff_fffd
@@ -46,7 +46,7 @@ package final class EventLoop: Sendable {
     private let posted = Atomic<Int>(0)
 
     private nonisolated(unsafe) var source: (any DispatchSourceRead)?
-    /// The source is suspended: the next turn is on the queue already, and there is but one.
+    /// The source is suspended. The next iteration is already on the queue, and there is only one.
     private nonisolated(unsafe) var isBusy = false
     private nonisolated(unsafe) var isStopped = false
     private nonisolated(unsafe) var handled = 0
@@ -56,10 +56,10 @@ package final class EventLoop: Sendable {
     private nonisolated(unsafe) var armed = Instant.never
     private nonisolated(unsafe) var deferred: [Watcher] = []
 
-    /// How often the latest turn has waited.
+    /// How often the latest iteration has waited.
     private nonisolated(unsafe) var batches = 0
 
-    /// Turns so far: a loop at rest has none. On the loop's queue only.
+    /// Iterations so far. An idle loop has none. On the loop's queue only.
     package private(set) nonisolated(unsafe) var iterations = 0
 
     /// The time at the start of the present batch. On the loop's queue only.
@@ -101,7 +101,7 @@ package final class EventLoop: Sendable {
         source.activate()
     }
 
-    /// Ends for good: nothing is told after this. The loop's descriptors close when its last user lets go.
+    /// Ends the loop permanently. Watchers receive nothing after this. The loop's descriptors close when the last reference to it goes.
     package func stop() {
         post { [self] in
             isStopped = true
@@ -116,19 +116,19 @@ package final class EventLoop: Sendable {
             handled &+= 1
             now = .now
             work()
-            // Watchers that the work put off go on in a turn; no event of their own will come.
+            // Watchers that the work deferred continue in an iteration. No event of their own will come.
             if deferred.isEmpty { armTimer() } else { wake() }
         }
         posted.add(1, ordering: .sequentiallyConsistent)
         if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }
     }
 
-    /// Traps when called elsewhere than on the loop's queue.
+    /// Traps when called outside the loop's queue.
     package func assertOnQueue() { dispatchPrecondition(condition: .onQueue(queue)) }
 
     // MARK: Descriptors
 
-    /// Tells `watcher` about `descriptor` until `unwatch` or `forget`. The descriptor stays the caller's.
+    /// Informs `watcher` of `descriptor`'s readiness until `unwatch` or `forget`. The descriptor stays the caller's.
     package func watch(
         _ descriptor: CInt, for readiness: IOReadiness, by watcher: Watcher
     ) throws(SystemError) -> Watch {
@@ -150,7 +150,7 @@ package final class EventLoop: Sendable {
         return watch
     }
 
-    /// Watches for something else from now on.
+    /// Changes what the registration watches for.
     package func change(_ watch: Watch, to readiness: IOReadiness) throws(SystemError) {
         try control(EPOLL_CTL_MOD, watch.descriptor, readiness, watch.data)
     }
@@ -184,7 +184,7 @@ package final class EventLoop: Sendable {
         return OwnedDescriptor(taking: raw)
     }
 
-    /// Calls the watcher's `resume` after the others have had their turn: it has read its share (http-rules.md 20.5).
+    /// Calls the watcher's `resume` after the other watchers of this batch: this one has used its share (http-rules.md 20.5).
     package func resumeLater(_ watcher: Watcher) { deferred.append(watcher) }
 
     // MARK: Deadlines
@@ -192,7 +192,7 @@ package final class EventLoop: Sendable {
     /// Sets or moves a deadline; `.never` unsets it.
     package func set(_ deadline: Deadline, at instant: Instant) { deadlines.set(deadline, at: instant) }
 
-    /// Unsets a deadline whose owner is about to go.
+    /// Unsets a deadline whose owner is about to be released.
     package func drop(_ deadline: Deadline) { deadlines.remove(deadline) }
 
     /// The timerfd wakes a loop that is not lingering.
@@ -203,10 +203,10 @@ package final class EventLoop: Sendable {
         lanyard_timer_set(timer.raw, earliest == .never ? 0 : max(earliest.nanoseconds, 1))
     }
 
-    // MARK: The turn
+    // MARK: The iteration
 
-    /// The epoll descriptor has become readable, or there is work that no event tells of. While turns follow one another the source stays
-    /// suspended: to arm it again takes two threads and four system calls.
+    /// The epoll descriptor is readable, or there is work without an event. While iterations follow one another the source stays suspended:
+    /// arming it again takes two threads and four system calls.
     private func wake() {
         guard !isBusy, !isStopped else { return }
         isBusy = true
@@ -220,16 +220,17 @@ package final class EventLoop: Sendable {
         source?.resume()
     }
 
-    /// Works until a turn's time is up or somebody has posted. Then gives the queue back: to the next turn, behind whatever was posted, or
-    /// to the source if nothing came.
+    /// Works until the iteration's time is up or work has been posted. Then it returns the queue: to the next iteration, behind the posted
+    /// work, or to the source if nothing came.
     private func runIteration() {
         guard !isStopped else { return }
         iterations &+= 1
         now = .now
         let end = now.nanoseconds + Self.iterationNanoseconds
         let lingerEnd = now.nanoseconds + Self.lingerNanoseconds
-        // One timer for the whole turn: a time limit on each wait would cost a kernel timer each. Under load first a near one: with none for
-        // many milliseconds the kernel puts the CPU into a deeper sleep, from which each request of a lone client would have to fetch it.
+        // One timer serves the whole iteration, because a time limit on each wait would cost a kernel timer each. Under load the first
+        // limit is near. Without any timer for many milliseconds the kernel puts the CPU into a deeper sleep, and each request of a single
+        // client would pay for the wakeup.
         var timer = batches >= Self.loadedBatches ? end : lingerEnd
         lanyard_timer_set(iterationTimer.raw, timer)
         var worked = false
@@ -253,7 +254,7 @@ package final class EventLoop: Sendable {
         if isOver && !worked { rest() } else { queue.async { [self] in runIteration() } }
     }
 
-    /// Waits for events; the turn's timer ends it. Negative if somebody has posted, whose work comes first.
+    /// Waits for events; the iteration's timer ends the wait. Negative if work has been posted, which goes first.
     private func wait() -> Int {
         guard deferred.isEmpty else { return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, 0)), 0) }
         lingering.store(true, ordering: .sequentiallyConsistent)
@@ -262,7 +263,7 @@ package final class EventLoop: Sendable {
         return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, -1)), 0)
     }
 
-    /// So many at once: what has become ready meanwhile is not to wait for a thousand shares (http-rules.md 20.5).
+    /// At most this many at once: descriptors that became ready meanwhile must not wait for a thousand shares (http-rules.md 20.5).
     private static let resumedMax = 16
 
     private func resumeDeferred() -> Bool {
@@ -278,12 +279,12 @@ package final class EventLoop: Sendable {
         return true
     }
 
-    /// Tells the watcher of an event. False for the loop's own descriptors.
+    /// Delivers an event to its watcher. False for the loop's own descriptors.
     private func deliver(_ event: UnsafePointer<epoll_event>) -> Bool {
         let data = lanyard_epoll_data(event)
         let slot = data & 0xffff_ffff
         guard slot < slots.count else {
-            // Edge-triggered, so an unread counter tells nothing twice.
+            // Edge-triggered, so an unread counter is reported only once.
             if slot == Self.timerSlot { armed = .never }
             return false
         }

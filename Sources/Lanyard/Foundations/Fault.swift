@@ -1,18 +1,18 @@
-/// One typed error for the program: whose fault, what, and while doing what.
+/// A failed system call or setting: the side at fault, the kind, and what was being done.
 ///
-/// `side` is also the word in the log and the metrics, so an operator reads the same story in all three.
+/// `side` is also the value in the log and the metrics, so all three agree.
 package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Who is to blame.
+    /// The side at fault.
     package enum Side: String, Sendable { case client, upstream, identity, local, configuration }
 
     package enum Kind: Equatable, Sendable {
-        /// Bytes that break a rule of their protocol.
+        /// The bytes break a rule of their protocol.
         case malformed
         /// A deadline passed.
         case timedOut
-        /// The other side ended in the middle.
+        /// The other side ended too early.
         case closedEarly
-        /// A limit with a name was passed.
+        /// A named limit was exceeded.
         case tooLarge
         /// A system call failed; the value is `errno`.
         case system(CInt)
@@ -35,7 +35,7 @@ package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible 
 
     package var description: String { "\(side.rawValue): \(kindText) while \(doing)" }
 
-    /// `kind` as an operator reads it: system errors by their text.
+    /// `kind` as text for an operator: system errors by their `strerror_r` text.
     package var kindText: String {
         switch kind {
         case .malformed: "malformed"

@@ -1,9 +1,9 @@
 import CLanyard.Linux
 import Glibc
 
-/// What one look at a secret file has found.
+/// What one read of a secret file has found.
 package struct FileSnapshot: Sendable {
-    /// What `stat` tells of a file; another one means that the content must be read again.
+    /// What `stat` reports of a file. A different stamp means that the content must be read again.
     package struct Stamp: Equatable, Sendable {
         package var device: UInt
         package var inode: UInt
@@ -23,9 +23,9 @@ package struct FileSnapshot: Sendable {
 
     package typealias Outcome = Result<SecretFile.Content, SecretFile.ReadError>
 
-    /// nil: the file cannot be looked up, or was not.
+    /// nil: `stat` failed or was not called.
     package var stamp: Stamp?
-    /// nil: the file was not read, since its stamp is the known one.
+    /// nil: the file was not read, because its stamp is the known one.
     package var outcome: Outcome?
 
     package init(stamp: Stamp?, outcome: Outcome?) {
@@ -33,7 +33,7 @@ package struct FileSnapshot: Sendable {
         self.outcome = outcome
     }
 
-    /// Looks the file up, and reads it unless its stamp is `known`. Blocks for as long as the file system likes.
+    /// Calls `stat` and reads the file unless its stamp is `known`. Blocks as long as the file system does.
     static func take(_ path: String, known: Stamp?) -> FileSnapshot {
         let stamp = stamp(of: path)
         if stamp != nil, stamp == known { return FileSnapshot(stamp: stamp, outcome: nil) }

@@ -2,19 +2,19 @@ import CLanyard.Linux
 import Dispatch
 import Glibc
 
-/// Looks at secret files on threads of its own, never on an event loop: a file system may take as long as it likes.
+/// Reads secret files on threads of its own, never on an event loop, because a file system may take any amount of time.
 ///
-/// A call into a dead file system cannot be ended. Each file that is asked for has a thread of its own, up to 64, and one look at a time.
-/// So a file that hangs costs one thread until it comes back, and holds up no other file. Beyond 64 hanging files, further ones wait.
-/// Threads end when there was nothing to do for 10 s.
+/// A call into a hanging file system cannot be ended. Each requested file has a thread of its own, up to 64, and one read at a time. A file
+/// that hangs costs one thread until it returns and delays no other file. Beyond 64 hanging files, further ones wait. Threads end after 10
+/// s without work.
 package final class FileReader: Sendable {
     package typealias Reply = @Sendable (FileSnapshot) -> Void
     typealias Read = @Sendable (String, FileSnapshot.Stamp?) -> FileSnapshot
-    /// Starts a thread that runs the reader; 0 or the reason why there is none.
+    /// Starts a thread that runs the reader; returns 0, or the `errno` value if there is none.
     typealias Start = @Sendable (FileReader) -> CInt
 
     static let threadsMax = 64
-    /// An idle thread ends after that.
+    /// An idle thread ends after this time.
     private static let idleTimeout = DispatchTimeInterval.seconds(10)
 
     private struct Request {
@@ -23,12 +23,12 @@ package final class FileReader: Sendable {
     }
 
     private struct State {
-        /// Who waits for a file, from the question to the answer.
+        /// Requests that wait for a file, from the request to the reply.
         var waiting: [String: [Request]] = [:]
-        /// Files that no thread has taken yet.
+        /// Files that wait for a thread.
         var order: [String] = []
         var threads = 0
-        /// Threads that wait, those included that are being woken: each file in `order` speaks for one.
+        /// Threads that wait, including those that are being woken: each file in `order` stands for one.
         var idle = 0
         var isStopped = false
         var uses: [String: FileUses] = [:]
@@ -41,17 +41,17 @@ package final class FileReader: Sendable {
     private let read: Read
     private let start: Start
 
-    /// No thread starts before the first look.
+    /// No thread starts before the first read.
     package convenience init() { self.init { FileSnapshot.take($0, known: $1) } }
 
-    /// - Parameter look: blocks until the file has answered.
+    /// - Parameter read: blocks until the file system has responded.
     init(read: @escaping Read, start: @escaping Start = { FileReader.startThread($0) }) {
         self.read = read
         self.start = start
     }
 
-    /// Looks at the file, and reads it unless its stamp is `known`. `reply` comes once, on the queue of `loop`, perhaps never: bound your
-    /// waiting. Who asks for a file that is being looked at shares that look.
+    /// Reads the file unless its stamp is `known`. `reply` is called at most once, on the queue of `loop`. It may never be called, so the
+    /// caller needs a time limit. A request for a file that is being read shares that read.
     package func read(at path: String, known: FileSnapshot.Stamp? = nil, on loop: EventLoop, reply: @escaping Reply) {
         let request = Request(known: known) { read in loop.post { reply(read) } }
         let (isRefused, spawns, wakes) = state.withLock { state -> (Bool, Bool, Bool) in
@@ -71,8 +71,8 @@ package final class FileReader: Sendable {
         if code != 0 { handleMissingThread(code) }
     }
 
-    /// Who waits is told `.stopping` at once, and so is everybody later. Threads whose files hang are left to the end of the process. For
-    /// good; from anywhere.
+    /// Waiting and later requests get `.stopping` at once. Threads whose files hang stay until the process ends. Permanent; callable from
+    /// any thread.
     package func stop() {
         let requests = state.withLock { state -> [Request] in
             state.isStopped = true
@@ -86,7 +86,7 @@ package final class FileReader: Sendable {
 
     // MARK: Uses
 
-    /// What a login has read of the file and used, beside the watch of the file.
+    /// Records a content that a login has read and used, independently of the file's watch.
     func noteUse(of path: String, _ content: FileSettling.Finding.Content) {
         state.withLock { $0.uses[path, default: FileUses()].note(content) }
     }
@@ -109,7 +109,8 @@ package final class FileReader: Sendable {
         return code
     }
 
-    /// There is no thread for a file: the next one that is free takes it. If there is none at all, nobody would ever answer.
+    /// No thread could be started for a file. The next free thread takes it. If there is no thread at all, every waiting request fails,
+    /// because no reply would ever come.
     private func handleMissingThread(_ code: CInt) {
         let requests = state.withLock { state -> [Request] in
             state.threads -= 1
@@ -149,7 +150,7 @@ package final class FileReader: Sendable {
         }
     }
 
-    /// - Returns: whether the thread is over. A file that came at the last moment is still its own.
+    /// - Returns: whether the thread ends. A file that came at the last moment is still read by it.
     private func endsAfterIdleWait(_ isIdle: Bool) -> Bool {
         state.withLock { state in
             state.idle -= 1
@@ -159,7 +160,7 @@ package final class FileReader: Sendable {
         }
     }
 
-    /// Tells all whom this look serves. For the others, who know another stamp than the one that spared the reading, it is taken again.
+    /// Replies to every request that this read serves. A request with another known stamp than the one that avoided the read is read again.
     private func deliver(_ path: String, _ known: FileSnapshot.Stamp?, _ read: FileSnapshot) {
         let served = state.withLock { state -> [Request] in
             var requests = state.waiting.removeValue(forKey: path) ?? []

@@ -1,9 +1,9 @@
-/// Decides when what a look has found may be believed. Pure.
+/// Decides when a read's result is settled. Pure.
 ///
-/// Who writes a file in place leaves it empty at first and half written then. So a change counts only when a second look, `pause` later,
-/// finds the same stamp and the same bytes. A writer that rests longer than that within a file is not seen through: only a rename is safe.
+/// A writer in place leaves the file empty at first and incomplete after that. So a change counts only when a second read, `pause` later,
+/// finds the same stamp and the same bytes. A writer that pauses longer than that within a file is not detected: only a rename is safe.
 struct FileSettling {
-    /// What a look has found, without the secret itself.
+    /// What a read has found, without the secret itself.
     struct Finding: Equatable {
         enum Content: Equatable {
             /// A hash with this process's own key.
@@ -26,18 +26,18 @@ struct FileSettling {
         }
     }
 
-    /// Between a look that has found something new and the one that confirms it.
+    /// Between a read that has found something new and the one that confirms it.
     static let pause = Duration.milliseconds(200)
-    /// A file that was not touched for so long needs no second look when it is read for the first time.
+    /// A file that has not changed for this long needs no second read when it is read for the first time.
     static let restingAge = Duration.seconds(1)
 
     private var unconfirmed: Finding?
 
-    /// A look has found something new, which needs a second look.
+    /// A read has found something new, which needs a second read.
     var isWaiting: Bool { unconfirmed != nil }
 
-    /// - Parameter trustsAge: an old file needs no second look. Not for a change: the clock of a file server may be slow.
-    /// - Returns: whether `finding` may be believed; if not, look again after `pause`.
+    /// - Parameter trustsAge: an old file needs no second read. Not for a change, because the clock of a file server may be slow.
+    /// - Returns: whether `finding` is settled; if not, read again after `pause`.
     mutating func accepts(_ finding: Finding, trustsAge: Bool, at now: WallTime) -> Bool {
         let isOld = finding.stamp.map { now.nanoseconds - $0.changedAt >= Self.restingAge.nanoseconds } ?? false
         guard unconfirmed == finding || (trustsAge && unconfirmed == nil && isOld) else {
@@ -48,6 +48,6 @@ struct FileSettling {
         return true
     }
 
-    /// The latest look has found what is known already.
+    /// The latest read has found the known content.
     mutating func forget() { unconfirmed = nil }
 }

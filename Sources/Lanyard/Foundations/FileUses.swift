@@ -1,9 +1,9 @@
-/// Which contents of a file were used, and when by a count of uses.
+/// Which contents of a file were used, numbered by use.
 ///
-/// A login reads its file at a moment of its own. A content that was there just then, between two looks of the file's watch, is one that the
-/// watch has never seen; the return of the former content is a change all the same.
+/// A login reads its file independently of the file's watch. So a content may be used that appeared and disappeared between two reads of
+/// the watch. The return of the former content then counts as a change.
 struct FileUses {
-    /// More contents within one interval of a watch than this come from no operator.
+    /// An operator does not write more contents than this within one interval of a watch.
     private static let contentsMax = 8
 
     /// All uses so far.

@@ -1,20 +1,21 @@
 import Logging
 
-/// Watches one secret file and tells what it holds: at the start, if that is wanted, and after each change of that.
+/// Watches one secret file. Reports its content at the start, if requested, and after each change.
 ///
-/// It looks every two seconds, since a look sees every way in which a file can change, the swaps of symbolic links in any folder above it
-/// included, which inotify shows only to who watches each of those folders. Only a changed content counts: a rewrite of the same
-/// bytes, or a link that now leads to a copy, is not told; nor is a look that fails for want of descriptors, memory or threads. A change is
-/// told when a second look confirms it (`FileSettling`). All looks are taken on the reader's threads; while one hangs, what was told holds.
-/// All state belongs to the loop's queue.
+/// It reads every two seconds. A read detects every way in which a file can change, including swapped symbolic links in any folder above
+/// it. inotify shows those only to a watcher of each of these folders.
+///
+/// Only changed content counts. A rewrite of the same bytes, or a link that now leads to a copy, is not reported. A read that fails for
+/// lack of descriptors, memory or threads is not reported either. A second read confirms a change before it is reported (`FileSettling`).
+/// All reads run on the reader's threads. While one hangs, the reported content stays valid. All state belongs to the loop's queue.
 package final class FileWatch: Watcher, @unchecked Sendable {
     package typealias Outcome = FileSnapshot.Outcome
 
-    /// Between two looks.
+    /// Between two reads.
     package static let interval = Duration.seconds(2)
-    /// A look that takes longer is logged; at the start, it is told as a problem.
+    /// A read that takes longer is logged; at the start, it is reported as an error.
     package static let readTimeout = Duration.seconds(5)
-    /// A file that changed so shortly before a look may change again without a new time stamp (the kernel's tick).
+    /// A file that changed this shortly before a read may change again without a new time stamp (the kernel's tick). In nanoseconds.
     private static let tick: Int64 = 100_000_000
 
     private let path: String
@@ -23,23 +24,23 @@ package final class FileWatch: Watcher, @unchecked Sendable {
     private let reportsInitialContent: Bool
     private let report: @Sendable (Outcome) -> Void
     private let log = Logger(label: "lanyard.files")
-    /// What need not be read again.
+    /// The stamp that need not be read again.
     private var seen: FileSnapshot.Stamp?
     private var reported: FileSettling.Finding.Content?
     private var settling = FileSettling()
-    /// Uses of the file (`FileUses`) that what was told takes account of.
+    /// Uses of the file (`FileUses`) that the reported content takes into account.
     private var usesReported = 0
     private var deadline: Deadline?
     private var isReading = false
-    /// The reader has answered at least once.
+    /// The reader has replied at least once.
     private var hasRead = false
-    /// A deadline does not hold its owner: a running watch holds itself.
+    /// A deadline does not retain its owner: a running watch retains itself.
     private var running: FileWatch?
     private var isStopped = false
 
-    /// Does nothing yet. `tell` is called on the loop's queue.
+    /// Does nothing yet. `report` is called on the loop's queue.
     ///
-    /// - Parameter tellsStart: false: only what differs from the very first look is told.
+    /// - Parameter reportsInitialContent: false: only a content that differs from the first read's is reported.
     package init(
         _ path: String, by files: FileReader = FileReader(), on loop: EventLoop, reportsInitialContent: Bool = true,
         report: @escaping @Sendable (Outcome) -> Void
@@ -51,7 +52,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         self.report = report
     }
 
-    /// Begins to look. Once.
+    /// Begins to read. Call once.
     package func start() {
         loop.post { [self] in
             guard !isStopped, running == nil else { return }
@@ -61,7 +62,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Nothing is told after this has reached the loop.
+    /// Nothing is reported after this has reached the loop.
     package func stop() {
         loop.post { [self] in
             isStopped = true
@@ -77,12 +78,12 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         guard let deadline, !isStopped else { return }
         isReading = true
         loop.set(deadline, at: loop.now + Self.readTimeout)
-        // What needs a second look is read again whatever its stamp is, and so is what somebody has used meanwhile.
+        // Reads again regardless of the stamp if a second read is due or a login has used the file meanwhile.
         let mustRead = settling.isWaiting || files.uses(of: path).count > usesReported
         files.read(at: path, known: mustRead ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
     }
 
-    /// The look hangs. It ends when the file system comes back.
+    /// The read hangs. It ends when the file system responds.
     private func delay() {
         log.warning(
             "a secret file has not been read in time; what was read before holds until it can be read",
@@ -101,7 +102,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         loop.set(deadline, at: loop.now + Self.interval)
         guard let outcome = read.outcome else { return settling.forget() }
         if case .failure(.stopping) = outcome { return }
-        // It says nothing of the file: what was told holds until a later look can read it.
+        // This says nothing about the file: the reported content stays valid until a later read succeeds.
         if reported != nil, case .failure(let problem) = outcome, problem.isShortage {
             seen = nil
             return

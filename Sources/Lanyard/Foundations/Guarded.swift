@@ -1,11 +1,10 @@
-// Which of the two modules owns pthread_mutex_t depends on what was compiled first.
+// Which of the two modules owns pthread_mutex_t depends on which was compiled first.
 import CLanyard.Linux
 import Glibc
 
-/// A value that one thread at a time may use, behind a POSIX mutex: for the control plane and for what is told about it, never on the request
-/// path.
+/// A value that one thread at a time may use, behind a POSIX mutex. For the control plane and what it reports, never on the request path.
 ///
-/// Not `Synchronization.Mutex`, whose futex the thread sanitizer does not see: it then reports every use as a race.
+/// Not `Synchronization.Mutex`: the thread sanitizer does not see its futex and would report every use as a race.
 package struct Guarded<Value>: ~Copyable, @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let value: UnsafeMutablePointer<Value>
@@ -25,7 +24,7 @@ package struct Guarded<Value>: ~Copyable, @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Uses the value; others wait meanwhile. Not to be nested.
+    /// Uses the value while other threads wait. Must not be nested.
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {

@@ -20,7 +20,7 @@ package enum HTTPDate {
         DecimalDigits.write(date.second, width: 2, into: bytes + 23)
     }
 
-    /// Reads the three forms that RFC 9110 §5.6.7 names: IMF-fixdate, RFC 850's and asctime's. nil for anything else.
+    /// Reads the three forms of RFC 9110 §5.6.7: IMF-fixdate, RFC 850's and asctime's. nil for anything else.
     package static func read(_ text: String) -> WallTime? {
         let words = text.split(whereSeparator: { " ,:-".contains($0) })
         switch words.count {
@@ -39,7 +39,7 @@ package enum HTTPDate {
         let offset = names.utf8.distance(from: names.startIndex, to: range.lowerBound)
         guard offset % 3 == 0, 1...31 ~= numbers[0], 0...23 ~= numbers[2], 0...59 ~= numbers[3], 0...60 ~= numbers[4]
         else { return nil }
-        // RFC 850's two digits: none of these dates is older than the protocol. What a `WallTime` cannot hold is none.
+        // RFC 850's two-digit years: no such date is older than the protocol. A year that `WallTime` cannot hold is refused.
         let fullYear = year.utf8.count == 2 ? numbers[1] + (numbers[1] < 70 ? 2000 : 1900) : numbers[1]
         guard 1970...2261 ~= fullYear else { return nil }
         let days = CalendarTime.days(year: fullYear, month: offset / 3 + 1, day: numbers[0])

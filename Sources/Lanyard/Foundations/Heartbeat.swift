@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Tells whether a queue still gets round to its work: who watches posts `beat` to it from time to time, and looks at the age.
+/// Shows whether a queue still makes progress. An observer posts `beat` to the queue from time to time and reads the age.
 package final class Heartbeat: Sendable {
     private let nanoseconds: Atomic<Int64>
 
     package init(at now: Instant = .now) { nanoseconds = Atomic(now.nanoseconds) }
 
-    /// On the queue that is watched.
+    /// On the observed queue.
     package func beat(at now: Instant = .now) { nanoseconds.store(now.nanoseconds, ordering: .relaxed) }
 
     /// Since the last beat. From anywhere.

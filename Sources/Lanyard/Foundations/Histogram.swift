@@ -1,13 +1,13 @@
 import Synchronization
 
-/// How often something took how long, in buckets: one queue observes, any thread reads.
+/// Durations in buckets: one queue observes, any thread reads.
 package final class Histogram: Sendable {
-    /// Seconds: for calls and requests between a millisecond and half a minute.
+    /// In seconds: for calls and requests between a millisecond and half a minute.
     package static let durations: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
     ]
 
-    /// Upper bounds in seconds, rising; whatever is longer counts in the last bucket, without a bound.
+    /// Upper bounds in seconds, rising. Longer durations count in the last bucket, which has no bound.
     private let bounds: [Double]
     private let counts: [Counter]
     private let nanoseconds = Counter()
@@ -17,7 +17,7 @@ package final class Histogram: Sendable {
         counts = (0...bounds.count).map { _ in Counter() }
     }
 
-    /// Counts one duration, on the home queue.
+    /// Counts one duration, on the histogram's queue.
     package func observe(_ duration: Duration) {
         let seconds = duration.inSeconds
         counts[bounds.firstIndex { seconds <= $0 } ?? bounds.count].add()

@@ -3,8 +3,8 @@ import Glibc
 
 /// A point on the boot-time clock (`CLOCK_BOOTTIME`), in nanoseconds since boot.
 ///
-/// Every deadline of the program is one of these: the clock goes on during suspend, where `DispatchTime` stops, and never jumps
-/// as the wall clock does. Not comparable across a reboot, so never stored.
+/// Every deadline of the program is an `Instant`. This clock continues during suspend, where `DispatchTime` stops, and never jumps as the
+/// wall clock does. Instants of two boots cannot be compared, so they are never stored.
 package struct Instant: Comparable, Hashable, Sendable {
     package var nanoseconds: Int64
 
@@ -21,7 +21,7 @@ package struct Instant: Comparable, Hashable, Sendable {
 
     package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// The instant `duration` later; `.never` stays `.never`, and so does what would lie beyond it.
+    /// The instant `duration` later; `.never` stays `.never`, and a sum beyond the range becomes `.never`.
     package static func + (instant: Instant, duration: Duration) -> Instant {
         let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.nanoseconds)
         return overflow ? .never : Instant(nanoseconds: sum)
@@ -32,7 +32,7 @@ package struct Instant: Comparable, Hashable, Sendable {
         instant == .never ? .never : Instant(nanoseconds: instant.nanoseconds - duration.nanoseconds)
     }
 
-    /// The time from `earlier` to `later`, negative if they stand the other way round.
+    /// The time from `earlier` to `later`; negative if `later` is the earlier one.
     package static func - (later: Instant, earlier: Instant) -> Duration {
         .nanoseconds(later.nanoseconds - earlier.nanoseconds)
     }

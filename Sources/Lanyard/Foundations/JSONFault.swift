@@ -1,7 +1,7 @@
-/// Why bytes are not the JSON that `JSONReader` takes (RFC 8259, read strictly). Carries a place, never a byte of the text.
+/// Why bytes are not JSON that `JSONReader` accepts (RFC 8259, read strictly). Carries a position, never a byte of the text.
 package struct JSONError: Error, Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
-        /// Not the grammar, or something after the value.
+        /// The bytes break the grammar, or something follows the value.
         case grammar
         /// The text ends inside the value.
         case endsEarly
@@ -14,7 +14,7 @@ package struct JSONError: Error, Equatable, Sendable {
     }
 
     package let kind: Kind
-    /// Bytes before the place.
+    /// Bytes before the position.
     package let offset: Int
 
     package init(_ kind: Kind, at offset: Int) {

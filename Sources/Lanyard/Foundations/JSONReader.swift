@@ -1,8 +1,10 @@
-/// A pull parser for one JSON text on bytes that somebody else owns (RFC 8259).
+/// A pull parser for one JSON text on bytes that the caller owns (RFC 8259).
 ///
-/// For answers that hold secrets: it hands out ranges, makes no `String`, and keeps nothing of the text but a keyed hash of each
-/// member name. Strict: UTF-8 only, no byte-order mark, no duplicate names in one object, nothing after the value, depth bounded. It takes time
-/// linear in the text and never traps, whatever the bytes are. Valid only while the bytes are.
+/// For responses that hold secrets: it returns ranges, makes no `String`, and keeps nothing of the text except a keyed hash of each member
+/// name.
+///
+/// Strict: UTF-8 only, no byte-order mark, no duplicate names in one object, nothing after the value, bounded depth. It takes time linear
+/// in the text and never traps, for any bytes. Valid only while the bytes are.
 package struct JSONReader: ~Copyable {
     package enum Token: Equatable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
@@ -17,7 +19,7 @@ package struct JSONReader: ~Copyable {
         case end
     }
 
-    /// A string between its quotes, already checked.
+    /// A string without its quotes, already checked.
     package struct Text: Equatable, Sendable {
         package let range: Range<Int>
         /// False: the bytes stand for themselves.
@@ -30,8 +32,8 @@ package struct JSONReader: ~Copyable {
     private let depthMax: Int
     private var offset = 0
     private var expectation = Expectation.value
-    /// One entry for each open container: the hashes of the names so far, or nil for an array. `Hasher` is keyed at random per
-    /// process, so nobody outside can make two names meet.
+    /// One entry for each open container: the hashes of the names so far, or nil for an array. `Hasher` has a random key per process, so a
+    /// sender cannot construct two names with one hash.
     private var open: [Set<Int>?] = []
 
     /// - Parameter depthMax: containers open at once.
@@ -40,7 +42,7 @@ package struct JSONReader: ~Copyable {
         self.depthMax = depthMax
     }
 
-    /// The next token. After `.end` it is `.end` for ever.
+    /// The next token. After `.end` every further call returns `.end`.
     package mutating func next() throws(JSONError) -> Token {
         skipSpace()
         if expectation == .commaOrEnd { if let closed = try separator() { return closed } }
@@ -57,7 +59,7 @@ package struct JSONReader: ~Copyable {
         }
     }
 
-    /// Passes over the value that comes next, whatever it holds.
+    /// Skips the next value, whatever it holds.
     package mutating func skipValue() throws(JSONError) {
         let depth = open.count
         repeat {
@@ -67,7 +69,7 @@ package struct JSONReader: ~Copyable {
 
     // MARK: Structure
 
-    /// Between two members: steps over the comma, or closes.
+    /// Between two members: skips the comma, or closes the container.
     private mutating func separator() throws(JSONError) -> Token? {
         guard let byte = peek() else { throw fault(.endsEarly) }
         let isObject = open.last.map { $0 != nil } ?? false
@@ -161,7 +163,7 @@ package struct JSONReader: ~Copyable {
         guard offset > start else { throw fault(offset < bytes.count ? .grammar : .endsEarly) }
     }
 
-    /// A string whose first quote is the present byte.
+    /// A string whose opening quote is the current byte.
     private mutating func string() throws(JSONError) -> Text {
         offset += 1
         let start = offset

@@ -1,6 +1,6 @@
 /// The characters of JSON strings: their escapes and their UTF-8, read and written on bytes.
 package enum JSONText {
-    /// Hands out the bytes that a checked string stands for, one by one.
+    /// Passes the bytes that a checked string stands for to `emit`, one by one.
     package static func decode(_ text: JSONReader.Text, of bytes: UnsafeRawBufferPointer, _ emit: (UInt8) -> Void) {
         var offset = text.range.lowerBound
         while offset < text.range.upperBound {
@@ -16,7 +16,7 @@ package enum JSONText {
         }
     }
 
-    /// A copy of the bytes that a checked string stands for, nil when they are more than `countMax`.
+    /// A copy of the bytes that a checked string stands for; nil if there are more than `countMax`.
     package static func secret(_ text: JSONReader.Text, of bytes: UnsafeRawBufferPointer, countMax: Int) -> Secret? {
         guard text.range.count <= countMax || text.hasEscapes else { return nil }
         var buffer = SecretBuffer(capacity: min(text.range.count, countMax))
@@ -28,7 +28,7 @@ package enum JSONText {
         return count <= countMax ? buffer.seal() : nil
     }
 
-    /// Whether a checked string is this word.
+    /// Whether a checked string equals this word.
     package static func matches(_ text: JSONReader.Text, of bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool
     {
         var (count, same) = (0, true)
@@ -68,7 +68,7 @@ package enum JSONText {
         return true
     }
 
-    /// Writes text that is no secret, with its quotes.
+    /// Writes text that is not secret, with its quotes.
     package static func write(_ text: String, into buffer: inout SecretBuffer) {
         var text = text
         text.withUTF8 { _ = write(UnsafeRawBufferPointer($0), into: &buffer) }
@@ -76,15 +76,15 @@ package enum JSONText {
 
     // MARK: Checking
 
-    /// Bytes of the escape at `place`; a surrogate pair is one escape of 12.
+    /// Bytes of the escape at `offset`; a surrogate pair is one escape of 12.
     static func escapeLength(at offset: Int, of bytes: UnsafeRawBufferPointer) throws(JSONError) -> Int {
         if let (_, length) = escape(at: offset, of: bytes) { return length }
-        // Twelve bytes are the longest escape: with fewer left, more text could still have made it one.
+        // The longest escape has twelve bytes. With fewer left, more text could have completed it.
         guard offset + 2 <= bytes.count else { throw JSONError(.endsEarly, at: offset) }
         throw JSONError(bytes[offset + 1] == UInt8(ascii: "u") ? .characters : .grammar, at: offset)
     }
 
-    /// Bytes of the well-formed UTF-8 sequence at `place` (Unicode table 3-7), 0 if there is none. For bytes from 0x80.
+    /// Bytes of the well-formed UTF-8 sequence at `offset` (Unicode table 3-7), 0 if there is none. For bytes from 0x80.
     static func sequenceLength(at offset: Int, of bytes: UnsafeRawBufferPointer) -> Int {
         let length: Int
         let second: ClosedRange<UInt8>
@@ -103,7 +103,7 @@ package enum JSONText {
         return length
     }
 
-    /// The scalar and the length of the escape at `place`, nil if it is none.
+    /// The scalar and the length of the escape at `offset`, nil if there is none.
     private static func escape(at offset: Int, of bytes: UnsafeRawBufferPointer) -> (scalar: UInt32, length: Int)? {
         guard offset + 1 < bytes.count else { return nil }
         switch bytes[offset + 1] {

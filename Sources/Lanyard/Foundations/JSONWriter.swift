@@ -1,8 +1,8 @@
 /// A JSON document that is written from front to back: log lines, health bodies, problems.
 ///
-/// Commas come by themselves. Text is escaped so that a line stays a line and a terminal shows it safely: control bytes
-/// (C0, DEL, C1) and U+2028/9 as `\u…`, bytes that are no UTF-8 as the text `\xNN`. Keep one and `clear` it: it then writes
-/// without allocating. No secret belongs in it, since nobody wipes its bytes.
+/// The writer adds commas. Text is escaped so that a line stays one line and a terminal shows it safely: control bytes (C0, DEL, C1) and
+/// U+2028/9 as `\u…`, bytes that are not UTF-8 as the text `\xNN`. A writer that is kept and cleared with `clear` writes without
+/// allocating. It must hold no secret, because its bytes are not wiped.
 package struct JSONWriter: Sendable {
     package private(set) var bytes: [UInt8]
     private var needsComma = false
@@ -14,7 +14,7 @@ package struct JSONWriter: Sendable {
 
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// Begins anew in the same storage.
+    /// Starts again in the same storage.
     package mutating func clear() {
         bytes.removeAll(keepingCapacity: true)
         needsComma = false
@@ -79,7 +79,7 @@ package struct JSONWriter: Sendable {
 
     package mutating func number(_ value: some BinaryInteger) { plain(String(value)) }
 
-    /// JSON knows neither infinity nor NaN: they become null.
+    /// JSON has neither infinity nor NaN: they become null.
     package mutating func number(_ value: Double) { plain(value.isFinite ? value.description : "null") }
 
     package mutating func bool(_ value: Bool) { plain(value ? "true" : "false") }
@@ -156,7 +156,7 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    /// C1 controls (U+0080 … U+009F) and the line separators U+2028/9, which some readers of lines honour.
+    /// C1 controls (U+0080 … U+009F) and the line separators U+2028/9, which some line readers treat as line ends.
     private static func isLineBreakOrControl(_ value: UnsafeRawBufferPointer, at index: Int) -> Bool {
         switch value[index] {
         case 0xc2: value[index + 1] < 0xa0

@@ -1,6 +1,6 @@
 import CLanyard.OpenSSL
 
-/// HMAC-SHA256 (RFC 2104): tells whether two secrets are the same without keeping one of them.
+/// HMAC-SHA256 (RFC 2104): shows whether two secrets are equal without keeping either of them.
 package enum KeyedHash {
     /// 32 random bytes.
     package static func newKey() -> Secret {
@@ -11,7 +11,7 @@ package enum KeyedHash {
         }
     }
 
-    /// 32 bytes. Without the key they tell nothing about `bytes`.
+    /// 32 bytes. Without the key they reveal nothing about `bytes`.
     package static func sha256(_ bytes: UnsafeRawBufferPointer, key: Secret) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
             key.withBytes { key in

@@ -1,6 +1,6 @@
 /// `limits:` of the configuration (architecture.md 4.2, http-rules.md 8): per process unless a line says otherwise.
 package struct LimitSettings: Equatable, Sendable {
-    /// Client connections at once. Beyond it the one that waits longest for a request is closed, else 503.
+    /// Client connections at once. Beyond it the connection that has waited longest for a request is closed; without one, 503.
     package var connectionsMax = 4096
     /// Client connections of one peer address; nil is no limit.
     package var connectionsPerPeerMax: Int?
@@ -14,13 +14,14 @@ package struct LimitSettings: Equatable, Sendable {
     package var requestLineBytesMax = 16 << 10
     /// A whole request head, from its first byte (408 beyond).
     package var headerTimeout = Duration.seconds(10)
-    /// A kept-alive client without a byte.
+    /// A kept-alive client connection without a byte.
     package var idleTimeout = Duration.seconds(90)
     /// Requests that wait for a token or an upstream connection, all users and routes together (503 `overloaded` beyond).
     package var parkedRequestsMax = 1024
     /// All buffers of all shards together.
     package var bufferBytesMax = 64 << 20
-    /// Upstream connections of all routes, in use or idle, beyond which idle ones are closed. No key: it follows from the limit of descriptors.
+    /// Upstream connections of all routes, in use or idle. Beyond it idle ones are closed. Not a key: it follows from the limit of
+    /// descriptors.
     package var upstreamConnectionsMax = Int.max
 
     package init() {}

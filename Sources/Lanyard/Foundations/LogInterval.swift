@@ -8,7 +8,7 @@ final class LogThrottle: Sendable {
 
     init(_ interval: Duration) { self.interval = interval }
 
-    /// - Returns: how many lines were left out since the last one; nil leaves this one out, too.
+    /// - Returns: how many lines were left out since the last one; nil if this one is left out, too.
     func take(at now: Instant) -> Int? {
         let end = quietUntil.load(ordering: .relaxed)
         let next = (now + interval).nanoseconds

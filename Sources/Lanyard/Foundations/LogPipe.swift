@@ -2,15 +2,15 @@ import CLanyard.Linux
 import Dispatch
 import Glibc
 
-/// Where log lines go: from any thread into a bounded buffer, from there to standard error by one thread.
+/// Carries log lines from any thread through a bounded buffer to standard error, which one thread writes.
 ///
-/// Handing in a line never waits for the reader of the log: what has no room is dropped and counted. The thread exists only
-/// after `start` (a sandbox binds only threads that begin after it); before that a line is written at once, waiting at most
-/// `directPatience`. The descriptor's flags stay as they are, since other processes share them.
+/// Writing a line never waits for the reader of the log: a line without room is dropped and counted. The thread exists only after `start`
+/// (a sandbox binds only threads that begin after it). Before that a line is written at once and waits at most `directPatience`. The
+/// descriptor's flags stay unchanged, because other processes share them.
 ///
 /// `state` is guarded by its lock, held for a copy of one line at most.
 package final class LogPipe: Sendable {
-    /// Lines that wait, in one stretch of memory. Guarded by the lock of the state that holds it.
+    /// Waiting lines in one block of memory. Guarded by the lock of the state that holds it.
     private struct Batch: @unchecked Sendable {
         let bytes: UnsafeMutableRawBufferPointer
         var count = 0
@@ -30,16 +30,16 @@ package final class LogPipe: Sendable {
         var draining: Batch
         var isStarted = false
         var isEnding = false
-        /// The thread sleeps until it is told; otherwise it looks again by itself.
+        /// The thread sleeps until it is signalled; otherwise it checks again by itself.
         var isAsleep = false
         var dropped = 0
         var droppedTold = 0
     }
 
-    /// While lines come, the thread looks this often: a line costs its shard no system call then.
+    /// While lines come, the thread checks this often. Then a line costs its shard no system call.
     private static let lookMicroseconds: UInt32 = 2_000
     private static let directPatience = Duration.seconds(1)
-    /// What a pipe takes in one piece: whole lines of several processes do not mix up to here (PIPE_BUF).
+    /// The bytes that a pipe accepts atomically (PIPE_BUF): lines of several processes do not mix up to this size.
     private static let pieceBytes = 4_096
 
     private let descriptor: CInt
@@ -47,8 +47,8 @@ package final class LogPipe: Sendable {
     private let wakeup = DispatchSemaphore(value: 0)
 
     /// - Parameters:
-    ///   - descriptor: stays open as long as the pipe lives; the caller's.
-    ///   - bytesMax: what may wait, half of it behind the other half.
+    ///   - descriptor: the caller's; it stays open as long as the pipe lives.
+    ///   - bytesMax: bytes that may wait, in two halves.
     package init(descriptor: CInt = STDERR_FILENO, bytesMax: Int = 2 << 20) {
         self.descriptor = descriptor
         let half = max(bytesMax / 2, Self.pieceBytes)
@@ -65,7 +65,7 @@ package final class LogPipe: Sendable {
     /// Lines that were dropped because the reader is slow or gone.
     package var droppedLines: Int { state.withLock { $0.dropped } }
 
-    /// Hands in one line, its newline included. From any thread; returns at once.
+    /// Accepts one line, its newline included. From any thread; returns at once.
     package func write(_ line: UnsafeRawBufferPointer) {
         // Only read, and only during this call.
         nonisolated(unsafe) let line = line
@@ -96,7 +96,7 @@ package final class LogPipe: Sendable {
                 return nil
             }, own.toOpaque())
         if failed != 0 {
-            // Without a thread lines are written by whoever has them: better slow than mute.
+            // Without a thread each caller writes its own lines: slow output is better than none.
             own.release()
             state.withLock { $0.isStarted = false }
         } else {
@@ -104,9 +104,9 @@ package final class LogPipe: Sendable {
         }
     }
 
-    /// Waits until what was handed in before has been written, or `limit` has passed.
+    /// Waits until all earlier lines have been written, or `limit` has passed.
     ///
-    /// - Returns: whether all of it is out.
+    /// - Returns: whether all of them were written.
     @discardableResult
     package func flush(within limit: Duration) -> Bool {
         let end = Instant.now + limit
@@ -118,7 +118,7 @@ package final class LogPipe: Sendable {
         }
     }
 
-    /// Ends the thread when it has written what waits, and waits for that, up to `limit`; later lines are written at once again.
+    /// Ends the thread after it has written the waiting lines, and waits for that up to `limit`. Later lines are written at once again.
     package func stop(within limit: Duration = .seconds(1)) {
         state.withLock { state in
             state.isEnding = true
@@ -161,7 +161,7 @@ package final class LogPipe: Sendable {
             return state.dropped - state.droppedTold
         }
         if untold > 0 { tellDropped(untold) }
-        // Only now: whoever flushes waits for the telling, too.
+        // Only now: `flush` waits for this report, too.
         state.withLock { $0.draining.count = 0 }
     }
 
@@ -177,7 +177,7 @@ package final class LogPipe: Sendable {
             if count > 0 {
                 start += count
             } else if errno == EAGAIN {
-                // Somebody made the shared descriptor non-blocking.
+                // Another process made the shared descriptor non-blocking.
                 _ = awaitRoom(.seconds(1))
             } else if errno != EINTR {
                 return bytes[start...].count { $0 == UInt8(ascii: "\n") }

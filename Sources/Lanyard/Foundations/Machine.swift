@@ -1,7 +1,7 @@
 import CLanyard.Linux
 import Glibc
 
-/// What this process may use of the machine.
+/// The machine's resources that this process may use.
 package enum Machine {
     private static let shardsMax = 16
 
@@ -28,7 +28,7 @@ package enum Machine {
         return max((quota + period - 1) / period, 1)
     }
 
-    /// Which boot this is; empty if nobody knows.
+    /// The identifier of this boot; empty if it cannot be read.
     package static var bootID: String {
         String((read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
     }
@@ -43,16 +43,17 @@ package enum Machine {
         }
     }
 
-    /// No core file, and no other process of the same user may read this one's memory: it holds tokens and passwords.
+    /// Prevents core files, and prevents other processes of the same user from reading this one's memory, which holds tokens and passwords.
     ///
-    /// - Returns: false if the kernel refused; worth a warning, not an end.
+    /// - Returns: false if the kernel refused. The caller warns and continues.
     package static func forbidDumps() -> Bool {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0
         return lanyard_set_not_dumpable() == 0 && isLimited
     }
 
-    /// Runs `body` with an umask that takes no permission away. The umask is the whole process's: before the first thread, or for a moment.
+    /// Runs `body` with an umask that removes no permission. The umask belongs to the whole process: call before the first thread, or only
+    /// briefly.
     package static func withoutUmask<Result>(_ body: () -> Result) -> Result {
         let former = umask(0)
         defer { umask(former) }
@@ -70,7 +71,7 @@ package enum Machine {
         return count
     }
 
-    /// Raises the soft limit of descriptors to the hard one, and says how many there are (http-rules.md 20.4).
+    /// Raises the soft limit of descriptors to the hard one and returns the limit (http-rules.md 20.4).
     package static func raiseDescriptorLimit() -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }

@@ -1,9 +1,9 @@
 import CLanyard.Linux
 
-/// Gives the kernel back what the allocator has kept while the buffers' memory is scarce: buffers of many sizes that come and go leave
-/// holes, and the process would grow beyond `limits.buffer_bytes_max` by those.
+/// Returns the allocator's free memory to the kernel while the buffers' memory is scarce. Buffers of many sizes leave holes, and the
+/// process would grow beyond `limits.buffer_bytes_max` by those.
 ///
-/// Belongs to the queue of its loop, which is none of the shards: a trim takes milliseconds. Lives as long as that loop.
+/// Belongs to the queue of its loop, which is not a shard's: a trim takes milliseconds. Lives as long as that loop.
 package final class MemoryTrimmer: Watcher, @unchecked Sendable {
     /// Between two trims.
     private static let interval = Duration.seconds(1)
@@ -28,7 +28,7 @@ package final class MemoryTrimmer: Watcher, @unchecked Sendable {
         loop.set(deadline, at: loop.now + Self.interval)
     }
 
-    /// Once more when the pressure has gone: what was held then is free now.
+    /// Trims once more after the pressure has ended: memory that was in use before is free now.
     override package func due(_ deadline: Deadline) {
         lanyard_return_memory()
         if budget.count > budget.bytesMax / 2 { loop.set(deadline, at: loop.now + Self.interval) }

@@ -1,4 +1,4 @@
-/// One number for `/metrics`: each room hands over its counters as these, and Telemetry writes them.
+/// One number for `/metrics`: each module returns its counters as samples, and Telemetry writes them.
 package struct MetricSample: Equatable, Sendable {
     /// A label of bounded values: alias, route, reason; never a path or an upstream's id.
     package struct Label: Hashable, Sendable {

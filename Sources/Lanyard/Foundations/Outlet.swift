@@ -1,12 +1,12 @@
 import CLanyard.Linux
 import Glibc
 
-/// The way out of one socket: what it does not take at once waits in a queue and goes first the next time.
+/// Writes to one socket. Bytes that it does not accept at once wait in a queue and go first the next time.
 package enum SocketWriter {
-    /// Sends three runs in order, or queues what the socket does not take.
+    /// Sends three runs of bytes in order, or queues what the socket does not accept.
     ///
     /// - Parameters:
-    ///   - queue: what waits; if it is not empty, all is appended.
+    ///   - queue: the waiting bytes; if it is not empty, all three runs are appended.
     ///   - canWrite: cleared when the socket is full.
     /// - Returns: 0, or `errno` if the connection is broken; nothing is queued then.
     package static func send(
@@ -46,7 +46,7 @@ package enum SocketWriter {
         return 0
     }
 
-    /// Sends what waits. 0, or `errno` if the connection is broken.
+    /// Sends the waiting bytes. 0, or `errno` if the connection is broken.
     package static func flush(_ descriptor: CInt, queue: inout ByteQueue, canWrite: inout Bool) -> CInt {
         while !queue.isEmpty, canWrite {
             switch Socket.send(descriptor, UnsafeRawBufferPointer(queue.bytes)) {

@@ -2,13 +2,13 @@ import Glibc
 
 /// A file descriptor with exactly one owner. Letting the value go closes it.
 package struct OwnedDescriptor: ~Copyable, Sendable {
-    /// The number, lent: never closed by who reads it here.
+    /// The number, lent: a caller that reads it here never closes it.
     package let raw: CInt
 
-    /// Takes over a descriptor that nobody else closes.
+    /// Takes over a descriptor that no other code closes.
     package init(taking raw: CInt) { self.raw = raw }
 
-    /// Gives the number away; whoever receives it closes it.
+    /// Gives the number away. The receiver closes it.
     package consuming func release() -> CInt {
         let raw = self.raw
         discard self

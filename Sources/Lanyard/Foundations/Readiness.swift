@@ -1,6 +1,6 @@
 import CLanyard.Linux
 
-/// What an `EventLoop` watches for and tells.
+/// What an `EventLoop` watches for and reports.
 package struct IOReadiness: OptionSet, Sendable {
     package let rawValue: UInt32
     package init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -11,12 +11,12 @@ package struct IOReadiness: OptionSet, Sendable {
     package static let write = IOReadiness(rawValue: EPOLLOUT.rawValue)
     /// The other side has shut down its writing half, or all.
     package static let readHangUp = IOReadiness(rawValue: EPOLLRDHUP.rawValue)
-    /// Both directions are over. Always told.
+    /// Both directions have ended. Always reported.
     package static let hangUp = IOReadiness(rawValue: EPOLLHUP.rawValue)
-    /// A pending error (`SO_ERROR`). Always told.
+    /// A pending error (`SO_ERROR`). Always reported.
     package static let error = IOReadiness(rawValue: EPOLLERR.rawValue)
-    /// Told once per change, not while it lasts.
+    /// Reported once for each change, not for as long as it lasts.
     package static let edge = IOReadiness(rawValue: lanyard_EPOLLET)
-    /// Of several loops on one descriptor, wake one (best effort; not changeable afterwards).
+    /// If several loops watch one descriptor, one of them wakes (best effort; cannot be changed afterwards).
     package static let exclusive = IOReadiness(rawValue: lanyard_EPOLLEXCLUSIVE)
 }

@@ -1,4 +1,4 @@
-/// Which refusals are logged: a flood of faults leaves a sample and a count (http-rules.md 20.5). One queue's.
+/// Decides which refusals are logged: a flood of errors leaves a sample and a count (http-rules.md 20.5). Belongs to one queue.
 struct RefusalLogThrottle {
     /// Lines in a second, of one shard.
     static let linesPerSecondMax = 1000
@@ -7,7 +7,7 @@ struct RefusalLogThrottle {
     private let interval: Duration
     private var logged = 0
     private var leftOut = 0
-    /// From then on further lines are logged.
+    /// Further lines are logged from then on.
     private(set) var end = Instant.past
 
     init(linesMax: Int = linesPerSecondMax, interval: Duration = .seconds(1)) {
@@ -15,7 +15,7 @@ struct RefusalLogThrottle {
         self.interval = interval
     }
 
-    /// - Returns: how many were left out since the last one that was logged; nil leaves this one out, too.
+    /// - Returns: how many lines were left out since the last logged one; nil if this one is left out, too.
     mutating func admitLine(at now: Instant) -> Int? {
         if now >= end { (end, logged) = (now + interval, 0) }
         guard logged < linesMax else {
@@ -26,7 +26,7 @@ struct RefusalLogThrottle {
         return takeSuppressedCount()
     }
 
-    /// How many were left out since a line said so; from here on they are told of.
+    /// Returns how many lines were left out since the last report and resets the count.
     mutating func takeSuppressedCount() -> Int {
         defer { leftOut = 0 }
         return leftOut

@@ -3,8 +3,8 @@ import Glibc
 
 /// Secret bytes: a token, a password, a key. Wiped when the last reference goes; cannot be printed, reflected or encoded.
 ///
-/// Immutable once made, so a reference may cross queues. The bytes are lent to a closure and never copied into a `String`,
-/// `Data` or array, whose storage nobody wipes.
+/// Immutable once made, so a reference may cross queues. The bytes are lent to a closure. They are never copied into a `String`, `Data` or
+/// array, because Swift does not wipe that storage.
 package final class Secret: Sendable {
     // Written only in init, read-only afterwards.
     private nonisolated(unsafe) let storage: UnsafeMutableRawBufferPointer
@@ -25,14 +25,14 @@ package final class Secret: Sendable {
         count = used
     }
 
-    /// Takes over a block that nobody else frees, of which the first `count` bytes are in use.
+    /// Takes over a block that no other code frees. Its first `count` bytes are in use.
     init(adopting block: UnsafeMutableRawBufferPointer, count: Int) {
         precondition(block.count > 0 && count >= 0 && count <= block.count)
         storage = block
         self.count = count
     }
 
-    /// A copy of `bytes`. Who owns those wipes them.
+    /// A copy of `bytes`. The owner of `bytes` wipes them.
     package convenience init(copying bytes: UnsafeRawBufferPointer) {
         self.init(capacity: bytes.count) { room in
             room.copyMemory(from: bytes)

@@ -1,8 +1,8 @@
 import CLanyard.Linux
 
-/// Secret bytes that grow: an answer of an identity service, a login body in the making.
+/// Secret bytes that grow: a response of an identity service, the body of a login.
 ///
-/// Every block is wiped before it is given back, the outgrown ones included. `seal()` turns the bytes into a `Secret` without a copy.
+/// Every block is wiped before it is freed, outgrown blocks included. `seal()` turns the bytes into a `Secret` without a copy.
 package struct SecretBuffer: ~Copyable {
     private var block: UnsafeMutableRawBufferPointer
     /// Bytes in use.
@@ -35,7 +35,7 @@ package struct SecretBuffer: ~Copyable {
         for byte in text.utf8 { append(byte) }
     }
 
-    /// Forgets all bytes; the room stays.
+    /// Removes all bytes and keeps the capacity.
     package mutating func removeAll() {
         lanyard_wipe(block.baseAddress!, count)
         count = 0

@@ -9,23 +9,23 @@ package enum SecretFile {
     /// Bytes of the largest secret.
     package static let bytesMax = 64 << 10
 
-    /// Why a secret cannot be used, and what to do about it. Never holds a byte of the file.
+    /// Why a secret cannot be used, with the remedy. Never holds a byte of the file.
     package enum ReadError: Error, Equatable, Sendable {
         /// `open`, `fstat` or `read` failed; the value is `errno`.
         case system(CInt)
         case notRegular
         case empty
         case tooLarge
-        /// Bytes that this secret cannot have; the words say which it can.
+        /// The content is not valid for this secret; the text says what is.
         case unfit(String)
         /// The file system has not answered in time.
         case delayed
-        /// No two looks in a row have found the same.
+        /// No two reads in a row found the same content.
         case unsettled
-        /// The process ends; nothing is read any more.
+        /// The process is stopping and reads no more files.
         case stopping
 
-        /// This process or machine lacks something for a while, or the process ends: it says nothing of the file.
+        /// The process or the machine lacks a resource for a while, or the process is stopping. This says nothing about the file.
         package var isShortage: Bool {
             switch self {
             case .system(let code): [EMFILE, ENFILE, ENOMEM, EAGAIN].contains(code)
@@ -34,7 +34,7 @@ package enum SecretFile {
             }
         }
 
-        /// A later reading may do better although nobody has mended anything.
+        /// A later read may succeed although the file was not corrected.
         package var isTransient: Bool { isShortage || self == .delayed || self == .unsettled }
 
         /// One sentence with the remedy.
@@ -56,14 +56,14 @@ package enum SecretFile {
         }
     }
 
-    /// What a reading brought.
+    /// The result of a read.
     package struct Content: Sendable {
         package let secret: Secret
-        /// Every user of the machine may read the file: worth a warning.
+        /// Every user of the machine may read the file, which deserves a warning.
         package let isWorldReadable: Bool
     }
 
-    /// The secret of a text file: all of it but one final newline. Blocks as long as the disk does.
+    /// The secret of a text file: its content without one final newline. Blocks as long as the disk does.
     package static func read(_ path: String) throws(ReadError) -> Content {
         try read(path, isText: true, bytesMax: bytesMax)
     }
@@ -87,7 +87,7 @@ package enum SecretFile {
             return isText ? withoutFinalNewline(room, count) : count
         }
         guard read.count > 0 else { throw .empty }
-        // The room for the largest secret is given back: this one is kept for as long as a session lives.
+        // Frees the room for the largest secret, because this one is kept for as long as a session lives.
         return Content(
             secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0)
     }

@@ -1,8 +1,8 @@
-/// Reads one secret file for somebody who cannot go on without it: once it is settled (`FileSettling`), within a time limit.
+/// Reads one secret file for a caller that needs its content: once it is settled (`FileSettling`), within a time limit.
 ///
-/// It holds itself until it has answered. All state belongs to the loop's queue.
+/// It retains itself until it has replied. All state belongs to the loop's queue.
 package final class SettledRead: Watcher, @unchecked Sendable {
-    /// For all looks together.
+    /// For all reads together.
     package static let timeout = Duration.seconds(5)
 
     private let path: String
@@ -15,8 +15,8 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     private let next = Deadline()
     private var running: SettledRead?
 
-    /// Begins at once. `reply` comes once, on the queue of `loop`, never before this returns; its last problems are `.delayed` and
-    /// `.unsettled`. On that queue.
+    /// Begins at once. `reply` is called once, on the queue of `loop`, never before this returns. Errors after the time limit are
+    /// `.delayed` and `.unsettled`. Call on that queue.
     package static func begin(
         _ path: String, by files: FileReader, on loop: EventLoop, reply: @escaping (FileSnapshot.Outcome) -> Void
     ) {

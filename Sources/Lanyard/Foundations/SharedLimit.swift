@@ -2,15 +2,15 @@ import Synchronization
 
 /// A number that all shards share and that may not grow beyond a limit: connections, parked requests.
 ///
-/// Its operations are sequentially consistent. A waiter that is counted and then finds no room is seen by whatever makes room afterwards
-/// and then looks for waiters (`SlotScheduler`).
+/// Its operations are sequentially consistent. If a waiter is counted and then finds no room, any code that makes room afterwards and then
+/// checks for waiters sees it (as the upstream pools do).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)
     package let countMax: Int
 
     package init(_ countMax: Int) { self.countMax = countMax }
 
-    /// Takes one if there is room. It fails only while others hold all: an attempt that fails takes nothing, not even for a moment.
+    /// Takes one if there is room. It fails only while others hold all: a failed attempt takes nothing, not even briefly.
     package func take() -> Bool {
         var seen = taken.load(ordering: .sequentiallyConsistent)
         while seen < countMax {

@@ -61,7 +61,7 @@ package enum Socket {
         }
     }
 
-    /// Nothing to read and not ended: an idle connection that is still good (http-rules.md 16.2).
+    /// Nothing to read and not ended: an idle connection that is still usable (http-rules.md 16.2).
     package static func isQuiet(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0
         while true {
@@ -71,30 +71,30 @@ package enum Socket {
         }
     }
 
-    /// Each write goes out at once.
+    /// Sends each write at once.
     package static func setNoDelay(_ descriptor: CInt) {
         var one: CInt = 1
         setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<CInt>.size))
     }
 
-    /// The kernel takes no more than this beyond what the other side's window lets it send at once.
+    /// The kernel accepts at most this many bytes beyond what the other side's window lets it send at once.
     private static let unsentBytesMax: CInt = 128 << 10
 
-    /// Bounds what the kernel holds for a side that reads slowly: by itself it takes up to 4 MiB over loopback, so that a thousand slow
-    /// readers would hold gigabytes outside `buffer_bytes_max`. What is on its way counts apart, so that no throughput is lost. A listener's
-    /// connections inherit it.
+    /// Bounds what the kernel holds for a side that reads slowly. Without a bound it accepts up to 4 MiB over loopback, so a thousand slow
+    /// readers would hold gigabytes outside `buffer_bytes_max`. Bytes in flight are not counted, so no throughput is lost. The connections
+    /// of a listener inherit the option.
     package static func limitUnsent(_ descriptor: CInt) {
         var bytesMax = unsentBytesMax
         setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &bytesMax, socklen_t(MemoryLayout<CInt>.size))
     }
 
-    /// Closing will reset the connection: its end cannot be taken for an orderly one.
+    /// Closing will reset the connection, so the other side cannot mistake its end for an orderly one.
     package static func setResetOnClose(_ descriptor: CInt) {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 
-    /// Bytes that the kernel holds for the other side, which has not taken them yet (unix(7), tcp(7): SIOCOUTQ).
+    /// Bytes that the kernel holds and the other side has not acknowledged yet (unix(7), tcp(7): SIOCOUTQ).
     package static func unsentBytes(_ descriptor: CInt) -> Int {
         var count: CInt = 0
         return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0

@@ -6,7 +6,7 @@ package struct SocketAddress: Sendable, Equatable {
     private var storage = sockaddr_storage()
     package private(set) var length: socklen_t = 0
 
-    /// A numeric address; nil if `host` is none. `localhost` is 127.0.0.1.
+    /// A numeric address; nil if `host` is not numeric. `localhost` is 127.0.0.1.
     package init?(host: String, port: UInt16) {
         let host = host == "localhost" ? "127.0.0.1" : host
         var v4 = sockaddr_in()
@@ -23,7 +23,7 @@ package struct SocketAddress: Sendable, Equatable {
         set(v6)
     }
 
-    /// nil if the path is longer than the kernel takes (107 bytes) or holds a NUL.
+    /// nil if the path is longer than the kernel accepts (107 bytes) or holds a NUL.
     package init?(path: String) {
         var unix = sockaddr_un()
         let bytes = Array(path.utf8)

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The words of `errno`.
+/// The text of an `errno` value.
 package enum Errno {
     /// `strerror_r`'s text, such as "Connection refused".
     package static func text(of code: CInt) -> String {

@@ -5,7 +5,7 @@ package enum Timestamp {
 
     private static let pattern: StaticString = "0000-00-00T00:00:00.000Z"
 
-    /// Writes exactly `count` bytes; milliseconds are rounded down, so a timestamp is never in the future.
+    /// Writes exactly `count` bytes. Milliseconds are rounded down, so a timestamp is never in the future.
     package static func write(_ time: WallTime, into bytes: UnsafeMutablePointer<UInt8>) {
         let date = CalendarTime(time)
         bytes.update(from: pattern.utf8Start, count: count)

@@ -1,8 +1,8 @@
-/// The names of all users this process has known, each with its place. Whoever has had a session keeps the place for good, so that a request
-/// under way can never be told a name that came after it. A name that was only reserved for a login that failed is given back.
+/// The names of all users that this process has known, each with its index. A user that has had a session keeps its index permanently, so a
+/// request under way never gets the name of a later user. A name that was only reserved for a failed login is released.
 ///
-/// From any thread. Behind a lock, hence not for the steady path of a request: there a user is a `UserIndex`, and a name is wanted only
-/// where a problem is written.
+/// From any thread. It takes a lock, so it is not for the steady path of a request. There a user is a `UserIndex`, and only problem
+/// responses need a name.
 package final class UserNames: Sendable {
     private struct Entry {
         var name: String
@@ -12,7 +12,7 @@ package final class UserNames: Sendable {
     private struct Register {
         var entries: [Entry] = []
         var places: [String: Int] = [:]
-        /// Places that were given back.
+        /// Released indexes.
         var free: [Int] = []
 
         mutating func place(of name: String, isReserved: Bool) -> Int {
@@ -30,22 +30,22 @@ package final class UserNames: Sendable {
 
     private let register = Guarded(Register())
 
-    /// - Parameter names: the first ones, at the places 0, 1, …; each once.
+    /// - Parameter names: the first names, with the indexes 0, 1, …; each once.
     package init(_ names: [String] = []) {
         for name in names { _ = index(of: name) }
     }
 
-    /// The user of this name, who is given a place for good if nobody has borne it yet.
+    /// The index of this name. A new name gets an index permanently.
     package func index(of name: String) -> UserIndex {
         register.withLock { UserIndex($0.place(of: name, isReserved: false)) }
     }
 
-    /// The user of this name, who may never come: `index(of:)` keeps the place then, `giveBack` frees it.
+    /// The index of a name that may never get a session. `index(of:)` then keeps the index, `giveBack` releases it.
     package func reserveIndex(of name: String) -> UserIndex {
         register.withLock { UserIndex($0.place(of: name, isReserved: true)) }
     }
 
-    /// Frees the place of a name that was only reserved. No request has ever been told of it.
+    /// Releases the index of a name that was only reserved. No request has received it.
     package func giveBack(_ user: UserIndex) {
         register.withLock { register in
             guard register.entries[user.number].isReserved else { return }
@@ -55,9 +55,9 @@ package final class UserNames: Sendable {
         }
     }
 
-    /// How many places there are; one more than the last user's.
+    /// The number of indexes; one more than the highest.
     package var count: Int { register.withLock { $0.entries.count } }
 
-    /// How a user that was registered is called.
+    /// The name of a registered user.
     package subscript(user: UserIndex) -> String { register.withLock { $0.entries[user.number].name } }
 }

@@ -1,9 +1,9 @@
 import CLanyard.Linux
 import Glibc
 
-/// A point on the wall clock (`CLOCK_REALTIME`), in nanoseconds since 1970: for what is shown, stored and compared with other machines.
+/// A point on the wall clock (`CLOCK_REALTIME`), in nanoseconds since 1970: for display, storage and comparison with other machines.
 ///
-/// It jumps when somebody sets the clock; deadlines are `Instant`s.
+/// It jumps when the clock is set; deadlines are `Instant`s.
 package struct WallTime: Comparable, Hashable, Sendable {
     package var nanoseconds: Int64
 

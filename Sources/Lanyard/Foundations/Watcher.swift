@@ -1,15 +1,15 @@
-/// Something that an `EventLoop` tells about readiness and deadlines: the base of connections, listeners, transfers.
+/// An object that an `EventLoop` informs of readiness and deadlines: the base class of connections, listeners and transfers.
 ///
-/// A watcher belongs to its loop's queue: it is touched nowhere else, which is what makes it safe to send.
+/// A watcher belongs to its loop's queue and is used only there. That makes it safe to send.
 package class Watcher: @unchecked Sendable {
     init() {}
 
     /// A descriptor watched for this watcher is ready. On the loop's queue.
     package func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {}
 
-    /// One of this watcher's deadlines has passed; it is unset now. On the loop's queue.
+    /// One of this watcher's deadlines has passed and is unset. On the loop's queue.
     package func due(_ deadline: Deadline) {}
 
-    /// Goes on with what it put off by `EventLoop.later`. On the loop's queue.
+    /// Continues the work that it deferred by `EventLoop.resumeLater`. On the loop's queue.
     package func resume() {}
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// `options.device` of a login: what core sends of itself (appservices.md 2.2), all twelve members, unknown ones empty.
+/// `options.device` of a login: the twelve members that core sends (appservices.md 2.2); unknown ones are empty.
 struct AppServicesDevice: Sendable {
     let appID: String
     let version: String

@@ -1,9 +1,9 @@
-/// Makes a `Grant` of a successful answer (appservices.md 2.3, appservices.md 3.1, refresh.md 1).
+/// Makes a `Grant` from a successful response (appservices.md 2.3, appservices.md 3.1, refresh.md 1).
 enum AppServicesGrant {
-    /// What a token without any statement of its life is taken for.
+    /// The lifetime in seconds of a token that states none.
     private static let lifetimeAssumed: Int64 = 300
     private static let lifetimeMin: Int64 = 2
-    /// Ten years; what says more means "for ever" and must not overflow later sums.
+    /// Ten years, in seconds. A longer lifetime means "no end" and must not overflow later sums.
     private static let lifetimeMax: Int64 = 315_360_000
 
     static func make(_ call: AppServicesVerdict.Call, _ response: CurlResponse) -> Result<Grant, IdentityError> {
@@ -19,7 +19,7 @@ enum AppServicesGrant {
     private static func grant(
         _ decoded: TokenResponse, _ call: AppServicesVerdict.Call, _ response: CurlResponse
     ) throws(UnusableGrantError) -> Grant {
-        // Core reports an error that comes with a 200 as an error (appservices.md 2.3).
+        // Core reports an error in a 200 response as an error (appservices.md 2.3).
         guard !decoded.hasError else {
             throw UnusableGrantError("it carries an error (\(decoded.errorCode ?? "without a code"))")
         }
@@ -49,7 +49,7 @@ enum AppServicesGrant {
         return min(seconds, lifetimeMax)
     }
 
-    /// nil for what 64 bits of nanoseconds cannot hold: such a token has no end that matters.
+    /// nil for a time that 64 bits of nanoseconds cannot hold: such a token has no relevant end.
     private static func wallTime(_ seconds: Int64) -> WallTime? {
         0..<9_000_000_000 ~= seconds ? WallTime(seconds: seconds) : nil
     }

@@ -1,11 +1,11 @@
 import Logging
 
-/// An App Services application, as far as a session needs it: location (appservices.md 1), login (appservices.md 2), refresh and
+/// An App Services application with the calls that a session needs: location (appservices.md 1), login (appservices.md 2), refresh and
 /// logout (appservices.md 3).
 ///
-/// All state belongs to the queue of `loop`. Nothing happens before the first call: neither libcurl nor the network is touched.
+/// All state belongs to the queue of `loop`. Before the first call neither libcurl nor the network is used.
 package final class AppServicesIdentity: IdentityService {
-    /// A call that needs to know where the service is.
+    /// A call that needs the service's origin.
     private struct PendingCall {
         let call: AppServicesVerdict.Call
         let proceed: (ServiceOrigin) -> Void
@@ -29,15 +29,15 @@ package final class AppServicesIdentity: IdentityService {
     private let warning: SecretFileWarning
     private let logger: Logger
 
-    /// What location said; nil until it has, and again when that has turned out wrong.
+    /// The origin from the location response; nil before it, and again after the origin has proved wrong.
     private nonisolated(unsafe) var origin: ServiceOrigin?
-    /// Calls that wait for location, which is then under way.
+    /// Calls that wait for the location request, which is then in flight.
     private nonisolated(unsafe) var waiting: [PendingCall] = []
 
     /// Does nothing yet.
     ///
     /// - Parameters:
-    ///   - version: Lanyard's, for `options.device`.
+    ///   - version: Lanyard's version, for `options.device`.
     ///   - loop: the loop of identity calls; several identities may share one.
     ///   - limits: time limits; shorter ones are for tests.
     package init(
@@ -63,7 +63,7 @@ package final class AppServicesIdentity: IdentityService {
             trust: CurlTrust(
                 caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
                 proxy: settings.proxy,
-                // Whoever names another host over plain http was warned by the configuration, and wants it so.
+                // An operator who names another host over plain http was warned by the configuration check and wants it.
                 restrictsPlainHTTPToLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
             limits: limits)
     }
@@ -73,14 +73,14 @@ package final class AppServicesIdentity: IdentityService {
         loop.post { http.stop() }
     }
 
-    /// Ends what is under way: every open call is answered at once, as is every later one. For good.
+    /// Ends all calls in flight. Every open call and every later one fails at once. Permanent.
     package func stop() {
         loop.post { [self] in http.stop() }
     }
 
     // MARK: The three calls
 
-    /// The credential is read first: what is missing there shows although the service is down.
+    /// The credential is read first, so that a missing file is reported although the service is down.
     package func login(
         _ credential: Credential, guarded: LoginGuard?,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
@@ -131,7 +131,7 @@ package final class AppServicesIdentity: IdentityService {
         }
     }
 
-    /// A session that the service no longer knows is `sessionDead`: as good as revoked.
+    /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         begin(.logout, fail: { reply(.failure($0)) }) { [self] origin, deadline in
             send(.logout, session(.delete, refreshToken, origin, deadline)) { reply($0.map { _ in }) }
@@ -146,7 +146,7 @@ package final class AppServicesIdentity: IdentityService {
             deadline: deadline)
     }
 
-    /// Hops to the loop, finds out where the service is if need be, and goes on. The time limit holds for all of it.
+    /// Switches to the loop, asks for the service's origin if necessary, and continues. The time limit covers all of it.
     private func begin(
         _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
@@ -181,7 +181,7 @@ package final class AppServicesIdentity: IdentityService {
 
     // MARK: Location
 
-    /// Asks where the service is, for all that wait. A failure is theirs alone: the next call asks anew.
+    /// Sends the location request for all waiting calls. Its failure fails those calls only: the next call sends a new request.
     private func locate(_ deadline: Instant) {
         guard let base = ServiceOrigin(baseURL) else {
             let message = "base_url is not an http or https origin"
@@ -215,7 +215,7 @@ package final class AppServicesIdentity: IdentityService {
         else {
             return .failure(malformed("it names no hostname"))
         }
-        // An empty one means the base URL (appservices.md 1.2).
+        // An empty hostname means the base URL (appservices.md 1.2).
         guard !hostname.isEmpty else { return .success(base) }
         guard let origin = ServiceOrigin(hostname) else {
             return .failure(malformed("its hostname is not an http or https origin"))
@@ -240,7 +240,8 @@ package final class AppServicesIdentity: IdentityService {
         }
     }
 
-    /// The service may have moved since it said where it is: unreachable, or redirecting, at a place that is not the base URL.
+    /// Whether the service may have moved since the location response: it is unreachable, or it redirects, at an origin that is not the
+    /// base URL.
     private func invalidatesLocation(_ outcome: Result<CurlResponse, CurlError>, _ url: String) -> Bool {
         switch outcome {
         case .success(let response): 300..<400 ~= response.status

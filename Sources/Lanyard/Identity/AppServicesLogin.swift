@@ -1,17 +1,18 @@
 /// A login request's provider and body (appservices.md 2.1).
 struct AppServicesLogin: Sendable {
-    /// The path segment of the provider.
+    /// The provider's path segment.
     let provider: String
     let body: Secret
-    /// A secret file that every user of the machine may read: worth a warning.
+    /// A secret file that every user of the machine may read, which deserves a warning.
     let worldReadable: String?
-    /// What remembers a refusal of this credential; nil without a guard, and for one that holds no secret: nothing can be locked out by it.
+    /// The fingerprint under which a refusal of this credential is remembered. nil without a guard, and for a credential without a secret,
+    /// which cannot be locked out.
     let fingerprint: CredentialFingerprint?
 
-    /// Where a configured secret is: key and path, for people; nil: it has none, or a person gave it.
+    /// The configuration key and the path of the secret, for messages. nil if the credential has no secret, or if an operator supplied it.
     let secretLocation: String?
 
-    /// The secret file of a configured credential, to be read at the time of the login; nil: there is none.
+    /// The secret file of a configured credential, which is read at the time of the login; nil if there is none.
     static func file(of credential: Credential) -> String? {
         switch credential {
         case .given: nil
@@ -21,7 +22,7 @@ struct AppServicesLogin: Sendable {
 
     /// The failure is `credentialUnavailable` or `credentialDelayed` with the path and the remedy, or `credentialRefused` by the guard.
     ///
-    /// - Parameter content: of the credential's `file`; nil: it has none.
+    /// - Parameter content: of the credential's `file`; nil if it has none.
     static func prepare(
         _ credential: Credential, content: FileSnapshot.Outcome?, guarded: LoginGuard?,
         at identity: IdentityFingerprint?,
@@ -41,7 +42,7 @@ struct AppServicesLogin: Sendable {
         }
     }
 
-    /// A fault of this login's call: what to remember of the credential, and where it comes from.
+    /// Adds the credential's fingerprint and source to an error of this login's call.
     func annotated(_ fault: IdentityError) -> IdentityError {
         var fault = fault
         fault.credential = fingerprint
@@ -90,7 +91,7 @@ struct AppServicesLogin: Sendable {
 
     private struct Source {
         var credential: GivenCredential
-        /// The secret's file; nil: none, or a person gave it.
+        /// The secret's file; nil if there is none, or if an operator supplied the credential.
         var path: String?
         var worldReadable: String?
     }
@@ -138,7 +139,7 @@ struct AppServicesLogin: Sendable {
         }
     }
 
-    /// Over kind, account, secret, and who was asked: another of these is another credential.
+    /// The fingerprint covers kind, account, secret and identity: a change of any of these makes another credential.
     private static func fingerprint(_ credential: GivenCredential, _ identity: IdentityFingerprint?, key: Secret)
         -> CredentialFingerprint?
     {
@@ -149,10 +150,10 @@ struct AppServicesLogin: Sendable {
         case .apiKey(let key): (account, secret) = ("", key)
         }
         var buffer = SecretBuffer()
-        // The length keeps account and secret apart.
+        // The length separates account and secret.
         buffer.append("\(credential.provider) \(account.utf8.count) \(account)")
         secret.withBytes { buffer.append($0) }
-        // Last, and of one length.
+        // Last, and of fixed length.
         for byte in identity?.bytes ?? [] { buffer.append(byte) }
         return CredentialFingerprint(bytes: buffer.withBytes { KeyedHash.sha256($0, key: key) })
     }

@@ -1,20 +1,20 @@
 /// What a response of App Services means for a session: the table of appservices.md 5.3, by the rules of refresh.md 10.
 ///
-/// Decides, and does nothing. An `error_code` is never required: the status alone says whether a session is dead (appservices.md 3.4).
+/// Pure. An `error_code` is used but never required: the status alone says whether a session is dead (appservices.md 3.4).
 enum AppServicesVerdict {
     enum Call: String, Sendable {
         case location = "location request"
         case login, refresh, logout
     }
 
-    /// Refusals that come with another status than 401: asking again with the same credential changes none of them.
+    /// Refusals with another status than 401: a repeat with the same credential changes none of them.
     private static let refusals: Set<String> = [
         "InvalidPassword", "AuthError", "UserDisabled", "UserNotFound", "AuthProviderNotFound",
     ]
 
-    /// The fault that an answer stands for; nil for a success.
+    /// The error that a response stands for; nil for a success.
     ///
-    /// - Parameter appID: the app that was asked for.
+    /// - Parameter appID: the app of the request.
     static func fault(_ call: Call, _ response: CurlResponse, appID: String, now: WallTime) -> IdentityError? {
         guard !(200..<300 ~= response.status) else { return nil }
         let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
@@ -27,7 +27,7 @@ enum AppServicesVerdict {
             message: message + remedy(verdict, response.status, code, appID: appID))
     }
 
-    /// The fault that a missing answer stands for.
+    /// The error that a missing response stands for.
     static func fault(_ call: Call, _ failure: CurlError) -> IdentityError {
         let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
         let isLost = failure.requestSent && maybeHeard.contains(failure.kind)
@@ -51,9 +51,9 @@ enum AppServicesVerdict {
         return IdentityError(verdict, status: failure.status, message: message, isAlarming: isAlarming)
     }
 
-    /// A success that cannot be used.
+    /// The error of a successful response that cannot be used.
     ///
-    /// - Parameter said: what could be read of it.
+    /// - Parameter decoded: the readable part of it.
     static func malformed(
         _ call: Call, _ status: Int, _ reason: String, decoded: TokenResponse = TokenResponse()
     ) -> IdentityError {
@@ -81,8 +81,8 @@ enum AppServicesVerdict {
         }
     }
 
-    /// What the answers allow is told apart: a disabled user, a credential that is wrong or whose account is gone (one answer for both),
-    /// a session that was ended (appservices.md 3.3).
+    /// Distinguishes what the responses allow: a disabled user; a credential that is wrong or whose account is gone (the same response for
+    /// both); a session that has ended (appservices.md 3.3).
     private static func remedy(
         _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, appID: String
     ) -> String {

@@ -1,6 +1,6 @@
-/// Base64 in both alphabets, padding optional (RFC 4648 §4, §5): tokens in the wild use either.
+/// Base64 in both alphabets, padding optional (RFC 4648 §4, §5): existing tokens use either.
 enum Base64 {
-    /// The decoded bytes in wiped memory; nil for other characters, a lone last character, or nothing at all.
+    /// The decoded bytes in wiped memory; nil for other characters, a single last character, or empty input.
     static func decode(_ text: Slice<UnsafeRawBufferPointer>) -> Secret? {
         var digits = text
         while digits.last == UInt8(ascii: "="), text.count - digits.count < 2 { digits.removeLast() }

@@ -1,4 +1,4 @@
-/// The characters of a bearer token (RFC 6750 §2.1): what may stand behind `Bearer ` in a field.
+/// The characters of a bearer token (RFC 6750 §2.1), as they may follow `Bearer ` in a field.
 enum BearerToken {
     /// One or more of `ALPHA DIGIT - . _ ~ + /`, then any number of `=`.
     static func isValid(_ token: Secret) -> Bool {

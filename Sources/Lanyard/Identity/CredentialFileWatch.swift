@@ -15,7 +15,7 @@ package final class CredentialFileWatch: CredentialWatch {
         guard let path = Self.file(of: login) else { return }
         loop.post { [self] in
             guard watch == nil else { return }
-            // What the first look finds is the state that the user's first login meets.
+            // The first read finds the state that the user's first login uses.
             let watch = FileWatch(path, by: files, on: loop, reportsInitialContent: false) { _ in onChange() }
             self.watch = watch
             watch.start()
@@ -28,7 +28,7 @@ package final class CredentialFileWatch: CredentialWatch {
 
     deinit { watch?.stop() }
 
-    /// The secret file that a login needs; nil: none.
+    /// The secret file that a login needs; nil if there is none.
     static func file(of login: UserSettings.Login) -> String? {
         switch login {
         case .anonymous: nil

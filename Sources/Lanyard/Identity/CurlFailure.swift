@@ -1,22 +1,23 @@
-/// Why no complete answer came.
+/// Why there is no complete response.
 struct CurlError: Error, Equatable, Sendable {
     enum Kind: Equatable, Sendable {
         case timedOut
-        /// The name was not found, or nobody accepts connections.
+        /// The name was not found, or no process accepts connections there.
         case unreachable
-        /// The other side's certificate is not to be trusted: somebody may stand in between.
+        /// The server's certificate is not trusted: an attacker may stand in between.
         case untrusted
-        /// TLS was not agreed on: no TLS at that port, no version or cipher in common, a client certificate that is missing, a handshake that broke.
+        /// The TLS handshake failed: no TLS at that port, no version or cipher in common, a missing client certificate, or a broken
+        /// handshake.
         case handshake
-        /// Plain http would have left this machine, and the identity is configured on loopback. Nothing was dialled.
+        /// Plain http would have left this machine, but the identity is configured on loopback. No connection was made.
         case prohibited
-        /// The answer passed our size limit.
+        /// The response exceeded Lanyard's size limit.
         case tooLarge
-        /// The connection ended or broke in the middle, or what came is not HTTP.
+        /// The connection ended or broke during the response, or the response is not HTTP.
         case broken
-        /// We are stopping.
+        /// Lanyard is stopping.
         case stopped
-        /// Our own doing: out of memory, a certificate file that cannot be read.
+        /// A local cause: out of memory, an unreadable certificate file.
         case local
     }
 
@@ -26,10 +27,10 @@ struct CurlError: Error, Equatable, Sendable {
     }
 
     var kind: Kind
-    /// Some of the request has left, so the service may have carried it out.
+    /// Some of the request was sent, so the service may have processed it.
     var requestSent: Bool
-    /// The status, if a head came before the end.
+    /// The status, if a head arrived before the failure.
     var status: Int?
-    /// Plain words; no secret and no byte of an answer.
+    /// A message in plain words, without a secret or a byte of a response.
     var message: String
 }

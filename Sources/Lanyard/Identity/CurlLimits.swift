@@ -1,11 +1,12 @@
-/// How long an exchange with an identity service may take.
+/// Time limits of an exchange with an identity service.
 package struct CurlLimits: Equatable, Sendable {
-    /// Name, connection and TLS handshake together.
+    /// Name resolution, connection and TLS handshake together.
     package var connect = Duration.seconds(5)
-    /// Everything: finding out where the service is, waiting for a free place, and the exchange.
+    /// The whole exchange: the location request, the wait for a free slot, and the transfer.
     package var total = Duration.seconds(30)
     package init() {}
 
-    /// What must be left of `total` for an exchange to begin: a request that is sent and then abandoned is worse than one never sent.
+    /// The part of `total` that must be left when a transfer starts: a request that is sent and then abandoned is worse than one never
+    /// sent.
     var totalLeftMin: Duration { min(connect, total / 2) }
 }

@@ -2,28 +2,28 @@ import CLanyard.Curl
 
 /// The HTTP client of one identity: libcurl's multi interface on an `EventLoop`, bounded, never blocking.
 ///
-/// Each identity has one of its own, so that a name server or a service that never answers holds up nobody else's calls: what waits here
-/// waits behind calls of the same identity alone. All state belongs to the loop's queue.
+/// Each identity has one of its own. So a name server or a service that never responds delays no other identity: a call waits only behind
+/// calls of the same identity. All state belongs to the loop's queue.
 package final class CurlMulti: Watcher, @unchecked Sendable {
-    /// Exchanges that no place was free for, in order.
+    /// Transfers that wait for a free slot, in order.
     private struct Queue {
         var calls: [CurlTransfer] = []
         var logins: [CurlTransfer] = []
     }
 
-    /// A place that a thread in `getaddrinfo` holds.
+    /// A slot that a thread in `getaddrinfo` occupies.
     private struct LostSlot {
         let isLogin: Bool
         let freeAt: Instant
     }
 
-    /// Exchanges at once; more wait in order, logins behind all others.
+    /// Transfers at once. Further ones wait in order, logins behind all others.
     static let inFlightMax = 8
-    /// Logins at once. The other places are kept for refreshes, logouts and location: people may log in as slowly as the service
-    /// answers, and no session that lives misses its refresh for that.
+    /// Logins at once. The other slots are reserved for refreshes, logouts and location requests. So slow logins never delay the refresh of
+    /// a live session.
     static let loginsMax = 5
-    /// How long an exchange that died in name resolution keeps its place: libcurl has left its thread behind in `getaddrinfo`,
-    /// which ends by itself (10 s with one silent name server). So a silent name server holds a bounded number of threads.
+    /// How long a transfer that timed out in name resolution keeps its slot. libcurl has left its thread in `getaddrinfo`, which ends by
+    /// itself (10 s with one silent name server). So a silent name server occupies a bounded number of threads.
     static let lostSlotTimeout = Duration.seconds(10)
 
     private static let initialised = lanyard_curl_global_init()
@@ -35,16 +35,16 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private var sockets: [CInt: CurlSocket] = [:]
     private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var waiting = Queue()
-    /// In the order in which they come back.
+    /// In the order in which they become free.
     private var lostSlots: [LostSlot] = []
     private var isStopped = false
 
     /// libcurl's own timer.
     private lazy var timer = Deadline(of: self)
-    /// The first moment at which `waiting` or `lost` needs a look.
+    /// The first instant at which `waiting` or `lostSlots` must be checked.
     private lazy var housekeeping = Deadline(of: self)
 
-    /// Does nothing yet: libcurl is first called by the first exchange.
+    /// Does nothing yet: the first transfer makes the first call of libcurl.
     init(on loop: EventLoop, trust: CurlTrust, limits: CurlLimits) {
         self.loop = loop
         self.trust = trust
@@ -53,7 +53,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     deinit { precondition(multi == nil, "a CurlMulti is stopped before it goes") }
 
-    /// Begins an exchange, or queues it. `reply` comes once, on the loop's queue, never before this returns.
+    /// Begins a transfer, or queues it. `reply` is called once, on the loop's queue, never before this returns.
     func send(_ request: CurlRequest, reply: @escaping CurlTransfer.Reply) {
         loop.assertOnQueue()
         guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
@@ -65,11 +65,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             return loop.post { reply(.failure(failure)) }
         }
         if request.isLogin { waiting.logins.append(transfer) } else { waiting.calls.append(transfer) }
-        // Deferred, since a transfer that cannot start fails at once.
+        // Deferred, because a transfer that cannot start fails at once.
         loop.set(housekeeping, at: .past)
     }
 
-    /// Ends every exchange as `stopped` and gives all back to libcurl. For good.
+    /// Ends every transfer as `stopped` and frees libcurl's objects. Permanent.
     func stop() {
         loop.assertOnQueue()
         isStopped = true
@@ -100,7 +100,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Starts what may start, fails what has waited too long, and sets the time of the next look.
+    /// Starts transfers that may start, fails those that have waited too long, and sets the time of the next check.
     private func advance() {
         lostSlots.removeAll { $0.freeAt <= loop.now }
         advance(\.calls) { true }
@@ -114,7 +114,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         if !isStopped { loop.set(housekeeping, at: min(lostSlots.first?.freeAt ?? .never, latest ?? .never)) }
     }
 
-    /// - Parameter mayStart: asked while there is a free place.
+    /// - Parameter mayStart: called while there is a free slot.
     private func advance(_ queue: WritableKeyPath<Queue, [CurlTransfer]>, mayStart: () -> Bool) {
         while let first = waiting[keyPath: queue].first {
             let timeLeft = first.request.deadline - loop.now
@@ -147,7 +147,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         }
     }
 
-    /// A socket is ready, or libcurl's time has come.
+    /// A socket is ready, or libcurl's timer is due.
     func act(on descriptor: CInt, _ readiness: IOReadiness) {
         var flags: CInt = 0
         if !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp]) { flags |= CURL_CSELECT_IN }
@@ -163,7 +163,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         collect()
     }
 
-    /// Takes the ended exchanges out, then tells them: a reply may begin the next exchange, or stop everything.
+    /// Removes the ended transfers, then replies: a reply may begin the next transfer, or stop everything.
     private func collect() {
         var ended: [(CurlTransfer, CURLcode)] = []
         var left: CInt = 0
@@ -187,7 +187,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         for (transfer, code) in ended { transfer.finish(transfer.outcome(code)) }
     }
 
-    /// No descriptor was left: idle upstream connections are closed for the call, which then is the next one.
+    /// No descriptor was left. Idle upstream connections are closed for this call, which then goes first.
     private func retryAfterRelease(_ transfer: CurlTransfer) {
         nonisolated(unsafe) let transfer = transfer
         DescriptorShortage.shared.release { [self] _ in
@@ -237,7 +237,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         if what & CURL_POLL_OUT != 0 { readiness.insert(.write) }
         let socket = sockets[descriptor] ?? CurlSocket(descriptor, of: self)
         sockets[descriptor] = socket
-        // A socket that cannot be watched (no memory for epoll) is silent: its exchange ends by its time limit.
+        // A socket that cannot be watched (no memory for epoll) gets no events: its transfer ends by its time limit.
         do { try socket.watch(for: readiness, on: loop) } catch {}
     }
 

@@ -3,7 +3,7 @@ struct CurlRequest: Sendable {
     enum Method: Sendable { case get, post, delete }
 
     var method: Method
-    /// Absolute, `http` or `https`. No secret is ever part of it.
+    /// Absolute, `http` or `https`. Never contains a secret.
     var url: String
     /// Whole field lines without CRLF. None is a secret.
     var fields: [String] = []
@@ -11,8 +11,8 @@ struct CurlRequest: Sendable {
     var bearer: Secret?
     /// The body of a POST; nil is an empty one.
     var body: Secret?
-    /// A login: it waits behind every call of a session that lives, and never takes the last places (`CurlMulti`).
+    /// A login waits behind every call of a live session and never takes the last slots (`CurlMulti`).
     var isLogin = false
-    /// The answer must be complete by then, whatever was waited for before.
+    /// The response must be complete by then, including all waiting.
     var deadline: Instant
 }

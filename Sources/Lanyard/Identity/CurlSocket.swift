@@ -1,4 +1,4 @@
-/// One of libcurl's sockets in the loop's epoll, from the socket callback that names it to the one that removes it.
+/// One of libcurl's sockets in the loop's epoll, from the socket callback that adds it to the one that removes it.
 package final class CurlSocket: Watcher, @unchecked Sendable {
     private unowned let multi: CurlMulti
     private let descriptor: CInt
@@ -9,7 +9,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
         self.multi = multi
     }
 
-    /// Watches, for something else if it does already.
+    /// Begins to watch, or changes what is watched.
     func watch(for readiness: IOReadiness, on loop: EventLoop) throws(SystemError) {
         if let watch {
             try loop.change(watch, to: readiness)
@@ -18,7 +18,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Ends the watching at once: libcurl closes the socket before the call that reported this returns, and another may get its number.
+    /// Stops watching at once. libcurl closes the socket before the reporting call returns, and another socket may get its number.
     func unwatch(on loop: EventLoop) {
         if let watch { loop.unwatch(watch) }
         watch = nil

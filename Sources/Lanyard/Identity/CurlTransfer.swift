@@ -2,15 +2,15 @@ import CLanyard.Curl
 import CLanyard.Linux
 import Glibc
 
-/// One HTTP exchange, the owner of a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
+/// One HTTP exchange; owns a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
 ///
 /// A class, because libcurl's callbacks carry its address.
 final class CurlTransfer {
     typealias Reply = (Result<CurlResponse, CurlError>) -> Void
 
-    /// Bytes of an answer's body.
+    /// Bytes of a response's body.
     static let bodyBytesMax = 1 << 20
-    /// Bytes of all heads of an answer, interim ones and trailers included.
+    /// Bytes of all heads of a response, interim responses and trailers included.
     static let headBytesMax = 64 << 10
     private static let fieldBytesMax = 2048
 
@@ -24,9 +24,9 @@ final class CurlTransfer {
     private var headIsComplete = false
     private var fields = CurlResponse.Fields()
     private var isTooLarge = false
-    /// An address that was not dialled.
+    /// An address to which a connection was refused.
     private var prohibited: String?
-    /// Some address was.
+    /// A connection to some address was allowed.
     private var hasDialled = false
     private var isRetry = false
 
@@ -46,14 +46,14 @@ final class CurlTransfer {
         errorBuffer.deallocate()
     }
 
-    /// Tells the outcome. Once; later calls do nothing.
+    /// Replies with the outcome. Later calls do nothing.
     func finish(_ outcome: Result<CurlResponse, CurlError>) {
         let reply = self.reply
         self.reply = nil
         reply?(outcome)
     }
 
-    /// What libcurl's last word on this exchange means. Leaves the body empty.
+    /// The outcome for libcurl's result code. Leaves the body empty.
     func outcome(_ code: CURLcode) -> Result<CurlResponse, CurlError> {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
@@ -70,7 +70,7 @@ final class CurlTransfer {
                     status: status > 0 ? status : nil,
                     message: message(code)))
         }
-        // libcurl takes the end of the connection for the end of the head.
+        // libcurl treats the end of the connection as the end of the head.
         guard headIsComplete else {
             let message = "the connection ended inside the head of the answer"
             return .failure(CurlError(kind: .broken, requestSent: true, status: status, message: message))
@@ -80,8 +80,8 @@ final class CurlTransfer {
         return .success(CurlResponse(status: status, fields: fields, body: taken.seal()))
     }
 
-    /// The same exchange once more, after this one has come to nothing for want of a descriptor; this one tells nobody anything then. nil if it
-    /// has other reasons, or is a repetition already.
+    /// A second attempt of the same exchange, after this one failed for lack of a descriptor. This one then never replies. nil for another
+    /// reason, or if this is a second attempt already.
     func retry(after code: CURLcode) -> CurlTransfer? {
         let isBefore = [CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT].contains(code)
         guard isBefore, !requestSent, !isRetry, DescriptorShortage.shared.isExhausted, let reply,
@@ -92,14 +92,14 @@ final class CurlTransfer {
         return next
     }
 
-    /// Ended by its time limit before the name was resolved: libcurl has left a thread behind in `getaddrinfo`.
+    /// The time limit passed before the name was resolved: libcurl has left a thread in `getaddrinfo`.
     func timedOutResolving(_ code: CURLcode) -> Bool {
         var microseconds: curl_off_t = 0
         lanyard_curl_get_offset(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds)
         return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0
     }
 
-    /// Bytes of the request itself have left: TLS is up, and a proxy has let us through.
+    /// Bytes of the request itself were sent: TLS is established, and a proxy has connected.
     private var requestSent: Bool {
         var bytes = 0
         var begun: curl_off_t = 0
@@ -110,7 +110,7 @@ final class CurlTransfer {
 
     // MARK: Options
 
-    /// Prepares the handle. False when libcurl refuses an option, which memory alone explains.
+    /// Prepares the handle. False if libcurl refuses an option, which only a lack of memory explains.
     func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
         let total = min(timeLeft, limits.total)
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
@@ -123,10 +123,10 @@ final class CurlTransfer {
             && lanyard_curl_set_data_callback(easy, CURLOPT_HEADERFUNCTION, Self.onHead) == CURLE_OK
     }
 
-    /// What every exchange keeps to, whoever it is for (architecture.md 2.8).
+    /// Options of every exchange (architecture.md 2.8).
     private func setFixedOptions() -> Bool {
         set(CURLOPT_NOSIGNAL, 1)
-            // Else a time-out or a removal during name resolution waits for the resolver's thread.
+            // Otherwise a time-out or a removal during name resolution waits for the resolver's thread.
             && set(CURLOPT_QUICK_EXIT, 1)
             && set(CURLOPT_NOPROGRESS, 1)
             && set(CURLOPT_VERBOSE, 0)
@@ -137,8 +137,8 @@ final class CurlTransfer {
             && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
             && set(CURLOPT_HTTP09_ALLOWED, 0)
             && lanyard_curl_set_offset(easy, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(Self.bodyBytesMax)) == CURLE_OK
-            // Calls are many minutes apart. A connection kept that long may be dead, and libcurl would then send the request
-            // once more by itself, which a refresh token that is good for one use does not survive.
+            // Calls are many minutes apart. A connection that is kept that long may be dead. libcurl would then resend the request by
+            // itself, which would use a one-use refresh token twice.
             && set(CURLOPT_FRESH_CONNECT, 1)
             && set(CURLOPT_FORBID_REUSE, 1)
     }
@@ -148,7 +148,7 @@ final class CurlTransfer {
             set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         else { return false }
         if let file = trust.caFile {
-            // Debian's folder of authorities would be trusted beside the file.
+            // Otherwise Debian's folder of authorities would be trusted too.
             guard set(CURLOPT_CAINFO, file), set(CURLOPT_CAPATH, nil) else { return false }
         }
         if let file = trust.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
@@ -162,7 +162,7 @@ final class CurlTransfer {
         switch trust.proxy {
         case .environment: return true
         case .none: return set(CURLOPT_PROXY, "")
-        // An explicit proxy holds for every host, whatever `no_proxy` says.
+        // An explicit proxy applies to every host, whatever `no_proxy` says.
         case .url(let url): return set(CURLOPT_PROXY, url) && set(CURLOPT_NOPROXY, "")
         }
     }
@@ -176,7 +176,7 @@ final class CurlTransfer {
             guard set(CURLOPT_POST, 1), setBody() else { return false }
         }
         for line in request.fields { guard append(line) else { return false } }
-        // libcurl's own additions: a form's type, a pause of a second before a large body.
+        // Suppresses libcurl's own additions: a form's content type, and a pause of a second before a large body.
         guard append("Expect:"), request.method != .post || hasContentType || append("Content-Type:") else {
             return false
         }
@@ -226,7 +226,7 @@ final class CurlTransfer {
         return socket(wanted.pointee.family, kind, wanted.pointee.protocol)
     }
 
-    /// Judged by the address, whatever name led to it, the service's or a proxy's.
+    /// Decides by the address, whether the name was the service's or a proxy's.
     private func mayDial(_ wanted: UnsafeMutablePointer<curl_sockaddr>) -> Bool {
         let bytes = UnsafeRawPointer(wanted) + MemoryLayout<curl_sockaddr>.offset(of: \.addr)!
         let address = SocketAddress { room, length in
@@ -254,7 +254,7 @@ final class CurlTransfer {
         return transfer.receiveHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
     }
 
-    /// Returning less than was given ends the exchange.
+    /// A return value below the given count ends the transfer.
     private func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard body.count + bytes.count <= Self.bodyBytesMax else {
             isTooLarge = true
@@ -277,7 +277,7 @@ final class CurlTransfer {
         } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
             headIsComplete = true
         }
-        // Trailers come after the body and say nothing here.
+        // Trailers follow the body and are ignored.
         guard body.count == 0, let colon = line.firstIndex(of: UInt8(ascii: ":")), line.count <= Self.fieldBytesMax
         else { return line.count }
         switch Self.lowered(line[..<colon]) {
@@ -310,7 +310,7 @@ final class CurlTransfer {
         return switch code {
         case CURLE_OPERATION_TIMEDOUT: .timedOut
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: .unreachable
-        // Unknown authority, wrong name, out of its time: libcurl has one code for all of them.
+        // Unknown authority, wrong name, expired: libcurl has one code for all of them.
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR: .untrusted
         case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_CLIENTCERT: .handshake
         case CURLE_FILESIZE_EXCEEDED: .tooLarge
@@ -319,7 +319,8 @@ final class CurlTransfer {
         }
     }
 
-    /// libcurl's words. Its longer text only where that is made of our own settings, the system and the TLS library, never of an answer.
+    /// libcurl's message. Its longer text is used only if it consists of our settings, the system's and the TLS library's texts, never of a
+    /// response.
     private func message(_ code: CURLcode) -> String {
         let short = String(cString: curl_easy_strerror(code))
         if kind(code) == .tooLarge { return "its head is larger than 64 KiB or its body larger than 1 MiB" }

@@ -1,10 +1,10 @@
-/// Whom an identity's connections trust, what they show of themselves, and by which way they go.
+/// TLS trust, client certificate and proxy of an identity's connections.
 struct CurlTrust: Equatable, Sendable {
-    /// Replaces the system's authorities.
+    /// Replaces the system's certificate authorities.
     var caFile: String?
     var certificateFile: String?
     var keyFile: String?
     var proxy: IdentitySettings.Proxy
-    /// Plain http is for loopback addresses only, those of a proxy included.
+    /// Restricts plain http to loopback addresses, also those of a proxy.
     var restrictsPlainHTTPToLoopback = false
 }

@@ -2,7 +2,7 @@
 package struct IdentitySettings: Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
         case appServices(AppServices)
-        /// The file's content is the token; re-read when it changes.
+        /// The file's content is the token; read again when it changes.
         case fixed(tokenFile: String)
     }
 

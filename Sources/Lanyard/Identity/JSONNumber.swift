@@ -1,6 +1,6 @@
-/// Whole numbers out of JSON's number grammar.
+/// Whole numbers from JSON's number grammar.
 enum JSONNumber {
-    /// The whole part of a decimal number, towards zero; nil when it has an exponent, is no number, or has more than 15 digits.
+    /// The whole part of a decimal number, towards zero; nil if it has an exponent, is not a number, or has more than 15 digits.
     static func integer(_ digits: Slice<UnsafeRawBufferPointer>) -> Int64? {
         let isNegative = digits.first == UInt8(ascii: "-")
         let magnitude = isNegative ? digits.dropFirst() : digits

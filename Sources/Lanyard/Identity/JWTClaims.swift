@@ -1,12 +1,12 @@
 /// The two instants of a JSON Web Token's payload, in seconds since 1970 by the issuer's clock (RFC 7519 §4.1).
 ///
-/// The signature is the service's secret: nobody here can verify it, and nothing here relies on it. Servers differ in all
-/// other claims, so none is asked for.
+/// The signature is not verified: only the service can verify it, and nothing here relies on it. Servers differ in all other claims, so
+/// none is required.
 package struct JWTClaims: Equatable, Sendable {
     package var expiry: Int64?
     package var issuedAt: Int64?
 
-    /// nil if the token is not three parts whose second decodes to a JSON object.
+    /// nil if the token does not have three parts, the second of which decodes to a JSON object.
     package init?(of token: Secret) {
         let payload = token.withBytes { Self.payload($0) }
         guard let payload, let claims = payload.withBytes({ Self.read($0) }) else { return nil }

@@ -1,13 +1,13 @@
 import Logging
 
-/// The warning that a secret file lies open: once for each file, whoever finds it and however often it is read.
+/// The warning that every user may read a secret file: once for each file, however often and by whatever caller it is read.
 package final class SecretFileWarning: Sendable {
     private let warnedPaths: Guarded<Set<String>>
 
-    /// - Parameter told: paths of files that have been warned of before.
+    /// - Parameter warnedPaths: files that have been reported before.
     package init(warnedPaths: Set<String> = []) { self.warnedPaths = Guarded(warnedPaths) }
 
-    /// A secret was read that every user of this machine can read.
+    /// Warns of a secret file that every user of this machine can read.
     func found(_ path: String, identity: String, _ logger: Logger) {
         guard warnedPaths.withLock({ $0.insert(path).inserted }) else { return }
         logger.warning(

@@ -1,10 +1,10 @@
 import CLanyard.Curl
 
-/// Where an identity service is: `http` or `https`, a host and perhaps a port, nothing else.
+/// The origin of an identity service: `http` or `https`, a host and optionally a port, nothing else.
 struct ServiceOrigin: Equatable, Sendable {
     private static let textMax = 300
 
-    /// Without a trailing slash: a path can be appended.
+    /// Without a trailing slash, so that a path can be appended.
     let text: String
     let isTLS: Bool
 
@@ -29,9 +29,9 @@ struct ServiceOrigin: Equatable, Sendable {
         return SocketAddress(host: host.lowercased(), port: 0)?.isLoopback ?? false
     }
 
-    /// The absolute URL that a `Location` field names, seen from `url` (RFC 9110 §10.2.2).
+    /// The absolute URL that a `Location` field names, relative to `url` (RFC 9110 §10.2.2).
     ///
-    /// - Returns: nil if it is no `http` or `https` URL, carries user info, or leads from `https` to `http`.
+    /// - Returns: nil if it is not an `http` or `https` URL, has user info, or leads from `https` to `http`.
     static func redirect(from url: String, to location: String) -> String? {
         guard let handle = curl_url() else { return nil }
         defer { curl_url_cleanup(handle) }
@@ -51,7 +51,7 @@ struct ServiceOrigin: Equatable, Sendable {
         return String(cString: text)
     }
 
-    /// A name, an IPv4 address or a bracketed IPv6 address, and perhaps a port.
+    /// A name, an IPv4 address or a bracketed IPv6 address, optionally with a port.
     private static func isAuthority(_ text: Substring) -> Bool {
         let isName: (UInt8) -> Bool = {
             switch $0 {

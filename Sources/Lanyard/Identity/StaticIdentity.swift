@@ -1,6 +1,6 @@
 import Logging
 
-/// The `static` identity: a file whose content is the token, read again when it changes. No refresh, no end.
+/// The `static` identity: a file whose content is the token. It is read again when it changes. The token has no refresh and no expiry.
 package final class StaticIdentity: TokenFeed {
     private let name: String
     private let path: String

@@ -1,14 +1,14 @@
-/// Reads App Services' JSON answers on their bytes: no secret becomes a `String`. Unknown members are passed over.
+/// Reads App Services' JSON responses on their bytes: no secret becomes a `String`. Unknown members are skipped.
 package enum TokenReader {
     package enum ReadError: Error, Equatable {
-        /// Not JSON as `JSONReader` takes it.
+        /// Not JSON that `JSONReader` accepts.
         case json(JSONError)
         case notAnObject
-        /// A member that we need has another type, is too long, or has characters that it cannot have.
+        /// A required member has another type, is too long, or has characters that it cannot have.
         case unfit(String)
     }
 
-    /// Bytes of a token; what a header can carry upstream is no more.
+    /// Bytes of a token: the most that a header can carry upstream.
     static let tokenBytesMax = 32 << 10
     private static let idBytesMax = 128
     private static let hostnameBytesMax = 300
@@ -19,9 +19,9 @@ package enum TokenReader {
         return response
     }
 
-    /// Reads past members that are unfit, and up to the byte where the JSON breaks: what an unusable answer says may still matter.
+    /// Skips unusable members and reads up to the byte where the JSON breaks, because an unusable response may still matter.
     ///
-    /// - Returns: what could be read, and the first thing that could not.
+    /// - Returns: the readable part, and the first error.
     static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (response: TokenResponse, problem: ReadError?) {
         var response = TokenResponse()
         var first: ReadError?
@@ -80,7 +80,7 @@ package enum TokenReader {
         case (.errorCode, .string(let text)):
             response.hasError = response.hasError || !text.range.isEmpty
             response.errorCode = code(text, bytes)
-        // Numbers and objects there are ignored by every client.
+        // Clients ignore numbers and objects there.
         case (.error, _), (.errorCode, _), (.deviceID, _), (.expiresIn, _): break
         default: throw ReadError.unfit("\(entry.name) has the wrong type")
         }

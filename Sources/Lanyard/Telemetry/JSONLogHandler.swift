@@ -2,9 +2,9 @@ import Logging
 
 /// swift-log's back end: one JSON object a line, on standard error.
 ///
-/// `time` (RFC 3339, milliseconds, UTC), `level`, `msg`, `event`, then the other metadata, flat and sorted. Integers, numbers
-/// and booleans stay what they are. A value is cut at `valueBytesMax` before its escapes; a line takes no further member where it
-/// might pass `lineBytesMax`, and then says `"truncated":true`.
+/// `time` (RFC 3339, milliseconds, UTC), `level`, `msg`, `event`, then the other metadata, flat and sorted. Integers, numbers and booleans
+/// keep their JSON type. A value is cut at `valueBytesMax` before its escapes. A line gets no further member where it might exceed
+/// `lineBytesMax`, and then states `"truncated":true`.
 package struct JSONLogHandler: LogHandler {
     package static let valueBytesMax = 1_024
     package static let lineBytesMax = 8_192
@@ -21,7 +21,7 @@ package struct JSONLogHandler: LogHandler {
         self.verbosity = verbosity
     }
 
-    /// The program's level, unless this logger was given one of its own.
+    /// The program's level, unless this logger has one of its own.
     package var logLevel: Logger.Level {
         get { ownLevel ?? verbosity.level }
         set { ownLevel = newValue }
@@ -36,7 +36,7 @@ package struct JSONLogHandler: LogHandler {
         pipe.write(Self.line(event, merged(event.metadata), at: .now))
     }
 
-    /// Metadata of the logger, of its provider, of the call: the later one wins.
+    /// Metadata of the logger, of its provider, of the call: the later one takes precedence.
     private func merged(_ explicit: Logger.Metadata?) -> Logger.Metadata {
         var all = metadata
         if let provided = metadataProvider?.get() { all.merge(provided) { $1 } }
@@ -68,7 +68,7 @@ package struct JSONLogHandler: LogHandler {
                 line.bool(true)
                 break
             }
-            // A member of ours is never written twice; `error` is the caller's own word where swift-log brought no error.
+            // A reserved member is never written twice. `error` is the caller's own key where swift-log brought no error.
             let isTaken = key == "error" ? event.error != nil : reservedKeys.contains(key)
             line.key(isTaken ? key + "_" : key)
             write(value, to: &line, depth: 0)

@@ -1,9 +1,9 @@
 /// `log:` of the configuration (architecture.md 7.3).
 package struct LogSettings: Equatable, Sendable {
-    /// From the most to the least talkative.
+    /// From the most to the least verbose.
     package enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error, critical }
 
-    /// How a line looks.
+    /// The format of a line.
     package enum Format: String, Sendable, CaseIterable { case json }
 
     package var level = Level.info

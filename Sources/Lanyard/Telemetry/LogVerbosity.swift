@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// The level from which lines are written, shared by every logger of the program, and changed while it runs.
+/// The level from which lines are written. Every logger of the program shares it, and it may change at run time.
 package final class LogVerbosity: Sendable {
     private static let levels: [Logger.Level] = [.trace, .debug, .info, .notice, .warning, .error, .critical]
 
@@ -14,10 +14,10 @@ package final class LogVerbosity: Sendable {
         current = Atomic(level)
     }
 
-    /// What is written now. From anywhere.
+    /// The present level. From any thread.
     package var level: Logger.Level { Self.levels[current.load(ordering: .relaxed)] }
 
-    /// What SIGUSR1 does: debug lines on; again: back to the configured level.
+    /// The effect of SIGUSR1: debug lines on; a second one: back to the configured level.
     ///
     /// - Returns: the level from now on.
     @discardableResult

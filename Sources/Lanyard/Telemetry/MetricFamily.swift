@@ -1,4 +1,4 @@
-/// What `/metrics` says about a family of samples: its type, its unit and a sentence.
+/// The metadata of a family of samples in `/metrics`: its type, its unit and a sentence.
 struct MetricFamily: Equatable, Sendable {
     enum Kind: String, Sendable { case counter, gauge, histogram, info }
 
@@ -13,7 +13,7 @@ struct MetricFamily: Equatable, Sendable {
         self.help = help
     }
 
-    /// OpenMetrics wants the unit as the name's last word, and nothing else as a unit.
+    /// OpenMetrics requires the unit as the name's last word, and nothing else as a unit.
     var unit: String? { ["seconds", "bytes"].first { name.hasSuffix("_" + $0) } }
 
     /// Every family that Lanyard knows, in the order of the page.

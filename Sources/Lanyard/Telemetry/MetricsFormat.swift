@@ -1,8 +1,8 @@
-/// The two forms in which `/metrics` answers.
+/// The two formats of `/metrics`.
 package enum MetricsFormat: Equatable, Sendable {
     /// OpenMetrics 1.0.0.
     case openMetrics
-    /// Prometheus text 0.0.4: for everybody who does not ask for the other.
+    /// Prometheus text 0.0.4: the default.
     case text
 
     package var contentType: String {
@@ -12,9 +12,9 @@ package enum MetricsFormat: Equatable, Sendable {
         }
     }
 
-    /// What a request's `Accept` fields prefer (RFC 9110 §12.5.1). Equal weights go to OpenMetrics if it was named.
+    /// The format that a request's `Accept` fields prefer (RFC 9110 §12.5.1). Equal weights select OpenMetrics if it was named.
     ///
-    /// Never a refusal: who accepts neither gets text, as curl and browsers expect.
+    /// Never refuses: a client that accepts neither gets text, as curl and browsers expect.
     package init(accept values: [String]) {
         var openMetrics = 0.0
         var text = 0.0

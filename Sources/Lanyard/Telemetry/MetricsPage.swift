@@ -1,14 +1,14 @@
-/// Writes `/metrics` from the samples of all rooms.
+/// Writes `/metrics` from the samples of all modules.
 ///
-/// Samples with the same name and labels are added up: each shard hands over its own counters. Families stand together, and in
-/// them each set of labels, as OpenMetrics demands.
+/// Samples with the same name and labels are added up, because each shard returns its own counters. Each family is one block, and so is
+/// each set of labels in it, as OpenMetrics requires.
 package struct MetricsPage {
-    /// One line to be.
+    /// One line of the page.
     private struct Line: Hashable {
         var suffix: String
         var labels: [MetricSample.Label]
 
-        /// What tells the metric: the labels without a bucket's bound.
+        /// The metric's identity: the labels without a bucket's bound.
         var metric: [MetricSample.Label] { suffix == "_bucket" ? labels.filter { $0.name != "le" } : labels }
     }
 
@@ -19,7 +19,7 @@ package struct MetricsPage {
         mutating func add(_ sample: MetricSample) {
             let line = Line(suffix: sample.suffix, labels: sample.labels)
             if let value = values[line] {
-                // An info's value is 1, however many say it.
+                // An info's value is 1, however many samples state it.
                 values[line] = sample.suffix == "_info" ? value : value + sample.value
             } else {
                 order.append(line)
@@ -27,7 +27,7 @@ package struct MetricsPage {
             }
         }
 
-        /// The lines with each metric's together, in the order of their first mention.
+        /// The lines grouped by metric, in the order of first mention.
         var grouped: [Line] {
             var places: [[MetricSample.Label]: Int] = [:]
             for line in order where places[line.metric] == nil { places[line.metric] = places.count }
@@ -58,7 +58,7 @@ package struct MetricsPage {
         return page.bytes
     }
 
-    /// A family that the table lacks still reads rightly.
+    /// A family that the table lacks is still written correctly.
     private static func unlisted(_ name: String, _ suffix: String) -> MetricFamily {
         switch suffix {
         case "_total": MetricFamily(name, .counter, "")
@@ -80,7 +80,7 @@ package struct MetricsPage {
         for line in found.grouped { write(line, of: family.name, found.values[line]!) }
     }
 
-    /// The older format names counters and infos in full, and knows no type info.
+    /// The older format writes the full names of counters and infos, and has no type info.
     private func declared(_ family: MetricFamily) -> (name: String, kind: String) {
         switch (format, family.kind) {
         case (.openMetrics, _), (.text, .gauge), (.text, .histogram): (family.name, family.kind.rawValue)
@@ -120,7 +120,7 @@ package struct MetricsPage {
         }
     }
 
-    /// Whole numbers without a point, as counters read best.
+    /// Whole numbers are written without a point.
     private static func text(of value: Double) -> String {
         if let whole = Int64(exactly: value) { return String(whole) }
         if value.isNaN { return "NaN" }

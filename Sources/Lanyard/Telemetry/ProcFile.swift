@@ -2,7 +2,7 @@ import Glibc
 
 /// Reads files of /proc, which have no size until they are read.
 enum ProcFile {
-    /// The text, or nil if the file cannot be read: a process that is not dumpable may not read all of its own.
+    /// The text, or nil if the file cannot be read: a process that is not dumpable may not read all of its own files.
     static func read(_ path: String, bytesMax: Int = 64 << 10) -> String? {
         let raw = open(path, O_RDONLY | O_CLOEXEC)
         guard raw >= 0 else { return nil }
@@ -26,7 +26,7 @@ enum ProcFile {
         defer { closedir(folder) }
         var count = 0
         while let entry = readdir(folder) {
-            // "." and "..": the first byte tells, since /proc has no hidden entries.
+            // "." and "..": the first byte is enough, since /proc has no hidden entries.
             if entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) { count += 1 }
         }
         return count

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The usual `process_*` samples, and what is known of the build.
+/// The usual `process_*` samples, and the build information.
 package enum ProcessMetrics {
-    /// Everything at once; what cannot be read is left out. Takes about a millisecond, most of it for `smaps_rollup`.
+    /// All samples. A value that cannot be read is left out. Takes about a millisecond, most of it for `smaps_rollup`.
     package static func samples(version: String, commit: String) -> [MetricSample] {
         let labels = [MetricSample.Label("version", version), MetricSample.Label("commit", commit)]
         return [MetricSample("lanyard_build", suffix: "_info", labels: labels, value: 1)]
@@ -53,7 +53,7 @@ package enum ProcessMetrics {
 
     private static func descriptors() -> [MetricSample] {
         var samples: [MetricSample] = []
-        // The folder's own descriptor is one of them.
+        // The open folder's own descriptor is one of them.
         if let open = ProcFile.entryCount("/proc/self/fd") {
             samples.append(MetricSample("process_open_fds", value: Double(open - 1)))
         }

@@ -1,11 +1,11 @@
 import CLanyard.OpenSSL
 
-/// The seal of architecture.md 4.7: AES-256-GCM under a key of the file's own, the header authenticated, the key named by its id.
+/// The seal of architecture.md 4.7: AES-256-GCM under a key of the file's own. It authenticates the header, and a key id names the key.
 package final class AESSealing: Sealing {
-    /// Fills the room with random bytes; false if there are none to be had.
+    /// Fills the buffer with random bytes; false if none are available.
     package typealias Entropy = @Sendable (UnsafeMutableRawBufferPointer) -> Bool
 
-    /// What the keys come from, and the latest of those that a passphrase has become.
+    /// The key material, and the latest key that scrypt derived from a passphrase.
     private struct Stretched {
         var scrypt: SealHeader.Scrypt
         var secret: Secret
@@ -13,7 +13,7 @@ package final class AESSealing: Sealing {
 
     private let secret: StoreSecret
     private let entropy: Entropy
-    /// scrypt costs 100 ms: done once per process, and again only if the file turns up with another salt.
+    /// scrypt takes 100 ms. It runs once per process, and again only if the file has another salt.
     private let stretched = Guarded<Stretched?>(nil)
 
     /// - Parameter entropy: for salts and nonces; a test may fix it.
@@ -60,7 +60,7 @@ package final class AESSealing: Sealing {
         }
     }
 
-    /// A passphrase keeps the salt that it met, so that neither this process nor the others compute it again.
+    /// A passphrase keeps the salt of the existing file, so that neither this process nor others derive the key again.
     private func keyForWriting() throws(SealingError) -> (Secret, SealHeader.Scrypt?) {
         guard secret.kind == .passphrase else { return (secret.secret, nil) }
         if let known = stretched.withLock({ $0 }) { return (known.secret, known.scrypt) }

@@ -1,4 +1,4 @@
-/// What stands at a name, or the folder itself, as far as it matters whether it may be trusted.
+/// An entry at a name, or the folder itself: the facts that decide whether it may be trusted.
 package struct DiskEntry: Equatable, Sendable {
     package enum Kind: Equatable, Sendable { case file, folder, link, other }
 
@@ -21,9 +21,9 @@ package struct DiskEntry: Equatable, Sendable {
 /// A file as it was read: what it is, and its bytes.
 package struct DiskContent: Equatable, Sendable {
     package var entry: DiskEntry
-    /// nil: not read, for it is no regular file, too large, or `refusal` says why. Sealed bytes: no secret.
+    /// nil: not read, because it is not a regular file or is too large, or because of `openError`. Sealed bytes are not secret.
     package var bytes: [UInt8]?
-    /// `errno` of an `open` that this process may not make.
+    /// `errno` of an `open` that was refused to this process.
     package var openError: CInt?
 
     package init(_ entry: DiskEntry, bytes: [UInt8]?, openError: CInt? = nil) {

@@ -1,4 +1,4 @@
-/// A file call of the store that failed. Nothing came of it.
+/// A file call of the store that failed. It changed nothing.
 package struct DiskError: Error, Equatable, Sendable {
     /// `errno`.
     package var code: CInt

@@ -1,4 +1,4 @@
-/// The store without a file (`store.memory: true`): everything in it ends with the process. Answers within the call.
+/// The store without a file (`store.memory: true`): its contents end with the process. Replies within the call.
 package final class MemoryStore: SessionStore {
     private let contents: Guarded<StoreContents>
 
@@ -16,7 +16,7 @@ package final class MemoryStore: SessionStore {
         reply(.success(contents.withLock { $0.apply(change, now: .now) }))
     }
 
-    /// Nobody else has this store.
+    /// No other process shares this store.
     package func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { reply(.taken) }
 
     package func unlock(_ user: String) {}

@@ -1,24 +1,24 @@
 import Glibc
 import Logging
 
-/// The store as the start of the program needs it: opened before the first thread, by whoever may read its key.
+/// The store as the program's start needs it: opened before the first thread, while the process may read its key.
 package struct OpenedStore: Sendable {
     private enum Place {
         case memory
-        /// `door` is `PATH.open`, held in common until the process ends: whoever rekeys the file needs it alone.
+        /// `openFileLock` is `PATH.open`, held shared until the process ends. A rekey needs it exclusively.
         case file(StoreFile, openFileLock: any DiskLock)
     }
 
-    /// What was there.
+    /// The contents found.
     package let contents: StoreContents
-    /// Why the store cannot be written yet; what is new lives in memory until it can.
+    /// Why the store cannot be written yet. New sessions live in memory until it can.
     package let unwritten: StoreError?
     private let logEvents: [StoreLogEvent]
     private let place: Place
 
-    /// Opens, checks and reads; blocks as long as the disk does, and 10 s at most while another process writes. Starts no thread.
+    /// Opens, checks and reads. Blocks as long as the disk does, and at most 10 s while another process writes. Starts no thread.
     ///
-    /// - Throws: what an operator must do, naming the path; the file is as it was. `busy` alone passes by itself.
+    /// - Throws: what an operator must do, with the path. The file is unchanged. Only `busy` passes without an operator.
     package static func open(_ settings: StoreSettings) throws(StoreError) -> OpenedStore {
         switch settings {
         case .memory:
@@ -30,7 +30,7 @@ package struct OpenedStore: Sendable {
         }
     }
 
-    /// The same for a file on whatever disk.
+    /// The same for a file on a given disk.
     package static func open(_ file: StoreFile) throws(StoreError) -> OpenedStore {
         try file.inspect()
         let openFileLock = try retryingWhileBusy { () throws(StoreError) in try file.lockOpenFile(.shared) }
@@ -40,17 +40,17 @@ package struct OpenedStore: Sendable {
             place: .file(file, openFileLock: openFileLock))
     }
 
-    /// What `look` has found in the way.
+    /// What `inspect` has found that would stop `open`.
     package enum Obstacle: Equatable, Sendable {
-        /// `open` meets it whoever runs.
+        /// `open` fails for every user.
         case forEveryUser(StoreError)
-        /// Another user than this one may be spared it.
+        /// `open` may succeed for another user of the machine.
         case forThisUser(StoreError)
     }
 
-    /// What `open` would say of a store that is there, without touching anything: no lock, no folder, no file is made.
+    /// What `open` would report of an existing store. Changes nothing: it makes no lock, folder or file.
     ///
-    /// - Returns: nil if nothing stands in its way, or there is no folder yet.
+    /// - Returns: nil if `open` would succeed, or if there is no folder yet.
     package static func inspect(at settings: StoreSettings) -> Obstacle? {
         guard case .file(let text, let keyFile) = settings else { return nil }
         let path: StorePath
@@ -71,14 +71,14 @@ package struct OpenedStore: Sendable {
             try disk.checkWritable()
             return nil
         } catch {
-            // The folder is this user's, and `open` takes it from nobody else.
+            // The folder belongs to this user, and `open` refuses another user's folder.
             return .forEveryUser(StoreError(path, error, owner: disk.owner))
         }
     }
 
     /// Changes the key of a store that no process has open.
     ///
-    /// - Throws: `busy` if one has; else what stands in the way. The file is then sealed as before.
+    /// - Throws: `busy` if a process has it open; else the reason. The file then keeps its former seal.
     package static func rekey(
         path: String, from old: StoreSettings.KeyFile, to new: StoreSettings.KeyFile
     ) throws(StoreError) {
@@ -103,9 +103,9 @@ package struct OpenedStore: Sendable {
         if case .memory = place { true } else { false }
     }
 
-    /// The store for the life of the process. Its queue exists from here on, a thread only with the first call.
+    /// The store for the life of the process. Its queue exists from now on, its thread only from the first call on.
     ///
-    /// - Throws: `.local` faults: descriptors that cannot be had.
+    /// - Throws: `.local` errors if no descriptor can be had.
     package func store(log: Logger) throws(SystemError) -> any SessionStore {
         switch place {
         case .memory: MemoryStore(fingerprintKey: contents.fingerprintKey)
@@ -116,7 +116,7 @@ package struct OpenedStore: Sendable {
         }
     }
 
-    /// One line that says where sessions live, and one for each thing that needs an operator's eye.
+    /// Logs where sessions are stored, and one line for each condition that needs an operator's attention.
     package func announce(on log: Logger) {
         guard case .file(let file, _) = place else {
             return log.warning(
@@ -181,7 +181,7 @@ package struct OpenedStore: Sendable {
         }
     }
 
-    /// Asks again for a lock that others hold for moments. There is no queue yet on which to wait.
+    /// Retries for a lock that other processes hold briefly. There is no queue yet on which to wait.
     private static func retryingWhileBusy<Value>(_ call: () throws(StoreError) -> Value) throws(StoreError) -> Value {
         let end = Instant.now + StoreLockRetry.limit
         while true {

@@ -12,7 +12,7 @@ struct SealCipher: ~Copyable {
 
     deinit { EVP_CIPHER_CTX_free(context) }
 
-    /// Adds the ciphertext of `text` and the tag to `file`, which holds the header.
+    /// Appends the ciphertext of `text` and the tag to `file`, which holds the header.
     func encrypt(
         _ text: UnsafeRawBufferPointer, key: Secret, nonce: [UInt8], into file: inout [UInt8]
     ) throws(SealingError) {
@@ -32,14 +32,14 @@ struct SealCipher: ~Copyable {
         guard isDone else { throw .failed("AES-256-GCM") }
     }
 
-    /// The text of a whole file whose header is `header` bytes long; nil if the tag does not fit. Nothing of it is used before that.
+    /// The text of a whole file whose header has `header` bytes; nil if the tag does not match. The text is not used before that check.
     func decrypt(
         _ file: UnsafeRawBufferPointer, header: Int, key: Secret, nonce: [UInt8]
     ) throws(SealingError) -> Secret? {
         ERR_clear_error()
         let count = file.count - header - SealHeader.tagByteCount
         let bytes = Self.bytes(file)
-        // GCM wants the tag through a pointer that may be written to.
+        // GCM takes the tag through a mutable pointer.
         var tag = Array(file[(header + count)...])
         var isWhole = false
         let text = try Secret(capacity: count) { room throws(SealingError) in
@@ -55,12 +55,12 @@ struct SealCipher: ~Copyable {
             isWhole = EVP_DecryptFinal_ex(context, out.map { $0 + count }, &written) == 1
             return count
         }
-        // A tag that does not fit leaves an entry, which would be blamed on this thread's next call.
+        // A wrong tag leaves an entry in OpenSSL's error queue. This thread's next call would report it.
         ERR_clear_error()
         return isWhole ? text : nil
     }
 
-    /// Empty ones have no address, which OpenSSL would take for something else.
+    /// An empty buffer has no address, and OpenSSL gives a null pointer another meaning.
     private static func bytes(_ buffer: UnsafeRawBufferPointer) -> UnsafePointer<UInt8> {
         (buffer.baseAddress ?? UnsafeRawPointer(bitPattern: 1)!).assumingMemoryBound(to: UInt8.self)
     }

@@ -1,4 +1,4 @@
-/// The plain beginning of a sealed file, which the seal covers too (docs/store.md has it byte by byte). Integers are big-endian.
+/// The unencrypted start of a sealed file, which the seal authenticates (docs/store.md has it byte by byte). Integers are big-endian.
 struct SealHeader: Equatable {
     /// How a passphrase becomes a key (RFC 7914).
     struct Scrypt: Hashable {
@@ -11,7 +11,7 @@ struct SealHeader: Equatable {
         /// p.
         var parallelism: UInt8 = 1
 
-        /// What may be asked for: a forged header must cost neither the process' memory nor the passphrase its protection.
+        /// Accepted parameters. A forged header must neither exhaust the process's memory nor weaken the passphrase's protection.
         var isAcceptable: Bool {
             (14...15).contains(costLog2) && blockSize == 8 && (1...4).contains(parallelism)
         }
@@ -37,7 +37,7 @@ struct SealHeader: Equatable {
     /// nil: the secret is a key.
     var scrypt: Scrypt?
     var keyID: [UInt8]
-    /// New on each write: the file's own key comes from it.
+    /// New on each write. The file's own key is derived from it.
     var salt: [UInt8]
     var nonce: [UInt8]
     /// Of the ciphertext, without the tag.
@@ -51,9 +51,9 @@ struct SealHeader: Equatable {
         self.textByteCount = textByteCount
     }
 
-    /// Reads the header of a whole file, whose length must be what the header says.
+    /// Reads the header of a whole file. The file's length must be the one that the header states.
     ///
-    /// - Throws: `damaged` with what shows, `newerVersion`.
+    /// - Throws: `damaged` with the finding, `newerVersion`, `unfit`.
     init(of file: UnsafeRawBufferPointer) throws(SealingError) {
         let begins = min(file.count, Self.magic.utf8CodeUnitCount)
         guard (0..<begins).allSatisfy({ file[$0] == Self.magic.utf8Start[$0] }) else {
@@ -95,7 +95,7 @@ struct SealHeader: Equatable {
         }
     }
 
-    /// `byteCount` bytes: the file's beginning, and what its seal authenticates beside the text.
+    /// `byteCount` bytes: the start of the file, which its seal authenticates beside the text.
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.byteCount + textByteCount + Self.tagByteCount)

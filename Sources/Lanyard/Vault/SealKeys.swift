@@ -1,24 +1,24 @@
 import CLanyard.OpenSSL
 import Glibc
 
-/// Keys from keys: HKDF-SHA256 (RFC 5869) and scrypt (RFC 7914), in wiped memory.
+/// Key derivation: HKDF-SHA256 (RFC 5869) and scrypt (RFC 7914), in wiped memory.
 enum SealKeys {
-    /// Bytes of a key of AES-256, and of what a passphrase becomes.
+    /// Bytes of an AES-256 key, and of a key that is derived from a passphrase.
     static let keyByteCount = 32
-    /// OpenSSL refuses N = 2^15, r = 8 with its own limit.
+    /// In bytes. OpenSSL refuses N = 2^15, r = 8 under its default limit.
     private static let scryptBytesMax: UInt64 = 64 << 20
     private static let keyIDSalt = Array("lanyard store key id".utf8)
     private static let keyIDLabel = Array("lanyard key id".utf8)
     private static let fileKeyLabel = Array("lanyard store file key".utf8)
 
-    /// Tells keys apart, and nothing else about them: GCM alone could not tell a wrong key from a damaged file.
+    /// Identifies a key and reveals nothing else about it. GCM alone could not distinguish a wrong key from a damaged file.
     static func keyID(of secret: Secret) throws(SealingError) -> [UInt8] {
         try derive(from: secret, salt: keyIDSalt, label: keyIDLabel).withBytes { key in
             Array(key.prefix(SealHeader.keyIDByteCount))
         }
     }
 
-    /// The key of one file: `salt` is new on each write, so that no two nonces ever meet under one key.
+    /// The key of one file. `salt` is new on each write, so no nonce is used twice under one key.
     static func fileKey(of secret: Secret, salt: [UInt8]) throws(SealingError) -> Secret {
         try derive(from: secret, salt: salt, label: fileKeyLabel)
     }

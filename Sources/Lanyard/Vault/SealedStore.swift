@@ -3,10 +3,10 @@ import Glibc
 import Logging
 import Synchronization
 
-/// The store with a file: `StoreFile` on a queue of its own, since a file call may take as long as the disk likes.
+/// The store with a file: `StoreFile` on a queue of its own, because a file call may take any amount of time.
 ///
-/// What is asked is done strictly in order. Changes that wait behind one another are written together. Everything but `isFailing`
-/// and the doors of `SessionStore` belongs to `loop`'s queue.
+/// Requests are carried out strictly in order. Changes that wait behind one another are written together. All state except `isFailing` and
+/// the inbox belongs to `loop`'s queue.
 package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private enum Request: Sendable {
         case read(String, @Sendable (Result<StoredUser?, StoreError>) -> Void)
@@ -17,7 +17,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         case close(@Sendable () -> Void)
     }
 
-    /// Changes that one write takes at most: what many sessions wait for at once.
+    /// Changes in one write at most: as many as concurrent sessions may wait with.
     private static let batchMax = 64
 
     private let loop: EventLoop
@@ -27,11 +27,11 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     /// Why the latest write failed.
     private var writeFault: StoreError?
     private var openFileLock: (any DiskLock)?
-    /// What was asked and not yet seen by the queue.
+    /// Requests that the queue has not taken yet.
     private let inbox = Guarded<[Request]>([])
     private var requests: [Request] = []
     private var heldUserLocks: [String: any DiskLock] = [:]
-    /// Users whom a change has removed while their lock was held here: their lock files go with the lock.
+    /// Users that a change has removed while their lock was held here. Their lock files are removed with the lock.
     private var removed: Set<String> = []
     private let deadline = Deadline()
     private var isWaiting = false
@@ -41,7 +41,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     /// - Parameters:
     ///   - door: `PATH.open`, until `close`.
     ///   - unwritten: why the file could not be written at the start.
-    ///   - loop: of the store's own; started with the first call.
+    ///   - loop: the store's own loop; started with the first call.
     package init(_ file: StoreFile, openFileLock: any DiskLock, unwritten: StoreError?, loop: EventLoop, log: Logger) {
         self.file = file
         self.openFileLock = openFileLock
@@ -87,7 +87,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             inbox.append(request)
             return inbox.count == 1
         }
-        // Whoever comes while the queue is busy with the disk is found there when it looks again.
+        // A request that comes while the queue is busy with the disk is found when the queue checks the inbox again.
         guard isFirst else { return }
         loop.post { [self] in if !isWaiting { work() } }
     }
@@ -99,7 +99,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    /// Another process has written, or still does.
+    /// The wait for another process's write is over.
     override package func due(_ deadline: Deadline) {
         isWaiting = false
         work()
@@ -143,7 +143,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    /// Asked for every 30 s: whatever else has failed is tried again by whom it concerns, the start's try to write by nobody.
+    /// Called every 30 s. Other failed calls are repeated by their callers. The failed write of the start is repeated only here.
     private func readAll() -> [StoredUser]? {
         if writeFault != nil { tryToWrite() }
         guard let contents = try? file.read() else { return nil }
@@ -151,13 +151,13 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         return contents.users
     }
 
-    /// Writes what the file holds already, to find out whether writing works again.
+    /// Writes the file's present contents to find out whether writing works again.
     private func tryToWrite() {
         guard (try? file.commit([], now: .now, tries: true)) != nil, file.hasWritten else { return }
         noteWrite(nil)
     }
 
-    /// All changes up to the next order of another kind.
+    /// All changes up to the next request of another kind.
     private func commitBatch() {
         var batch: [(change: StoreChange, reply: @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)] = []
         for request in requests.prefix(Self.batchMax) {
@@ -177,7 +177,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             return
         }
         requests.removeFirst(batch.count)
-        // Changes that the file held already prove nothing.
+        // Changes that the file already held prove nothing.
         if file.hasWritten { noteWrite(nil) }
         announceLogEvents()
         for (entry, verdict) in zip(batch, verdicts) {
@@ -186,7 +186,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    /// A removed user's lock protects nothing any more.
+    /// A removed user's lock has no further purpose.
     private func noteRemoval(_ change: StoreChange, standing: StoredUser?) {
         if let standing { removed.remove(standing.name) }
         guard case .remove(let user, _) = change else { return }
@@ -204,7 +204,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         lock.release()
     }
 
-    /// Under the lock. One that cannot be removed does no harm.
+    /// Under the lock. A lock file that cannot be removed does no harm.
     private func removeLockFile(of user: String) { try? file.disk.remove(file.path.lock(of: user)) }
 
     /// - Returns: false if the first change has waited long enough.
@@ -240,14 +240,14 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         loop.stop()
     }
 
-    // MARK: What is told
+    // MARK: Log
 
     private func noteWrite(_ fault: StoreError?) {
         writeFault = fault
         updateFailureState()
     }
 
-    /// A line when the store begins to fail and when it works again; the metrics tell how often.
+    /// Logs a line when the store starts to fail and when it works again. The metrics count the failures.
     private func updateFailureState() {
         let fault = writeFault ?? file.unsynced
         let was = failing.exchange(fault != nil, ordering: .relaxed)

@@ -1,24 +1,24 @@
-/// How the store's text becomes a file that only who has the key can read or change.
+/// Turns the store's text into a file that can be read or changed only with the key.
 package protocol Sealing: AnyObject, Sendable {
-    /// The sealed form: new with every call, and no secret.
+    /// The sealed form, which differs with every call. It is not secret.
     func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8]
 
-    /// The text again, bit for bit.
+    /// The original text, bit for bit.
     func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret
 }
 
 /// Why bytes cannot be sealed or opened.
 package enum SealingError: Error, Equatable, Sendable {
-    /// Made with another key or passphrase.
+    /// Sealed with another key or passphrase.
     case wrongKey
-    /// Made with a passphrase, and there is a key; or the other way round.
+    /// Sealed with a passphrase while a key is configured, or the reverse.
     case otherKind(isPassphrase: Bool)
-    /// Not what was written: in plain words.
+    /// The bytes differ from what was written; the text says how.
     case damaged(String)
-    /// Written by a later release, in this version of the format.
+    /// Written by a later release; the value is its format version.
     case newerVersion(Int)
-    /// Parameters beyond what is ever written: in plain words.
+    /// Parameters that Lanyard never writes; the text names them.
     case unfit(String)
-    /// A primitive failed: its name. Memory has run out, or the library is not what it should be.
+    /// A primitive failed; the value is its name. Memory is short, or the library is damaged.
     case failed(String)
 }

@@ -1,6 +1,6 @@
-/// How a program ends that needs the store and cannot have it.
+/// The exit status of a program that needs the store and cannot open it.
 extension StoreError {
-    /// 78 (configuration) where an operator must do something, 75 (temporary failure) where another process is at work.
+    /// 78 (configuration) if an operator must act, 75 (temporary failure) if another process holds the store.
     package var exitCode: Int32 { kind == .busy ? 75 : 78 }
 
     /// One word for the log's `reason`.

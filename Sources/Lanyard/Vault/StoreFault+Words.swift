@@ -1,6 +1,6 @@
 import Glibc
 
-/// What an operator reads: the path, what is wrong, what to do. The file is as it was.
+/// Messages for an operator: the path, what is wrong, and the remedy. The file is unchanged.
 extension StoreError {
     static func foreignOwner(_ path: String, _ entry: DiskEntry, _ owner: UInt32) -> StoreError {
         StoreError(
@@ -40,7 +40,7 @@ extension StoreError {
         StoreError(.busy, message: "another process holds \(path)")
     }
 
-    /// Somebody took the file away while it was open.
+    /// The file was removed while the store was open.
     static func gone(_ path: String) -> StoreError {
         StoreError(
             .system(ENOENT),

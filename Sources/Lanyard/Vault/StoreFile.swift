@@ -1,28 +1,28 @@
 import Glibc
 
-/// The sealed file of architecture.md 4.7: read whole, and replaced whole, so that after a crash at whatever moment it is the old one or
-/// the new.
+/// The sealed file of architecture.md 4.7. It is read as a whole and replaced as a whole. After a crash at any moment it is the old file or
+/// the new one.
 ///
 /// A write is: lock, read, change, seal, temporary file, fsync, rename, fsync of the folder, unlock. Used by one queue at a time.
 package final class StoreFile: @unchecked Sendable {
-    /// Of the sealed file.
+    /// Bytes of the sealed file.
     static let bytesMax = StoreText.bytesMax + 1024
 
     let path: StorePath
     let disk: any StoreDisk
     private var sealing: any Sealing
-    /// Random, for the empty store that a missing file is.
+    /// Random; for the empty store that a missing file stands for.
     private let newFingerprintKey: Secret
-    /// The file has been there: that it is missing means that somebody took it away.
+    /// The file has existed. If it is missing now, it was removed.
     private var hasBeenThere = false
-    /// `writes` of what is known to outlast a loss of power: another process may have died between its rename and its fsync.
+    /// The `writes` that are known to outlast a loss of power: another process may have died between its rename and its fsync.
     private var durable: UInt64?
-    /// The `writes` that could not be synced. For these another fsync would prove nothing: the kernel tells of a loss once, and then takes
-    /// what is lost for written (fsync(2)).
+    /// The `writes` that could not be synced. Another fsync would prove nothing for these: the kernel reports a loss once and then treats
+    /// the lost data as written (fsync(2)).
     private var failedSync: (writes: UInt64, fault: StoreError)?
     private var highestWrites: UInt64 = 0
     private var logEvents: [StoreLogEvent] = []
-    /// Whether the latest commit that was answered has replaced the file: the only proof that writing works.
+    /// Whether the latest completed commit has replaced the file. Only that proves that writing works.
     package private(set) var hasWritten = false
 
     /// - Parameter fingerprintKey: 32 random bytes for a store that does not exist yet.
@@ -33,10 +33,10 @@ package final class StoreFile: @unchecked Sendable {
         newFingerprintKey = fingerprintKey
     }
 
-    /// Why what the file holds may not outlast a loss of power; nil: it does. A later write ends it, our own or another process's.
+    /// Why the file's contents may not outlast a loss of power; nil: they do. A later write clears it, by this process or another.
     package var unsynced: StoreError? { failedSync?.fault }
 
-    /// What happened beside, since it was last asked.
+    /// The log events since the last call.
     package func takeLogEvents() -> [StoreLogEvent] {
         defer { logEvents = [] }
         return logEvents
@@ -44,7 +44,7 @@ package final class StoreFile: @unchecked Sendable {
 
     // MARK: Opening
 
-    /// Whether folder and file may be trusted, and the file can be opened with this key: looks, and touches nothing.
+    /// Checks whether folder and file may be trusted and the file can be opened with this key. Changes nothing.
     ///
     /// - Returns: whether there is a file.
     @discardableResult
@@ -55,7 +55,7 @@ package final class StoreFile: @unchecked Sendable {
         return try load() != nil
     }
 
-    /// Takes `PATH.open`: `shared` by whoever has the store open, `exclusive` by who changes its key.
+    /// Takes `PATH.open`: `shared` to use the store, `exclusive` to change its key.
     ///
     /// - Throws: `busy` at once.
     package func lockOpenFile(_ kind: DiskLockKind) throws(StoreError) -> any DiskLock {
@@ -65,11 +65,11 @@ package final class StoreFile: @unchecked Sendable {
         return openFileLock
     }
 
-    /// Removes what a crash has left, makes the store if there is none, and finds out whether one that is there can be written.
+    /// Removes a crash's leftover, creates the store if there is none, and finds out whether an existing one can be written.
     ///
-    /// - Returns: what it holds, and why it cannot be written now, for lack of room or by a fault of the disk, which may pass: an empty one that
-    ///   could not be made is kept in memory meanwhile.
-    /// - Throws: `busy` while another process writes; what keeps this process from ever writing there.
+    /// - Returns: the contents, and why they cannot be written now. Such a reason may pass: no room, or a disk error. An empty store that
+    ///   could not be created is kept in memory meanwhile.
+    /// - Throws: `busy` while another process writes; any condition that prevents this process from ever writing there.
     package func begin() throws(StoreError) -> (contents: StoreContents, unwritten: StoreError?) {
         let lock = try takeLock()
         defer { lock.release() }
@@ -91,22 +91,22 @@ package final class StoreFile: @unchecked Sendable {
 
     // MARK: Reading and writing
 
-    /// What the store holds now, whoever wrote it. Needs no lock: the file is only ever replaced whole.
+    /// The store's present contents, written by any process. Needs no lock: the file is only ever replaced as a whole.
     ///
-    /// It outlasts a loss of power, unless `unsynced` says why not. It is given all the same: whoever went without it would go by what was
-    /// there before, and send a refresh token that another process has spent. What it brings has its intent on the disk since before the call.
+    /// The contents outlast a loss of power, unless `unsynced` says why not. They are returned in both cases, because a process that
+    /// ignored them would send a used refresh token. Their intents have been on disk since before the calls.
     package func read() throws(StoreError) -> StoreContents {
         let contents = try current()
         if failedSync?.writes != contents.writes { try? makeDurable(contents) }
         return contents
     }
 
-    /// Applies the changes, in order, to what the file holds now, and writes once, unless nothing has changed and all is synced. When this
-    /// returns, what is answered outlasts a crash; when it throws, all or none of it may.
+    /// Applies the changes in order to the file's present contents. Writes once, unless nothing has changed and all is synced. When this
+    /// returns, the verdicts outlast a crash. When it throws, all or none of the changes may.
     ///
-    /// - Parameter tries: replaces the file although nothing has changed, to find out whether that works; that it does not is no fault of
-    ///   this commit.
-    /// - Returns: a verdict for each change; `hasWritten` tells whether the file was replaced.
+    /// - Parameter tries: replaces the file although nothing has changed, to find out whether writing works. A failure of that is no
+    ///   failure of this commit.
+    /// - Returns: a verdict for each change. `hasWritten` says whether the file was replaced.
     /// - Throws: `busy` at once while another process writes.
     package func commit(
         _ changes: [StoreChange], now: WallTime, tries: Bool = false
@@ -127,7 +127,7 @@ package final class StoreFile: @unchecked Sendable {
         return verdicts
     }
 
-    /// The same contents under another seal, by the same safe sequence; the file is sealed so from now on.
+    /// Writes the same contents under another seal, by the same safe sequence. Later writes use the new seal.
     ///
     /// - Throws: `gone` if there is no file.
     package func reseal(with other: any Sealing) throws(StoreError) {
@@ -193,7 +193,7 @@ package final class StoreFile: @unchecked Sendable {
         }
     }
 
-    /// Under the lock. Nothing that fails before the rename has changed the file.
+    /// Under the lock. A failure before the rename leaves the file unchanged.
     private func replace(with contents: inout StoreContents) throws(StoreError) {
         contents.writes += 1
         let sealed = try sealed(contents)
@@ -203,7 +203,7 @@ package final class StoreFile: @unchecked Sendable {
                 try writeTemporary(sealed)
                 try disk.rename(path.temporary, to: path.name)
             } catch {
-                // Another attempt may find room.
+                // Frees the room for another attempt.
                 try? disk.remove(path.temporary)
                 throw error
             }
@@ -247,10 +247,10 @@ package final class StoreFile: @unchecked Sendable {
         logEvents.append(.leftoverRemoved)
     }
 
-    /// Makes and removes what a write begins with: that a folder may not be written shows in nothing else.
+    /// Creates and removes a temporary file. Only this shows that the folder cannot be written.
     ///
-    /// - Returns: why it failed, if that may pass.
-    /// - Throws: rights that are missing: an operator must give them, and had better hear of it now than with the first lost session.
+    /// - Returns: why it failed, if the reason may pass.
+    /// - Throws: missing permissions. An operator must grant them, and should learn that before the first session is lost.
     private func tryToWrite() throws(StoreError) -> StoreError? {
         do throws(StoreError) {
             try called { () throws(DiskError) in
@@ -264,7 +264,7 @@ package final class StoreFile: @unchecked Sendable {
         }
     }
 
-    /// Whoever wrote the file may have died before the folder was synced.
+    /// The process that wrote the file may have died before the folder was synced.
     private func makeDurable(_ contents: StoreContents) throws(StoreError) {
         guard durable != contents.writes, hasBeenThere else { return }
         try syncFolder(contents.writes)

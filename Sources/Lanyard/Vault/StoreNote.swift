@@ -1,12 +1,12 @@
 import Logging
 
-/// What happened to the sealed file beside what was asked for: for the log.
+/// An event of the sealed file that no caller requested: for the log.
 package enum StoreLogEvent: Equatable, Sendable {
-    /// There was none, and now there is an empty one.
+    /// There was no file, and an empty store was created.
     case created
-    /// A write that a crash had cut off left its temporary file, which is gone now.
+    /// An interrupted write has left its temporary file, which was removed.
     case leftoverRemoved
-    /// The file has seen fewer writes than this process has seen in it: an old one was put in its place.
+    /// The file's count of writes is lower than one that this process has seen: an older file has replaced it.
     case rolledBack(from: UInt64, to: UInt64)
 }
 

@@ -1,17 +1,17 @@
-/// The names of a store's files: the sealed one, and those beside it that begin with its name.
+/// The names of a store's files: the sealed one, and the others, which begin with its name.
 ///
-/// They never meet: a user's lock has a name of one character at least between two dots, so even those of users called `lock` and `open`
-/// differ from the store's own. Two stores in one folder keep apart if neither name is the other's with a dot and more behind it.
+/// They never collide: a user's lock file has at least one character between two dots. So even the lock files of users called `lock` and
+/// `open` differ from the store's own. Two stores in one folder stay separate if neither name is the other's followed by a dot and more.
 package struct StorePath: Equatable, Sendable {
     /// As configured.
     package let path: String
     package let folder: String
     package let name: String
 
-    /// With `.`, a user's name and `.lock` behind it, it is no longer than a name may be.
+    /// In bytes. With `.`, a user's name and `.lock` appended, it stays within the length of a file name.
     private static let nameBytesMax = 180
 
-    /// nil: no file can stand there, or its name is one that the store gives to files of its own.
+    /// nil: the path cannot be a file, or the name is one that the store uses for its other files.
     package init?(_ path: String) {
         let cut = path.lastIndex(of: "/")
         let name = cut.map { String(path[path.index(after: $0)...]) } ?? path
@@ -25,10 +25,10 @@ package struct StorePath: Equatable, Sendable {
 
     /// Held while the sealed file is read, changed and written.
     package var lock: String { name + ".lock" }
-    /// Held in common by every process that has the store open.
+    /// Held shared by every process that has the store open.
     package var open: String { name + ".open" }
-    /// Becomes the sealed file. One name suffices: who writes has `lock`.
+    /// Renamed to the sealed file. One name suffices, because the writer holds `lock`.
     package var temporary: String { name + ".tmp" }
-    /// Held from before a user's call until its answer is stored.
+    /// Held from before a user's call until its result is stored.
     package func lock(of user: String) -> String { "\(name).\(user).lock" }
 }

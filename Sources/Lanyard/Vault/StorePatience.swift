@@ -1,7 +1,7 @@
-/// How long the sealed file's lock is asked for (architecture.md 4.9). Others hold it for a read and a write.
+/// How long a process retries to take the sealed file's lock (architecture.md 4.9). Other processes hold it for one read and one write.
 enum StoreLockRetry {
     static let limit = Duration.seconds(10)
 
-    /// Until it is asked again: at random, so that two that wait do not meet for ever.
+    /// The delay before the next attempt: random, so that two waiting processes do not collide repeatedly.
     static var delay: Duration { .milliseconds(Int64.random(in: 20...200)) }
 }

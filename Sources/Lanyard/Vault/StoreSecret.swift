@@ -1,10 +1,10 @@
 import Glibc
 
-/// What the store is sealed with: a key, or a passphrase that scrypt turns into one.
+/// The secret that seals the store: a key, or a passphrase from which scrypt derives one.
 package struct StoreSecret: Sendable {
     package enum Kind: Equatable, Sendable { case key, passphrase }
 
-    /// Fewer bytes are no key; a passphrase has no such bound, since scrypt is there for that.
+    /// In bytes. A passphrase has no such bound, because scrypt protects it.
     package static let keyBytesMin = 32
 
     package let kind: Kind
@@ -17,8 +17,8 @@ package struct StoreSecret: Sendable {
 
     /// Reads the file that the configuration names. Blocks as long as the disk does.
     ///
-    /// A key's bytes are taken as they are: one final newline is cut only if all others are printable ASCII, since what a generator of
-    /// random bytes made may end in 0x0a. A passphrase's final newline is none of it.
+    /// A key's bytes are used as they are. One final newline is cut only if all other bytes are printable ASCII, because a key of random
+    /// bytes may end in 0x0a. A passphrase's final newline is always cut.
     ///
     /// - Throws: `unfit`, with path and remedy.
     package static func read(_ file: StoreSettings.KeyFile) throws(StoreError) -> StoreSecret {

@@ -1,14 +1,14 @@
 /// `store:` of the configuration.
 package enum StoreSettings: Equatable, Sendable {
-    /// Nothing outlives a restart.
+    /// Sessions end with the process.
     case memory
     /// One sealed file.
     case file(path: String, sealedBy: KeyFile)
 
-    /// Whether a sealed file may stand at a path.
+    /// Whether a path may be used for a sealed file.
     package static func accepts(path: String) -> Bool { StorePath(path) != nil }
 
-    /// What the file is sealed with; read once, when the store is opened.
+    /// The file of the sealing secret; read once, when the store is opened.
     package enum KeyFile: Equatable, Sendable {
         case key(String)
         case passphrase(String)
@@ -19,7 +19,7 @@ package enum StoreSettings: Equatable, Sendable {
             }
         }
 
-        /// As people call it.
+        /// The word for operators.
         package var kindName: String {
             switch self {
             case .key: "key"

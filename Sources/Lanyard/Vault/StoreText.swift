@@ -1,11 +1,11 @@
-/// What stands under the store's seal: `StoreContents` as bytes, in wiped memory (docs/store.md has them one by one).
+/// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/store.md has them one by one).
 ///
-/// There is exactly one text for each contents. The reader takes nothing else, is linear in the text and never traps, whatever the bytes
-/// are; a secret goes from wiped block to wiped block.
+/// Each contents has exactly one text. The reader accepts nothing else, is linear in the text and never traps, for any bytes. A secret is
+/// copied only from wiped block to wiped block.
 package enum StoreText {
-    /// Of the text. Some ten thousand users.
+    /// Bytes of the text: about ten thousand users.
     package static let bytesMax = 16 << 20
-    /// The newest that is read. Written is 1, or 2 where something must be told that 1 has no place for.
+    /// The newest version that is read. Version 1 is written, or 2 if a value needs a field that 1 lacks.
     static let version = 2
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
@@ -13,19 +13,19 @@ package enum StoreText {
     static let credentialFingerprintByteCount = 32
     static let identityFingerprintByteCount = 32
 
-    /// Why bytes are no contents, or contents cannot become bytes.
+    /// Why bytes cannot be read as contents, or contents cannot be written as bytes.
     package enum FormatError: Error, Equatable, Sendable {
         /// Written by a later release.
         case newerVersion(Int)
-        /// At this byte stands what nobody writes.
+        /// Lanyard never writes such a byte at this offset.
         case malformed(at: Int)
-        /// Beyond a bound of the format, in plain words.
+        /// A value exceeds a bound of the format; the text names it.
         case tooLarge(String)
     }
 
     /// The text of `contents`.
     ///
-    /// - Throws: `tooLarge`. What was returned can be read again: it has been tried.
+    /// - Throws: `tooLarge`. The returned text has been read back successfully.
     package static func write(_ contents: StoreContents) throws(FormatError) -> Secret {
         var writer = StoreTextWriter()
         try writer.write(contents)
@@ -45,7 +45,7 @@ package enum StoreText {
         return try reader.read()
     }
 
-    /// What a user has, as bits.
+    /// The parts of a user record, as bits.
     struct UserFlags: OptionSet {
         let rawValue: UInt16
         static let isAdded = UserFlags(rawValue: 1)
@@ -63,7 +63,7 @@ package enum StoreText {
         static let all = UserFlags(rawValue: 1023)
     }
 
-    /// What a session has.
+    /// The parts of a session record.
     struct SessionFlags: OptionSet {
         let rawValue: UInt8
         static let refresh = SessionFlags(rawValue: 1)
@@ -71,19 +71,19 @@ package enum StoreText {
         static let all = SessionFlags(rawValue: 3)
     }
 
-    /// What a revocation has, from version 2 on.
+    /// The parts of a revocation record, from version 2 on.
     struct RevocationFlags: OptionSet {
         let rawValue: UInt8
         static let identityFingerprint = RevocationFlags(rawValue: 1)
     }
 
-    /// Whether version 1 cannot hold them.
+    /// Whether version 1 cannot hold the contents.
     static func needsVersion2(_ contents: StoreContents) -> Bool {
         contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }
             || contents.revocations.contains { $0.fingerprint != nil }
     }
 
-    /// What is said of the active user.
+    /// The parts of the record of the active user.
     struct ActiveFlags: OptionSet {
         let rawValue: UInt8
         static let isChosen = ActiveFlags(rawValue: 1)

@@ -1,4 +1,4 @@
-/// Reads a store's text, which somebody else owns; valid only while that is.
+/// Reads a store's text, which the caller owns. Valid only while the text is.
 struct StoreTextReader: ~Copyable {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -23,7 +23,7 @@ struct StoreTextReader: ~Copyable {
         for _ in 0..<(try integer(UInt16.self)) {
             contents.revocations.append(try revocation())
         }
-        // Whatever fits into version 1 is written so.
+        // Contents that fit into version 1 are always written as version 1.
         guard offset == bytes.count, (version == 2) == StoreText.needsVersion2(contents) else { throw malformed }
         return contents
     }
@@ -54,7 +54,7 @@ struct StoreTextReader: ~Copyable {
         if flags.contains(.accountSince) { user.accountSince = try time() }
         if flags.contains(.intent) { user.intent = try intent() }
         if flags.contains(.refused) {
-            // A mark is no secret: it says nothing without the key.
+            // A fingerprint is not secret: without the key it reveals nothing.
             user.refused = CredentialFingerprint(bytes: Array(try take(StoreText.credentialFingerprintByteCount)))
         }
         if flags.contains(.identityFingerprint) { user.identityFingerprint = try identityFingerprint() }
@@ -120,7 +120,7 @@ struct StoreTextReader: ~Copyable {
         return text
     }
 
-    /// `[A-Za-z0-9._-]{1,64}`: of users, parts of files' names are made.
+    /// `[A-Za-z0-9._-]{1,64}`: user names become parts of file names.
     private mutating func name() throws(StoreText.FormatError) -> String {
         let text = try text()
         let isName = text.utf8.allSatisfy { byte in

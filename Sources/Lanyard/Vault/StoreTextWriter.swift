@@ -1,4 +1,4 @@
-/// Writes a store's text. Integers are big-endian; what has a length carries it in front.
+/// Writes a store's text. Integers are big-endian. A value of variable length is preceded by its length.
 struct StoreTextWriter: ~Copyable {
     private var bytes = SecretBuffer(capacity: 4096)
 

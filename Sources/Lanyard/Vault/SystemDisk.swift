@@ -1,16 +1,16 @@
 import Glibc
 
-/// The kernel's file calls, relative to a folder's descriptor: whatever happens to the path's other parts, it stays that folder.
+/// The kernel's file calls, relative to a folder's descriptor: a change in the other parts of the path does not affect it.
 package final class SystemDisk: StoreDisk {
     private let folder: OwnedDescriptor
 
     /// Opens the folder.
     ///
-    /// A symbolic link is followed if root or this user made it (systemd's `DynamicUser=` puts one at the state directory): whoever could
-    /// turn it elsewhere could do more than that.
+    /// A symbolic link is followed if root or this user made it (systemd's `DynamicUser=` puts one at the state directory). An attacker who
+    /// could redirect such a link could do more than that.
     ///
-    /// - Parameter makesFolder: if only it is missing, with mode 0700.
-    /// - Throws: `ELOOP` for another's link.
+    /// - Parameter makesFolder: creates the folder with mode 0700 if only the last component is missing.
+    /// - Throws: `ELOOP` for another user's link.
     package init(folder path: String, makesFolder: Bool) throws(DiskError) {
         if makesFolder, mkdir(path, 0o700) != 0, errno != EEXIST, errno != EROFS, errno != EACCES {
             throw DiskError(errno, "making the folder")
@@ -32,7 +32,7 @@ package final class SystemDisk: StoreDisk {
         return Self.entry(status)
     }
 
-    /// Whether this process may make files in the folder, as the kernel says without one being made.
+    /// Checks with the kernel whether this process may create files in the folder, without creating one.
     package func checkWritable() throws(DiskError) {
         guard faccessat(folder.raw, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
             throw DiskError(errno, "looking whether the folder may be written")
@@ -83,7 +83,7 @@ package final class SystemDisk: StoreDisk {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
         let raw = try Self.retryingInterrupted("creating a temporary file") { openat(folder.raw, name, flags, 0o600) }
         let file = OwnedDescriptor(taking: raw)
-        // The umask may have taken even the owner's rights.
+        // The umask may have removed even the owner's permissions.
         guard fchmod(raw, 0o600) == 0 else { throw DiskError(errno, "creating a temporary file") }
         return SystemDiskWriter(file)
     }
@@ -102,7 +102,7 @@ package final class SystemDisk: StoreDisk {
     }
 
     package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)? {
-        // Whoever held the lock may have removed the file between our opening and our locking: then the lock is on a file without a name.
+        // The former holder may have removed the file between `open` and `flock`. Then the lock is on a file without a name.
         for _ in 0..<Self.lockTriesMax {
             guard let file = try locked(name, kind) else { return nil }
             if isNamed(name, file) { return SystemDiskLock(file) }
@@ -110,10 +110,10 @@ package final class SystemDisk: StoreDisk {
         return nil
     }
 
-    /// More removals than this while one process tries are taken for a lock that somebody holds.
+    /// More removals than this during one attempt count as a lock that is held.
     private static let lockTriesMax = 100
 
-    /// Whether the file is still the one that `name` leads to.
+    /// Whether `name` still leads to this file.
     private func isNamed(_ name: String, _ file: borrowing OwnedDescriptor) -> Bool {
         var (own, named) = (stat(), stat())
         return fstat(file.raw, &own) == 0 && fstatat(folder.raw, name, &named, AT_SYMLINK_NOFOLLOW) == 0
@@ -122,7 +122,7 @@ package final class SystemDisk: StoreDisk {
 
     private func locked(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> OwnedDescriptor? {
         let flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
-        // Network file systems want a lock's file open for writing; where nothing may be written, reading must do.
+        // Network file systems require a lock's file open for writing. On a read-only file system reading must suffice.
         var raw = openat(folder.raw, name, O_RDWR | flags, 0o600)
         if raw < 0, errno == EROFS { raw = openat(folder.raw, name, O_RDONLY | flags, 0o600) }
         guard raw >= 0 else { throw DiskError(errno, "opening \(name)") }
@@ -138,7 +138,7 @@ package final class SystemDisk: StoreDisk {
         return file
     }
 
-    /// A call that a signal may end before it has begun.
+    /// Repeats a call that a signal has interrupted.
     private static func retryingInterrupted(_ doing: String, _ call: () -> CInt) throws(DiskError) -> CInt {
         while true {
             let result = call()

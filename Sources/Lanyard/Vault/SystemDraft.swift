@@ -10,7 +10,7 @@ final class SystemDiskWriter: DiskWriter {
         while true {
             let count = Glibc.write(file.raw, bytes.baseAddress, bytes.count)
             if count > 0 { return count }
-            // No regular file takes nothing of something; whoever repeats that would never end.
+            // A regular file never accepts zero of several bytes. Repeating the call would never end.
             if count == 0 { throw DiskError(EIO, "writing") }
             if errno != EINTR { throw DiskError(errno, "writing") }
         }

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A lock by `flock`: it belongs to the open file, so it holds between two of one process as well, and closing another descriptor of the
-/// same file gives nothing back (record locks of `fcntl` would go).
+/// A lock by `flock`. It belongs to the open file, so it also excludes a second lock of the same process. Closing another descriptor of the
+/// same file does not release it (record locks of `fcntl` would go).
 final class SystemDiskLock: DiskLock {
     private let file: OwnedDescriptor
 
