@@ -13,7 +13,7 @@ int lanyard_openssl_count_certificates(const void *pem, int length) {
     }
     sk_X509_INFO_pop_free(blocks, X509_INFO_free);
     BIO_free(text);
-    /* The queue is per thread; a stale entry would be blamed on a later call. */
+    /* The queue is per thread; a later call would report a stale entry. */
     ERR_clear_error();
     return count;
 }

@@ -1,4 +1,4 @@
-/* Allocators that wipe what they give back: libcurl and OpenSSL hold tokens and passwords in their buffers. */
+/* Allocators that wipe the memory that they free: libcurl and OpenSSL hold tokens and passwords in their buffers. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <stdlib.h>

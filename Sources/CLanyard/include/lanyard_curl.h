@@ -1,4 +1,4 @@
-/* libcurl, and typed doors to its variadic calls: one per argument kind. */
+/* libcurl, and typed shims for its variadic calls: one for each kind of argument. */
 #ifndef LANYARD_CURL_H
 #define LANYARD_CURL_H
 
@@ -28,7 +28,7 @@ static inline CURLcode lanyard_curl_set_data_callback(CURL *easy, CURLoption opt
     return curl_easy_setopt(easy, option, call);
 }
 
-/* Makes the socket of one connection; CURL_SOCKET_BAD: that address is not dialled. */
+/* Makes the socket of one connection; CURL_SOCKET_BAD: no connection is made to that address. */
 typedef curl_socket_t (*lanyard_curl_open_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
 static inline CURLcode lanyard_curl_set_open_callback(CURL *easy, lanyard_curl_open_callback call) {
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, call);

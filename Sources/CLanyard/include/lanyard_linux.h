@@ -1,4 +1,4 @@
-/* Doors to Linux calls that are hidden behind _GNU_SOURCE, variadic, or macros. _GNU_SOURCE itself stays in linux.c:
+/* Shims for Linux calls that are hidden behind _GNU_SOURCE, variadic, or macros. _GNU_SOURCE itself stays in linux.c:
  * defined in a header it clashes with Swift's own view of Glibc. */
 #ifndef LANYARD_LINUX_H
 #define LANYARD_LINUX_H
@@ -17,7 +17,7 @@ int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length);
 /* epoll_pwait2(): a time limit in nanoseconds; -1 waits without one. Falls back to whole milliseconds, rounded up. */
 int lanyard_epoll_wait(int epoll, struct epoll_event *events, int capacity, int64_t nanoseconds);
 
-/* malloc_trim(): gives the kernel back what free() has kept. Takes milliseconds, and every arena's lock in turn. */
+/* malloc_trim(): returns freed memory to the kernel. Takes milliseconds, and every arena's lock in turn. */
 void lanyard_return_memory(void);
 
 /* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */
@@ -58,11 +58,11 @@ void lanyard_timer_set(int timer, int64_t nanoseconds);
 /* CPU time of the calling thread in nanoseconds. */
 int64_t lanyard_thread_cpu_time(void);
 
-/* Blocks these signals for the calling thread and all that it starts from here on: they wait for the signalfd that is returned.
+/* Blocks these signals for the calling thread and all threads that it starts later. The returned signalfd reports them.
  * -1 with errno if there is none; nothing is blocked then. */
 int lanyard_hold_signals(const int *signals, int count);
 
-/* The next signal that a signalfd tells; 0 if none waits. */
+/* The next signal of a signalfd; 0 if none waits. */
 int lanyard_next_signal(int descriptor);
 
 /* Opens /dev/null in the place of each of the descriptors 0 to 2 that is closed: 0 for reading, 1 and 2 for writing. Otherwise the next

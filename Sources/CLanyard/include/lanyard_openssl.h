@@ -1,4 +1,4 @@
-/* OpenSSL, and doors to its macros. */
+/* OpenSSL, and shims for its macros. */
 #ifndef LANYARD_OPENSSL_H
 #define LANYARD_OPENSSL_H
 

@@ -6,9 +6,9 @@ import Synchronization
 ///
 /// | in use beyond | what happens |
 /// |---|---|
-/// | 1/4, 1/2 | a socket is read in portions that fit into 16 KiB, 8 KiB with a chunk's framing |
-/// | 3/4 | portions fit into 4 KiB; optional memory (replay copies) is freed and no more is allocated |
-/// | 7/8 | new requests are refused; incomplete heads are given up |
+/// | 1/4, 1/2 | one read, with a chunk's framing, fits into 16 KiB, 8 KiB |
+/// | 3/4 | one read fits into 4 KiB; optional memory (replay copies) is freed and no more is allocated |
+/// | 7/8 | new requests are refused; connections with an incomplete head are closed |
 /// | all | reading pauses |
 ///
 /// The last eighth is for responses in progress, because their requests hold memory, too. Read sizes shrink early because a client that

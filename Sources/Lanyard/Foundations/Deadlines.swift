@@ -1,4 +1,4 @@
-/// The deadlines of one loop: a binary heap that is lazy about moves to later times.
+/// The deadlines of one loop: a binary heap that defers moves to later times.
 ///
 /// A connection moves its deadline with every request, nearly always to a later time. Such a move is one store into the deadline. The heap
 /// checks the deadline again when the old time comes. So the steady state costs no heap operation.
@@ -24,7 +24,7 @@ struct DeadlineHeap: ~Copyable {
         }
     }
 
-    /// Forgets the deadline altogether.
+    /// Removes the deadline from the heap and unsets it.
     mutating func remove(_ deadline: Deadline) {
         deadline.instant = .never
         guard deadline.place >= 0 else { return }

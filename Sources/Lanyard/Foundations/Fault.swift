@@ -1,6 +1,6 @@
 /// A failed system call or setting: the side at fault, the kind, and what was being done.
 ///
-/// `side` is also the value in the log and the metrics, so all three agree.
+/// `side` is also the value in the log and the metrics, so an operator sees the same value in all of them.
 package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The side at fault.
     package enum Side: String, Sendable { case client, upstream, identity, local, configuration }

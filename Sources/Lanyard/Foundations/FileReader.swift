@@ -122,7 +122,7 @@ package final class FileReader: Sendable {
         for request in requests { request.reply(FileSnapshot(stamp: nil, outcome: .failure(.system(code)))) }
     }
 
-    /// One thread's life.
+    /// Runs one thread until it ends.
     func run() {
         while true {
             switch nextStep() {

@@ -16,7 +16,7 @@ package struct Instant: Comparable, Hashable, Sendable {
     /// An instant before all others.
     package static let past = Instant(nanoseconds: 0)
 
-    /// What the clock says now; about 25 ns.
+    /// The present instant; the call takes about 25 ns.
     package static var now: Instant { Instant(nanoseconds: lanyard_clock(CLOCK_BOOTTIME)) }
 
     package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }

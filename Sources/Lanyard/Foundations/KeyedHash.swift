@@ -6,7 +6,7 @@ package enum KeyedHash {
     package static func newKey() -> Secret {
         Secret(capacity: 32) { room in
             precondition(
-                RAND_bytes(room.baseAddress?.assumingMemoryBound(to: UInt8.self), 32) == 1, "no randomness to be had")
+                RAND_bytes(room.baseAddress?.assumingMemoryBound(to: UInt8.self), 32) == 1, "no random bytes available")
             return 32
         }
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A file descriptor with exactly one owner. Letting the value go closes it.
+/// A file descriptor with exactly one owner. The end of the value closes it.
 package struct OwnedDescriptor: ~Copyable, Sendable {
     /// The number, lent: a caller that reads it here never closes it.
     package let raw: CInt

@@ -30,7 +30,7 @@ package struct SecretBuffer: ~Copyable {
         count += 1
     }
 
-    /// Adds text that is no secret.
+    /// Adds text that is not secret.
     package mutating func append(_ text: String) {
         for byte in text.utf8 { append(byte) }
     }
@@ -46,7 +46,7 @@ package struct SecretBuffer: ~Copyable {
         try body(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(block)[0..<count]))
     }
 
-    /// The bytes as an immutable secret: the block changes hands.
+    /// The bytes as an immutable secret: the secret takes over the block.
     package consuming func seal() -> Secret {
         let (block, count) = (self.block, self.count)
         discard self

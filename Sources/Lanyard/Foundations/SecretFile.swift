@@ -3,7 +3,7 @@ import Glibc
 
 /// A configured secret on disk: a password, a key, a token.
 ///
-/// Symbolic links are followed, since Kubernetes mounts secrets through them; the file itself must be a regular one, since a pipe
+/// Symbolic links are followed, because Kubernetes mounts secrets through them. The file itself must be a regular one, because a pipe
 /// could not be read again.
 package enum SecretFile {
     /// Bytes of the largest secret.
@@ -18,7 +18,7 @@ package enum SecretFile {
         case tooLarge
         /// The content is not valid for this secret; the text says what is.
         case unfit(String)
-        /// The file system has not answered in time.
+        /// The file system has not responded in time.
         case delayed
         /// No two reads in a row found the same content.
         case unsettled
@@ -46,9 +46,9 @@ package enum SecretFile {
             case .system(let code): "\(path) cannot be read (\(Errno.text(of: code)))"
             case .notRegular: "\(path) is not a regular file"
             case .empty: "\(path) is empty; write the secret into it"
-            case .tooLarge: "\(path) is larger than 64 KiB; a secret is not"
+            case .tooLarge: "\(path) is larger than 64 KiB; a secret has at most that many bytes"
             case .unfit(let reason): "\(path) \(reason)"
-            case .delayed: "\(path) has not been read within 5 s; look whether its file system answers"
+            case .delayed: "\(path) has not been read within 5 s; check whether its file system responds"
             case .unsettled:
                 "\(path) has not stayed the same for 200 ms within 5 s; write another file and rename it to this one"
             case .stopping: "\(path) is not read any more: Lanyard is stopping"

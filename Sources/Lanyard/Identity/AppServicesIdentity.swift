@@ -221,7 +221,7 @@ package final class AppServicesIdentity: IdentityService {
             return .failure(malformed("its hostname is not an http or https origin"))
         }
         guard origin.isTLS || !base.isTLS else {
-            return .failure(malformed("it leads from https to http, which would show the tokens to anybody"))
+            return .failure(malformed("it leads from https to http, which would expose the tokens"))
         }
         return .success(origin)
     }
@@ -234,13 +234,13 @@ package final class AppServicesIdentity: IdentityService {
         case .success(let found):
             origin = found
             logger.info(
-                "The identity service has said where it is.",
+                "The identity service has named its origin.",
                 metadata: ["event": "identity.located", "identity": "\(name)", "origin": "\(found.text)"])
             for pendingCall in pendingCalls { pendingCall.proceed(found) }
         }
     }
 
-    /// Whether the service may have moved since the location response: it is unreachable, or it redirects, at an origin that is not the
+    /// Whether the service may have moved since the location response: it redirects, or it is unreachable at an origin that is not the
     /// base URL.
     private func invalidatesLocation(_ outcome: Result<CurlResponse, CurlError>, _ url: String) -> Bool {
         switch outcome {

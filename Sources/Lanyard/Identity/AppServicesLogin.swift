@@ -9,7 +9,7 @@ struct AppServicesLogin: Sendable {
     /// which cannot be locked out.
     let fingerprint: CredentialFingerprint?
 
-    /// The configuration key and the path of the secret, for messages. nil if the credential has no secret, or if an operator supplied it.
+    /// The configuration key and the path of the secret, for messages. nil if the credential has no secret, or came by the admin API.
     let secretLocation: String?
 
     /// The secret file of a configured credential, which is read at the time of the login; nil if there is none.
@@ -37,7 +37,8 @@ struct AppServicesLogin: Sendable {
             throw IdentityError(
                 .credentialRefused, code: refused.code,
                 message: what
-                    + " was refused before\(code); it is not tried again until it, its account, or app_id or base_url of the identity changes: correct what is wrong, or mend the account over there and log the user in by hand",
+                    + " was refused before\(code); it is not tried again until it, its account, or app_id or base_url of the identity "
+                    + "changes; correct it, or repair the account at the service and log the user in by the admin API",
                 credential: refused)
         }
     }
@@ -91,7 +92,7 @@ struct AppServicesLogin: Sendable {
 
     private struct Source {
         var credential: GivenCredential
-        /// The secret's file; nil if there is none, or if an operator supplied the credential.
+        /// The secret's file; nil if there is none, or if the credential came by the admin API.
         var path: String?
         var worldReadable: String?
     }

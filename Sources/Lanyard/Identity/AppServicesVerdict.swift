@@ -44,8 +44,8 @@ enum AppServicesVerdict {
         case .prohibited: message = "the \(call.rawValue) was not made: \(failure.message)"
         case .local, .stopped: message = "the \(call.rawValue) was not made (\(failure.message))"
         case .tooLarge:
-            message = "the identity service's answer to the \(call.rawValue) is too large (\(failure.message))"
-        default: message = "no answer of the identity service to the \(call.rawValue) (\(failure.message))"
+            message = "the identity service's response to the \(call.rawValue) is too large (\(failure.message))"
+        default: message = "no response of the identity service to the \(call.rawValue) (\(failure.message))"
         }
         let isAlarming = failure.kind == .untrusted || failure.kind == .prohibited
         return IdentityError(verdict, status: failure.status, message: message, isAlarming: isAlarming)
@@ -59,7 +59,7 @@ enum AppServicesVerdict {
     ) -> IdentityError {
         var fault = IdentityError(
             .transient(retryAfter: nil), status: status,
-            message: "the identity service's answer to the \(call.rawValue) cannot be used: \(reason)")
+            message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
         fault.unusedRefreshToken = decoded.refreshToken
         fault.hasMadeSession =
             call == .login && (decoded.accessToken != nil || decoded.refreshToken != nil || decoded.userID != nil)
@@ -88,9 +88,9 @@ enum AppServicesVerdict {
     ) -> String {
         switch verdict {
         case .credentialRefused where code == "UserDisabled":
-            ": the user is disabled over there; enable it, then log it in by hand"
+            ": the user is disabled at the service; enable it, then log it in by the admin API"
         case .credentialRefused where code == "AuthProviderNotFound":
-            ": it does not offer this kind of login; enable it over there, or use another"
+            ": it does not offer this kind of login; enable it at the service, or use another"
         case .sessionDead: ": the session was revoked or has ended, or its user was disabled or deleted"
         case .credentialRefused:
             ": the credential is wrong, or its account was deleted; check the credential and the account"

@@ -89,7 +89,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         }
     }
 
-    // MARK: Starting and ending exchanges
+    // MARK: Starting and ending transfers
 
     package override func due(_ deadline: Deadline) {
         guard !isStopped else { return }
@@ -122,7 +122,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
                 waiting[keyPath: queue].removeFirst()
                 let count = first.request.isLogin ? Self.loginsMax : Self.inFlightMax
                 let message =
-                    "no place came free: \(count) \(first.request.isLogin ? "logins" : "calls") of this identity were under way"
+                    "no slot became free: \(count) \(first.request.isLogin ? "logins" : "calls") of this identity were in flight"
                 first.finish(.failure(CurlError(kind: .timedOut, requestSent: false, message: message)))
             } else if running.count + lostSlots.count < Self.inFlightMax, mayStart() {
                 waiting[keyPath: queue].removeFirst()

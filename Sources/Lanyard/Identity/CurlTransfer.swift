@@ -72,7 +72,7 @@ final class CurlTransfer {
         }
         // libcurl treats the end of the connection as the end of the head.
         guard headIsComplete else {
-            let message = "the connection ended inside the head of the answer"
+            let message = "the connection ended inside the head of the response"
             return .failure(CurlError(kind: .broken, requestSent: true, status: status, message: message))
         }
         var taken = SecretBuffer(capacity: 1)
@@ -242,7 +242,7 @@ final class CurlTransfer {
         return true
     }
 
-    // MARK: What comes in
+    // MARK: Received bytes
 
     private static let onBody: lanyard_curl_data_callback = { bytes, size, count, context in
         let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
@@ -303,7 +303,7 @@ final class CurlTransfer {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    // MARK: Why it ended
+    // MARK: Errors
 
     private func kind(_ code: CURLcode) -> CurlError.Kind {
         if isTooLarge { return .tooLarge }

@@ -1,6 +1,6 @@
 import Logging
 
-/// The warning that every user may read a secret file: once for each file, however often and by whatever caller it is read.
+/// The warning that every user may read a secret file: once for each file, whatever the number of reads.
 package final class SecretFileWarning: Sendable {
     private let warnedPaths: Guarded<Set<String>>
 

@@ -58,7 +58,7 @@ package final class StaticIdentity: TokenFeed {
                     fault(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))
             }
             guard content.secret.count <= TokenReader.tokenBytesMax else {
-                return .failure(fault(.unfit("is larger than 32 KiB; a token is not")))
+                return .failure(fault(.unfit("is larger than 32 KiB; a token has at most that many bytes")))
             }
             return .success(content.secret)
         }

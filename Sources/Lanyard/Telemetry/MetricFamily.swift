@@ -31,12 +31,12 @@ struct MetricFamily: Equatable, Sendable {
     ]
 
     private static let program: [MetricFamily] = [
-        .init("lanyard_build", .info, "Which Lanyard this is."),
+        .init("lanyard_build", .info, "Version and commit of this build."),
         .init("lanyard_config_reloads", .counter, "Reloads of the configuration."),
-        .init("lanyard_config_last_reload_success_timestamp_seconds", .gauge, "When a configuration was last taken."),
-        .init("lanyard_log_lines_dropped", .counter, "Log lines that a slow or gone reader left no room for."),
-        .init("lanyard_internal_errors", .counter, "Faults of Lanyard's own."),
-        .init("lanyard_admin_refused", .counter, "Admin calls that were not let in."),
+        .init("lanyard_config_last_reload_success_timestamp_seconds", .gauge, "When a configuration was last loaded."),
+        .init("lanyard_log_lines_dropped", .counter, "Log lines dropped because the reader was slow or gone."),
+        .init("lanyard_internal_errors", .counter, "Internal errors of Lanyard."),
+        .init("lanyard_admin_refused", .counter, "Admin calls that were refused."),
         .init("lanyard_buffer_bytes", .gauge, "Memory in buffers of requests and responses."),
         .init("lanyard_store_writes", .counter, "Writes of the session store."),
         .init("lanyard_clock_skew_seconds", .gauge, "How far the identity service's clock is ahead of ours."),
@@ -60,19 +60,19 @@ struct MetricFamily: Equatable, Sendable {
     ]
 
     private static let requests: [MetricFamily] = [
-        .init("lanyard_requests", .counter, "Requests, by route, class of status and who answered."),
-        .init("lanyard_request_duration_seconds", .histogram, "From a request's first byte to its answer's last."),
+        .init("lanyard_requests", .counter, "Requests, by route, class of status and source of the response."),
+        .init("lanyard_request_duration_seconds", .histogram, "From a request's first byte to its response's last."),
         .init("lanyard_rejected_requests", .counter, "Requests that Lanyard refused, by reason."),
         .init("lanyard_parked_requests", .gauge, "Requests that wait for a token or an upstream connection."),
         .init("lanyard_client_connections", .gauge, "Open connections of clients."),
         .init("lanyard_upgraded_connections", .gauge, "Connections that were upgraded to another protocol."),
         .init("lanyard_dropped_fields", .counter, "Fields of requests that were not forwarded, by kind."),
-        .init("lanyard_replays", .counter, "Requests answered 401 by the upstream, and what became of their replay."),
-        .init("lanyard_upstream_unauthorized", .counter, "Answers of an upstream that mean: token refused."),
+        .init("lanyard_replays", .counter, "Requests with a 401 response of the upstream, by outcome of the replay."),
+        .init("lanyard_upstream_unauthorized", .counter, "Upstream responses that mean: token refused."),
     ]
 
     private static let upstreams: [MetricFamily] = [
-        .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its answer's first."),
+        .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its response's first."),
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
         .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),
         .init("lanyard_upstream_waits", .counter, "Requests that waited for an upstream connection."),

@@ -87,7 +87,7 @@ package struct OpenedStore: Sendable {
         guard try file.inspect() else {
             throw StoreError(
                 .system(ENOENT),
-                message: "there is no store at \(path) yet: the first run makes one with whatever key is configured")
+                message: "there is no store at \(path) yet: the first run creates one with the configured key")
         }
         let openFileLock: any DiskLock
         do throws(StoreError) {
@@ -105,7 +105,7 @@ package struct OpenedStore: Sendable {
 
     /// The store for the life of the process. Its queue exists from now on, its thread only from the first call on.
     ///
-    /// - Throws: `.local` errors if no descriptor can be had.
+    /// - Throws: `.local` errors if no descriptor is available.
     package func store(log: Logger) throws(SystemError) -> any SessionStore {
         switch place {
         case .memory: MemoryStore(fingerprintKey: contents.fingerprintKey)
@@ -136,7 +136,7 @@ package struct OpenedStore: Sendable {
         for user in contents.users {
             guard let intent = user.intent else { continue }
             log.warning(
-                "a call was under way when the last process ended: its outcome is unknown",
+                "a call was in flight when the last process ended: its outcome is unknown",
                 metadata: [
                     "event": "store.intent.open", "user": "\(user.name)", "kind": "\(intent.kind.rawValue)",
                     "tries": .stringConvertible(intent.tries),
@@ -175,7 +175,7 @@ package struct OpenedStore: Sendable {
         try Secret(capacity: StoreText.fingerprintKeyByteCount) { room throws(StoreError) in
             guard AESSealing.random(room) else {
                 throw StoreError(
-                    .unfit, message: "OpenSSL gives no random bytes; mend the library or the kernel's generator")
+                    .unfit, message: "OpenSSL provides no random bytes; repair the library or the kernel's generator")
             }
             return room.count
         }

@@ -40,7 +40,7 @@ struct SealHeader: Equatable {
     /// New on each write. The file's own key is derived from it.
     var salt: [UInt8]
     var nonce: [UInt8]
-    /// Of the ciphertext, without the tag.
+    /// Bytes of the ciphertext, without the tag.
     var textByteCount: Int
 
     init(scrypt: Scrypt?, keyID: [UInt8], salt: [UInt8], nonce: [UInt8], textByteCount: Int) {

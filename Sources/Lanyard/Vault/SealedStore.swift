@@ -17,7 +17,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         case close(@Sendable () -> Void)
     }
 
-    /// Changes in one write at most: as many as concurrent sessions may wait with.
+    /// Changes in one write at most. Many sessions may wait for one write at the same time.
     private static let batchMax = 64
 
     private let loop: EventLoop
@@ -39,7 +39,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private let isStarted = Atomic<Bool>(false)
 
     /// - Parameters:
-    ///   - door: `PATH.open`, until `close`.
+    ///   - openFileLock: `PATH.open`, until `close`.
     ///   - unwritten: why the file could not be written at the start.
     ///   - loop: the store's own loop; started with the first call.
     package init(_ file: StoreFile, openFileLock: any DiskLock, unwritten: StoreError?, loop: EventLoop, log: Logger) {
@@ -225,7 +225,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         } catch {
             let message = "\(file.path.folder): \(error.doing) failed (\(Errno.text(of: error.code)))"
             log.warning(
-                "a user's lock cannot be had: other processes on this store may call for the user at the same time",
+                "a user's lock cannot be taken: other processes on this store may call for the user at the same time",
                 metadata: ["event": "store.lock_failed", "user": "\(user)", "reason": "\(message)"])
             return .failed(message)
         }

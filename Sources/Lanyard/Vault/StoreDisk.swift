@@ -49,7 +49,7 @@ package protocol DiskWriter: AnyObject {
     func sync() throws(DiskError)
 }
 
-/// A lock that is held. `release` ends it, at the latest the end of the last reference or of the process.
+/// A lock that is held. It ends with `release`, with the last reference, or with the process.
 package protocol DiskLock: AnyObject, Sendable {
     func release()
 }

@@ -13,7 +13,7 @@ extension StoreError {
         StoreError(
             .unsafeMode,
             message: "\(path) has mode 0\(String(entry.mode, radix: 8)): other users reach what is sealed there; "
-                + "see who has used that, then chmod \(wanted) \(path)")
+                + "check whether that was used, then chmod \(wanted) \(path)")
     }
 
     static func notRegular(_ path: String, _ entry: DiskEntry) -> StoreError {
@@ -25,7 +25,7 @@ extension StoreError {
         StoreError(
             .damaged,
             message:
-                "\(path) is damaged: \(message); put a copy of it in its place, or move it away and let users log in anew"
+                "\(path) is damaged: \(message); restore a copy of it, or move it away and log the users in again"
         )
     }
 
@@ -33,7 +33,7 @@ extension StoreError {
         StoreError(
             .newerVersion,
             message: "\(path) was written by a later release of Lanyard (its format is \(version), this release reads "
-                + "\(known)); run that release, or move the file away and let users log in anew")
+                + "\(known)); run that release, or move the file away and log the users in again")
     }
 
     static func busy(_ path: String) -> StoreError {
@@ -48,37 +48,37 @@ extension StoreError {
     }
 
     static func tooLarge(_ path: String, _ message: String) -> StoreError {
-        StoreError(.unfit, message: "\(path) cannot be written: \(message); remove users that are not needed any more")
+        StoreError(.unfit, message: "\(path) cannot be written: \(message); remove users that are no longer needed")
     }
 
     init(_ path: String, _ fault: SealingError) {
-        let anew = "or move the file away and let users log in anew"
+        let alternative = "or move the file away and log the users in again"
         switch fault {
         case .wrongKey:
             self.init(
                 .wrongKey,
                 message:
                     "\(path) is sealed with another key or passphrase than the configuration names; name the one it was "
-                    + "sealed with (after lanyard store rekey the new one), \(anew)")
+                    + "sealed with (after lanyard store rekey the new one), \(alternative)")
         case .otherKind(let isPassphrase):
             let (sealed, named) = isPassphrase ? ("passphrase", "key") : ("key", "passphrase")
             self.init(
                 .wrongKey,
                 message:
                     "\(path) is sealed with a \(sealed), and the configuration names a \(named); name the \(sealed), "
-                    + anew)
+                    + alternative)
         case .damaged(let message): self = .damaged(path, message)
         case .newerVersion(let version): self = .newerVersion(path, version, known: SealHeader.version)
         case .unfit(let message): self = .damaged(path, message)
         case .failed(let what):
-            self.init(.unfit, message: "\(path): OpenSSL failed in \(what); free memory, or mend the library")
+            self.init(.unfit, message: "\(path): OpenSSL failed in \(what); free memory, or repair the library")
         }
     }
 
     init(_ path: String, _ problem: StoreText.FormatError) {
         switch problem {
         case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.version)
-        case .malformed(let place): self = .damaged(path, "its contents make no sense from byte \(place) on")
+        case .malformed(let place): self = .damaged(path, "its contents are invalid from byte \(place) on")
         case .tooLarge(let message): self = .tooLarge(path, message)
         }
     }
@@ -95,10 +95,10 @@ extension StoreError {
         case ENOSPC, EDQUOT: "; free space where \(path.folder) is"
         case EFBIG: "; raise the limit of file sizes (ulimit -f, LimitFSIZE=)"
         case EACCES, EPERM: "; let uid \(owner) read and write in \(path.folder)"
-        case EROFS: "; mount what holds \(path.folder) writable, or name another path"
+        case EROFS: "; mount the file system of \(path.folder) writable, or name another path"
         case ENOENT, ENOTDIR: "; make the folder \(path.folder), mode 0700, for uid \(owner)"
         case ELOOP: "; let root or uid \(owner) make that link, or name the folder itself"
-        default: "; see what the system's log says of that disk"
+        default: "; check the system's log for that disk"
         }
     }
 }

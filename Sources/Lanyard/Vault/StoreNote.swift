@@ -18,7 +18,7 @@ extension StoreLogEvent {
         case .created: log.notice("a new, empty store was made", metadata: ["event": "store.created", "path": place])
         case .leftoverRemoved:
             log.notice(
-                "a write that was cut off has left a temporary file, which is removed: nothing of it was in use",
+                "an interrupted write has left a temporary file, which is removed: nothing of it was in use",
                 metadata: ["event": "store.leftover_removed", "path": place])
         case .rolledBack(let from, let to):
             log.warning(

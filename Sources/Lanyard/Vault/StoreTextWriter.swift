@@ -9,7 +9,7 @@ struct StoreTextWriter: ~Copyable {
         integer(UInt16(isVersion2 ? 2 : 1))
         integer(contents.writes)
         guard contents.fingerprintKey.count == StoreText.fingerprintKeyByteCount else {
-            throw .tooLarge("its mark key")
+            throw .tooLarge("its fingerprint key")
         }
         contents.fingerprintKey.withBytes { bytes.append($0) }
         try count(contents.users.count, "users")
@@ -54,7 +54,7 @@ struct StoreTextWriter: ~Copyable {
         }
         if let refused = user.refused {
             guard refused.bytes.count == StoreText.credentialFingerprintByteCount else {
-                throw .tooLarge("a credential's mark")
+                throw .tooLarge("a credential's fingerprint")
             }
             for byte in refused.bytes { bytes.append(byte) }
         }
@@ -65,7 +65,7 @@ struct StoreTextWriter: ~Copyable {
     private mutating func write(_ fingerprint: IdentityFingerprint?) throws(StoreText.FormatError) {
         guard let fingerprint else { return }
         guard fingerprint.bytes.count == StoreText.identityFingerprintByteCount else {
-            throw .tooLarge("an identity's mark")
+            throw .tooLarge("an identity's fingerprint")
         }
         for byte in fingerprint.bytes { bytes.append(byte) }
     }

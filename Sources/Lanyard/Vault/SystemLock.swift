@@ -1,7 +1,7 @@
 import Glibc
 
 /// A lock by `flock`. It belongs to the open file, so it also excludes a second lock of the same process. Closing another descriptor of the
-/// same file does not release it (record locks of `fcntl` would go).
+/// same file does not release it, unlike a record lock of `fcntl`.
 final class SystemDiskLock: DiskLock {
     private let file: OwnedDescriptor
 

@@ -14,14 +14,14 @@ import Testing
         ]
         let expected = #"""
             # TYPE lanyard_build info
-            # HELP lanyard_build Which Lanyard this is.
+            # HELP lanyard_build Version and commit of this build.
             lanyard_build_info{version="1"} 1
             # TYPE lanyard_clock_skew_seconds gauge
             # UNIT lanyard_clock_skew_seconds seconds
             # HELP lanyard_clock_skew_seconds How far the identity service's clock is ahead of ours.
             lanyard_clock_skew_seconds -0.5
             # TYPE lanyard_requests counter
-            # HELP lanyard_requests Requests, by route, class of status and who answered.
+            # HELP lanyard_requests Requests, by route, class of status and source of the response.
             lanyard_requests_total{route="a\\b\"c\nd"} 2
             # EOF
 

@@ -97,7 +97,7 @@ import Testing
         if rotation != "one_use" {
             #expect(UsersBench.problem(answer) == "identity-unreachable")
             let line = try await running.process.event("session.refresh.failed")
-            #expect(line["error"].string?.contains("no answer of the identity service to the refresh") == true)
+            #expect(line["error"].string?.contains("no response of the identity service to the refresh") == true)
         }
         try await eventually("a new token", within: .seconds(30)) {
             #expect(try await running.account(at: "/") == account)

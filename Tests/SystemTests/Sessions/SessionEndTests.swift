@@ -77,7 +77,8 @@ import Testing
         let dead = try await bench.running.process.event("session.dead")
         #expect(dead["status"].int == 401 && dead["error"].string?.contains("session was revoked") == true, "\(dead)")
         #expect(line["error_code"].string == "UserDisabled" && line["status"].int == 401, "\(line)")
-        #expect(try await bench.user("alice")["last_error"].string?.contains("the user is disabled over there") == true)
+        let lastError = try await bench.user("alice")["last_error"].string
+        #expect(lastError?.contains("the user is disabled at the service") == true)
         #expect(try await bench.reason("alice") == "credential_refused")
         #expect(try await bench.running.metric("lanyard_session_state", ["user": "alice", "state": "refused"]) == 1)
         let answer = try await RawClient.ask(bench.running.data, "GET", "/as/alice")
