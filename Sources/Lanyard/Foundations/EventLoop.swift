@@ -106,7 +106,7 @@ package final class EventLoop: Sendable {
         post { [self] in
             isStopped = true
             source?.cancel()
-            rest()
+            resumeSource()
         }
     }
 
@@ -214,7 +214,7 @@ package final class EventLoop: Sendable {
         runIteration()
     }
 
-    private func rest() {
+    private func resumeSource() {
         guard isBusy else { return }
         isBusy = false
         source?.resume()
@@ -251,7 +251,7 @@ package final class EventLoop: Sendable {
             }
         }
         armTimer()
-        if isOver && !worked { rest() } else { queue.async { [self] in runIteration() } }
+        if isOver && !worked { resumeSource() } else { queue.async { [self] in runIteration() } }
     }
 
     /// Waits for events; the iteration's timer ends the wait. Negative if work has been posted, which goes first.

@@ -53,7 +53,7 @@ package final class FileReader: Sendable {
     /// Reads the file unless its stamp is `known`. `reply` is called at most once, on the queue of `loop`. It may never be called, so the
     /// caller needs a time limit. A request for a file that is being read shares that read.
     package func read(at path: String, known: FileSnapshot.Stamp? = nil, on loop: EventLoop, reply: @escaping Reply) {
-        let request = Request(known: known) { read in loop.post { reply(read) } }
+        let request = Request(known: known) { snapshot in loop.post { reply(snapshot) } }
         let (isRefused, spawns, wakes) = state.withLock { state -> (Bool, Bool, Bool) in
             guard !state.isStopped else { return (true, false, false) }
             let isNew = state.waiting[path] == nil
@@ -161,16 +161,16 @@ package final class FileReader: Sendable {
     }
 
     /// Replies to every request that this read serves. A request with another known stamp than the one that avoided the read is read again.
-    private func deliver(_ path: String, _ known: FileSnapshot.Stamp?, _ read: FileSnapshot) {
+    private func deliver(_ path: String, _ known: FileSnapshot.Stamp?, _ snapshot: FileSnapshot) {
         let served = state.withLock { state -> [Request] in
             var requests = state.waiting.removeValue(forKey: path) ?? []
-            let split = read.outcome == nil ? requests.partition { $0.known == known } : 0
+            let split = snapshot.outcome == nil ? requests.partition { $0.known == known } : 0
             if split > 0 {
                 state.waiting[path] = Array(requests[..<split])
                 state.order.append(path)
             }
             return Array(requests[split...])
         }
-        for request in served { request.reply(read) }
+        for request in served { request.reply(snapshot) }
     }
 }

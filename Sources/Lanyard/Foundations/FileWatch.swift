@@ -96,18 +96,18 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    private func receive(_ read: FileSnapshot) {
+    private func receive(_ snapshot: FileSnapshot) {
         guard let deadline, !isStopped else { return }
         isReading = false
         loop.set(deadline, at: loop.now + Self.interval)
-        guard let outcome = read.outcome else { return settling.forget() }
+        guard let outcome = snapshot.outcome else { return settling.forget() }
         if case .failure(.stopping) = outcome { return }
         // This says nothing about the file: the reported content stays valid until a later read succeeds.
         if reported != nil, case .failure(let problem) = outcome, problem.isShortage {
             seen = nil
             return
         }
-        let finding = FileSettling.Finding(read.stamp, outcome)
+        let finding = FileSettling.Finding(snapshot.stamp, outcome)
         let uses = files.uses(of: path)
         if reported == nil, !reportsInitialContent {
             reported = finding.content
@@ -123,7 +123,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             publish(finding.content, outcome)
         }
         hasRead = true
-        seen = read.stamp.flatMap { WallTime.now.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
+        seen = snapshot.stamp.flatMap { WallTime.now.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
     }
 
     private func publish(_ content: FileSettling.Finding.Content, _ outcome: Outcome) {

@@ -5,7 +5,7 @@ import Glibc
 /// Carries log lines from any thread through a bounded buffer to standard error, which one thread writes.
 ///
 /// Writing a line never waits for the reader of the log: a line without room is dropped and counted. The thread exists only after `start`
-/// (a sandbox binds only threads that begin after it). Before that a line is written at once and waits at most `directPatience`. The
+/// (a sandbox binds only threads that begin after it). Before that a line is written at once and waits at most `directTimeout`. The
 /// descriptor's flags stay unchanged, because other processes share them.
 ///
 /// `state` is guarded by its lock, held for a copy of one line at most.
@@ -33,12 +33,12 @@ package final class LogPipe: Sendable {
         /// The thread sleeps until it is signalled; otherwise it checks again by itself.
         var isAsleep = false
         var dropped = 0
-        var droppedTold = 0
+        var droppedReported = 0
     }
 
     /// While lines come, the thread checks this often. Then a line costs its shard no system call.
-    private static let lookMicroseconds: UInt32 = 2_000
-    private static let directPatience = Duration.seconds(1)
+    private static let pollMicroseconds: UInt32 = 2_000
+    private static let directTimeout = Duration.seconds(1)
     /// The bytes that a pipe accepts atomically (PIPE_BUF): lines of several processes do not mix up to this size.
     private static let pieceBytes = 4_096
 
@@ -145,7 +145,7 @@ package final class LogPipe: Sendable {
                 wakeup.wait()
             } else {
                 writeBatch()
-                usleep(Self.lookMicroseconds)
+                usleep(Self.pollMicroseconds)
             }
         }
     }
@@ -154,13 +154,13 @@ package final class LogPipe: Sendable {
     private func writeBatch() {
         let batch = state.withLock { $0.draining }
         let lost = writeAll(UnsafeRawBufferPointer(rebasing: batch.bytes[0..<batch.count]))
-        let untold = state.withLock { state -> Int in
+        let unreported = state.withLock { state -> Int in
             state.dropped += lost
             guard lost == 0 else { return 0 }
-            defer { state.droppedTold = state.dropped }
-            return state.dropped - state.droppedTold
+            defer { state.droppedReported = state.dropped }
+            return state.dropped - state.droppedReported
         }
-        if untold > 0 { tellDropped(untold) }
+        if unreported > 0 { reportDropped(unreported) }
         // Only now: `flush` waits for this report, too.
         state.withLock { $0.draining.count = 0 }
     }
@@ -178,7 +178,7 @@ package final class LogPipe: Sendable {
                 start += count
             } else if errno == EAGAIN {
                 // Another process made the shared descriptor non-blocking.
-                _ = awaitRoom(.seconds(1))
+                _ = waitUntilWritable(.seconds(1))
             } else if errno != EINTR {
                 return bytes[start...].count { $0 == UInt8(ascii: "\n") }
             }
@@ -186,7 +186,7 @@ package final class LogPipe: Sendable {
         return 0
     }
 
-    private func tellDropped(_ count: Int) {
+    private func reportDropped(_ count: Int) {
         var line = JSONWriter()
         line.beginObject()
         line.key("time")
@@ -207,10 +207,10 @@ package final class LogPipe: Sendable {
     // MARK: Before the thread
 
     private func writeDirectly(_ line: UnsafeRawBufferPointer) -> Bool {
-        awaitRoom(Self.directPatience) && writeAll(line) == 0
+        waitUntilWritable(Self.directTimeout) && writeAll(line) == 0
     }
 
-    private func awaitRoom(_ limit: Duration) -> Bool {
+    private func waitUntilWritable(_ limit: Duration) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         let count = poll(&entry, 1, CInt(limit.nanoseconds / 1_000_000))
         return count > 0 && entry.revents & Int16(POLLNVAL) == 0

@@ -20,10 +20,10 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     package static func begin(
         _ path: String, by files: FileReader, on loop: EventLoop, reply: @escaping (FileSnapshot.Outcome) -> Void
     ) {
-        let read = SettledRead(path, files, loop, reply)
-        read.running = read
-        loop.set(read.limit, at: loop.now + timeout)
-        read.read()
+        let settledRead = SettledRead(path, files, loop, reply)
+        settledRead.running = settledRead
+        loop.set(settledRead.limit, at: loop.now + timeout)
+        settledRead.read()
     }
 
     private init(
@@ -48,11 +48,11 @@ package final class SettledRead: Watcher, @unchecked Sendable {
         files.read(at: path, on: loop) { [weak self] in self?.receive($0) }
     }
 
-    private func receive(_ read: FileSnapshot) {
+    private func receive(_ snapshot: FileSnapshot) {
         isReading = false
-        guard reply != nil, let outcome = read.outcome else { return }
+        guard reply != nil, let outcome = snapshot.outcome else { return }
         if case .failure(let problem) = outcome, problem.isShortage { return finish(outcome) }
-        let finding = FileSettling.Finding(read.stamp, outcome)
+        let finding = FileSettling.Finding(snapshot.stamp, outcome)
         guard settling.accepts(finding, trustsAge: true, at: .now) else {
             return loop.set(next, at: loop.now + FileSettling.pause)
         }

@@ -101,7 +101,7 @@ package final class AppServicesIdentity: IdentityService {
         {
         case .failure(let fault): reply(.failure(fault))
         case .success(let prepared):
-            if let path = prepared.worldReadable { warning.found(path, identity: name, logger) }
+            if let path = prepared.worldReadable { warning.warnOnce(path, identity: name, logger) }
             login(prepared, reply)
         }
     }

@@ -27,7 +27,7 @@ final class CurlTransfer {
     /// An address to which a connection was refused.
     private var prohibited: String?
     /// A connection to some address was allowed.
-    private var hasDialled = false
+    private var hasAllowedConnection = false
     private var isRetry = false
 
     /// nil when memory is short.
@@ -58,7 +58,7 @@ final class CurlTransfer {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         guard code == CURLE_OK else {
-            if let prohibited, !hasDialled {
+            if let prohibited, !hasAllowedConnection {
                 let message =
                     "plain http to \(prohibited), which is not a loopback address, would show passwords and tokens; check the "
                     + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
@@ -221,13 +221,13 @@ final class CurlTransfer {
 
     private static let onOpen: lanyard_curl_open_callback = { context, _, wanted in
         let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
-        guard let wanted, transfer.mayDial(wanted) else { return CURL_SOCKET_BAD }
+        guard let wanted, transfer.allowsConnection(wanted) else { return CURL_SOCKET_BAD }
         let kind = wanted.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
         return socket(wanted.pointee.family, kind, wanted.pointee.protocol)
     }
 
     /// Decides by the address, whether the name was the service's or a proxy's.
-    private func mayDial(_ wanted: UnsafeMutablePointer<curl_sockaddr>) -> Bool {
+    private func allowsConnection(_ wanted: UnsafeMutablePointer<curl_sockaddr>) -> Bool {
         let bytes = UnsafeRawPointer(wanted) + MemoryLayout<curl_sockaddr>.offset(of: \.addr)!
         let address = SocketAddress { room, length in
             length.pointee = min(length.pointee, wanted.pointee.addrlen)
@@ -238,7 +238,7 @@ final class CurlTransfer {
             prohibited = address?.host ?? "an unknown address"
             return false
         }
-        hasDialled = true
+        hasAllowedConnection = true
         return true
     }
 

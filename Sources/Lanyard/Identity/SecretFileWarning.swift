@@ -8,7 +8,7 @@ package final class SecretFileWarning: Sendable {
     package init(warnedPaths: Set<String> = []) { self.warnedPaths = Guarded(warnedPaths) }
 
     /// Warns of a secret file that every user of this machine can read.
-    func found(_ path: String, identity: String, _ logger: Logger) {
+    func warnOnce(_ path: String, identity: String, _ logger: Logger) {
         guard warnedPaths.withLock({ $0.insert(path).inserted }) else { return }
         logger.warning(
             "A secret file can be read by every user of this machine; remove that permission (chmod o-r).",

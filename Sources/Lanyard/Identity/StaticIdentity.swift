@@ -52,7 +52,7 @@ package final class StaticIdentity: TokenFeed {
         switch read {
         case .failure(let problem): return .failure(fault(problem))
         case .success(let content):
-            if content.isWorldReadable { warning.found(path, identity: name, logger) }
+            if content.isWorldReadable { warning.warnOnce(path, identity: name, logger) }
             guard BearerToken.isValid(content.secret) else {
                 return .failure(
                     fault(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))

@@ -25,7 +25,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private let log: Logger
     private let failing: Atomic<Bool>
     /// Why the latest write failed.
-    private var writeFault: StoreError?
+    private var writeError: StoreError?
     private var openFileLock: (any DiskLock)?
     /// Requests that the queue has not taken yet.
     private let inbox = Guarded<[Request]>([])
@@ -47,7 +47,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         self.openFileLock = openFileLock
         self.loop = loop
         self.log = log
-        writeFault = unwritten
+        writeError = unwritten
         failing = Atomic(unwritten != nil)
         super.init()
         deadline.owner = self
@@ -145,7 +145,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// Called every 30 s. Other failed calls are repeated by their callers. The failed write of the start is repeated only here.
     private func readAll() -> [StoredUser]? {
-        if writeFault != nil { tryToWrite() }
+        if writeError != nil { tryToWrite() }
         guard let contents = try? file.read() else { return nil }
         announceLogEvents()
         return contents.users
@@ -154,7 +154,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     /// Writes the file's present contents to find out whether writing works again.
     private func tryToWrite() {
         guard (try? file.commit([], now: .now, tries: true)) != nil, file.hasWritten else { return }
-        noteWrite(nil)
+        recordWriteResult(nil)
     }
 
     /// All changes up to the next request of another kind.
@@ -172,22 +172,22 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             if error.kind == .busy, waitForLock() { return }
             let failed = error.kind == .busy ? 1 : batch.count
             requests.removeFirst(failed)
-            noteWrite(error)
+            recordWriteResult(error)
             for (_, reply) in batch.prefix(failed) { reply(.failure(error)) }
             return
         }
         requests.removeFirst(batch.count)
         // Changes that the file already held prove nothing.
-        if file.hasWritten { noteWrite(nil) }
+        if file.hasWritten { recordWriteResult(nil) }
         announceLogEvents()
         for (entry, verdict) in zip(batch, verdicts) {
-            if case .stored(let user) = verdict { noteRemoval(entry.change, standing: user) }
+            if case .stored(let user) = verdict { handleRemoval(entry.change, standing: user) }
             entry.reply(.success(verdict))
         }
     }
 
     /// A removed user's lock has no further purpose.
-    private func noteRemoval(_ change: StoreChange, standing: StoredUser?) {
+    private func handleRemoval(_ change: StoreChange, standing: StoredUser?) {
         if let standing { removed.remove(standing.name) }
         guard case .remove(let user, _) = change else { return }
         if heldUserLocks[user] != nil {
@@ -242,20 +242,20 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     // MARK: Log
 
-    private func noteWrite(_ fault: StoreError?) {
-        writeFault = fault
+    private func recordWriteResult(_ fault: StoreError?) {
+        writeError = fault
         updateFailureState()
     }
 
     /// Logs a line when the store starts to fail and when it works again. The metrics count the failures.
     private func updateFailureState() {
-        let fault = writeFault ?? file.unsynced
+        let fault = writeError ?? file.unsynced
         let was = failing.exchange(fault != nil, ordering: .relaxed)
         guard was != (fault != nil) else { return }
         let path: Logger.MetadataValue = "\(file.path.path)"
         if let fault {
             let what =
-                writeFault == nil
+                writeError == nil
                 ? "what the store holds may not outlast a loss of power"
                 : "sessions cannot be stored and live in memory until they can"
             log.error("\(what): \(fault.message)", metadata: ["event": "store.write_failed", "path": path])

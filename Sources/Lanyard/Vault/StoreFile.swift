@@ -49,7 +49,7 @@ package final class StoreFile: @unchecked Sendable {
     /// - Returns: whether there is a file.
     @discardableResult
     package func inspect() throws(StoreError) -> Bool {
-        let folder = try called { () throws(DiskError) in try disk.inspectFolder() }
+        let folder = try withStoreErrors { () throws(DiskError) in try disk.inspectFolder() }
         guard folder.owner == disk.owner else { throw .foreignOwner(path.folder, folder, disk.owner) }
         guard folder.mode & 0o077 == 0 else { throw .unsafeMode(path.folder, folder, wanted: "700") }
         return try load() != nil
@@ -59,7 +59,7 @@ package final class StoreFile: @unchecked Sendable {
     ///
     /// - Throws: `busy` at once.
     package func lockOpenFile(_ kind: DiskLockKind) throws(StoreError) -> any DiskLock {
-        guard let openFileLock = try called({ () throws(DiskError) in try disk.lock(path.open, kind) }) else {
+        guard let openFileLock = try withStoreErrors({ () throws(DiskError) in try disk.lock(path.open, kind) }) else {
             throw .busy("\(path.path).open")
         }
         return openFileLock
@@ -148,7 +148,7 @@ package final class StoreFile: @unchecked Sendable {
     // MARK: Steps
 
     private func takeLock() throws(StoreError) -> any DiskLock {
-        guard let lock = try called({ () throws(DiskError) in try disk.lock(path.lock, .exclusive) }) else {
+        guard let lock = try withStoreErrors({ () throws(DiskError) in try disk.lock(path.lock, .exclusive) }) else {
             throw .busy("\(path.path).lock")
         }
         return lock
@@ -162,7 +162,7 @@ package final class StoreFile: @unchecked Sendable {
 
     /// nil: there is no file.
     private func load() throws(StoreError) -> StoreContents? {
-        let found = try called { () throws(DiskError) in try disk.read(path.name, bytesMax: Self.bytesMax) }
+        let found = try withStoreErrors { () throws(DiskError) in try disk.read(path.name, bytesMax: Self.bytesMax) }
         guard let found else { return nil }
         let entry = found.entry
         guard entry.kind == .file else { throw .notRegular(path.path, entry) }
@@ -197,7 +197,7 @@ package final class StoreFile: @unchecked Sendable {
     private func replace(with contents: inout StoreContents) throws(StoreError) {
         contents.writes += 1
         let sealed = try sealed(contents)
-        try called { () throws(DiskError) in
+        try withStoreErrors { () throws(DiskError) in
             try disk.remove(path.temporary)
             do throws(DiskError) {
                 try writeTemporary(sealed)
@@ -241,9 +241,9 @@ package final class StoreFile: @unchecked Sendable {
     }
 
     private func removeLeftover() throws(StoreError) {
-        let found = try called { () throws(DiskError) in try disk.read(path.temporary, bytesMax: 0) }
+        let found = try withStoreErrors { () throws(DiskError) in try disk.read(path.temporary, bytesMax: 0) }
         guard found != nil else { return }
-        try called { () throws(DiskError) in try disk.remove(path.temporary) }
+        try withStoreErrors { () throws(DiskError) in try disk.remove(path.temporary) }
         logEvents.append(.leftoverRemoved)
     }
 
@@ -253,7 +253,7 @@ package final class StoreFile: @unchecked Sendable {
     /// - Throws: missing permissions. An operator must grant them, and should learn that before the first session is lost.
     private func tryToWrite() throws(StoreError) -> StoreError? {
         do throws(StoreError) {
-            try called { () throws(DiskError) in
+            try withStoreErrors { () throws(DiskError) in
                 _ = try disk.create(path.temporary)
                 try disk.remove(path.temporary)
             }
@@ -272,7 +272,7 @@ package final class StoreFile: @unchecked Sendable {
 
     private func syncFolder(_ writes: UInt64) throws(StoreError) {
         do throws(StoreError) {
-            try called { () throws(DiskError) in try disk.syncFolder() }
+            try withStoreErrors { () throws(DiskError) in try disk.syncFolder() }
             (durable, failedSync) = (writes, nil)
         } catch {
             failedSync = (writes, error)
@@ -280,7 +280,7 @@ package final class StoreFile: @unchecked Sendable {
         }
     }
 
-    private func called<Value>(_ call: () throws(DiskError) -> Value) throws(StoreError) -> Value {
+    private func withStoreErrors<Value>(_ call: () throws(DiskError) -> Value) throws(StoreError) -> Value {
         do throws(DiskError) {
             return try call()
         } catch {
