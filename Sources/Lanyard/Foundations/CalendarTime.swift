@@ -31,7 +31,7 @@ package struct CalendarTime: Equatable, Sendable {
 
     /// The date of a day number counted from 1970-01-01.
     ///
-    /// Counts in eras of 400 years whose years begin on 1 March, so that the leap day comes last (H. Hinnant,
+    /// Counts in eras of 400 years. Each year begins on 1 March, so that the leap day comes last (H. Hinnant,
     /// "chrono-compatible low-level date algorithms").
     private static func civil(_ days: Int64) -> (year: Int, month: Int, day: Int) {
         let shifted = days + 719_468

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The process's record of a descriptor shortage (http-rules.md 20.4).
 ///
-/// A caller that gets no descriptor asks for a release: idle connections are closed, and the caller makes one more attempt.
+/// A caller that gets no descriptor asks for a release: idle connections of all owners are closed, and the caller makes one more attempt.
 ///
 /// The health listener keeps a few descriptors in reserve and gives one up briefly to accept a probe. Another thread that opens a socket at
 /// that moment would take it permanently. So sockets are opened one after the other while descriptors are short. Without a shortage this

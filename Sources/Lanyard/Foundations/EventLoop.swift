@@ -192,7 +192,7 @@ package final class EventLoop: Sendable {
     /// Sets or moves a deadline; `.never` unsets it.
     package func set(_ deadline: Deadline, at instant: Instant) { deadlines.set(deadline, at: instant) }
 
-    /// Unsets a deadline whose owner is about to be released.
+    /// Unsets a deadline before its owner is released.
     package func drop(_ deadline: Deadline) { deadlines.remove(deadline) }
 
     /// The timerfd wakes a loop that is not lingering.
@@ -229,7 +229,7 @@ package final class EventLoop: Sendable {
         let end = now.nanoseconds + Self.iterationNanoseconds
         let lingerEnd = now.nanoseconds + Self.lingerNanoseconds
         // One timer serves the whole iteration, because a time limit on each wait would cost a kernel timer each. Under load the first
-        // limit is near. Without any timer for many milliseconds the kernel puts the CPU into a deeper sleep, and each request of a single
+        // limit is near. Without a timer for many milliseconds the kernel puts the CPU into a deeper sleep. Each request of a single
         // client would pay for the wakeup.
         var timer = batches >= Self.loadedBatches ? end : lingerEnd
         lanyard_timer_set(iterationTimer.raw, timer)

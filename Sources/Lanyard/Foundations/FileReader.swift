@@ -71,7 +71,7 @@ package final class FileReader: Sendable {
         if code != 0 { handleMissingThread(code) }
     }
 
-    /// Waiting and later requests get `.stopping` at once. Threads whose files hang stay until the process ends. Permanent; callable from
+    /// Waiting and later requests get `.stopping` at once. Threads with hanging files stay until the process ends. Permanent; callable from
     /// any thread.
     package func stop() {
         let requests = state.withLock { state -> [Request] in

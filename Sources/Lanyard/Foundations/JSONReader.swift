@@ -163,7 +163,7 @@ package struct JSONReader: ~Copyable {
         guard offset > start else { throw fault(offset < bytes.count ? .grammar : .endsEarly) }
     }
 
-    /// A string whose opening quote is the current byte.
+    /// A string; its opening quote is the current byte.
     private mutating func string() throws(JSONError) -> Text {
         offset += 1
         let start = offset

@@ -27,7 +27,7 @@ package struct JSONWriter: Sendable {
     package mutating func beginArray() { open(UInt8(ascii: "[")) }
     package mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// The name of the member whose value comes next.
+    /// The name of a member; its value comes next.
     package mutating func key(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))

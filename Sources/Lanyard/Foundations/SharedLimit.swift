@@ -2,8 +2,8 @@ import Synchronization
 
 /// A number that all shards share and that may not grow beyond a limit: connections, parked requests.
 ///
-/// Its operations are sequentially consistent. If a waiter is counted and then finds no room, any code that makes room afterwards and then
-/// checks for waiters sees it (as the upstream pools do).
+/// Its operations are sequentially consistent. A waiter that is counted and then finds no room is seen by code that
+/// makes room afterwards and then checks for waiters (the upstream pools).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)
     package let countMax: Int

@@ -63,7 +63,7 @@ package final class AppServicesIdentity: IdentityService {
             trust: CurlTrust(
                 caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
                 proxy: settings.proxy,
-                // An operator who names another host over plain http was warned by the configuration check and wants it.
+                // The configuration check warns of another host over plain http, so such a host is intended.
                 restrictsPlainHTTPToLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
             limits: limits)
     }

@@ -81,7 +81,7 @@ enum AppServicesVerdict {
         }
     }
 
-    /// Distinguishes what the responses allow: a disabled user; a credential that is wrong or whose account is gone (the same response for
+    /// Distinguishes what the responses allow: a disabled user; a wrong credential or a deleted account (the same response for
     /// both); a session that has ended (appservices.md 3.3).
     private static func remedy(
         _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, appID: String

@@ -32,7 +32,7 @@ struct SealCipher: ~Copyable {
         guard isDone else { throw .failed("AES-256-GCM") }
     }
 
-    /// The text of a whole file whose header has `header` bytes; nil if the tag does not match. The text is not used before that check.
+    /// The text of a whole file with a header of `header` bytes; nil if the tag does not match. The text is not used before that check.
     func decrypt(
         _ file: UnsafeRawBufferPointer, header: Int, key: Secret, nonce: [UInt8]
     ) throws(SealingError) -> Secret? {
