@@ -6,8 +6,8 @@ package final class SystemDisk: StoreDisk {
 
     /// Opens the folder.
     ///
-    /// A symbolic link is followed if root or this user made it (systemd's `DynamicUser=` puts one at the state directory). An attacker with
-    /// the rights to redirect such a link could do more than that.
+    /// A symbolic link is followed if root or this user made it (systemd's `DynamicUser=` puts one at the state directory). An attacker
+    /// with the rights to redirect such a link could do more than that.
     ///
     /// - Parameter makesFolder: creates the folder with mode 0700 if only the last component is missing.
     /// - Throws: `ELOOP` for another user's link.
