@@ -1,6 +1,8 @@
 import Logging
 
-/// The `static` identity: the content of a file is the token. The file is read again when it changes. The token has no refresh and no expiry.
+/// The `static` identity: the content of a file is the token. The file is read again when it changes.
+///
+/// The token has no refresh and no expiry.
 package final class StaticIdentity: TokenFeed {
     private let name: String
     private let path: String
