@@ -1,32 +1,32 @@
-/// An answer of Lanyard's own: a problem type of architecture.md 6.1 with its status and what follows for the connection.
+/// A response of Lanyard's own: a problem type of architecture.md 6.1 with its status and its effect on the connection.
 package struct Problem: Equatable, Sendable {
-    /// `urn:lanyard:problem:` and this.
+    /// The type is `urn:lanyard:problem:` followed by this.
     package let name: String
     package let status: Int
     package let title: String
-    /// What happened and how to mend it; never a byte of the request.
+    /// What happened and how to correct it; never a byte of the request.
     package var detail: String
     package var retryable = false
     /// Seconds.
     package var retryAfter: Int?
     /// `error` of `Proxy-Status` (RFC 9209 §2.3).
     package var error: String
-    /// The connection ends after it.
+    /// The connection is closed after the response.
     package var closes = false
-    /// Counted under this reason if the request itself was refused.
+    /// The reason that is counted, if the request itself was refused.
     package var rejection: RejectionReason?
     package var user: String?
     /// The value of `Allow`.
     package var allow: String?
 
-    /// 500: a fault of our own.
+    /// 500: an error inside Lanyard.
     package static let internalError = Problem(
         name: "internal-error", status: 500, title: "Internal error", detail: "A fault of Lanyard's own; see its log.",
         error: "proxy_internal_error", closes: true)
 
     // MARK: The client's fault
 
-    /// What the reader refused.
+    /// A head or body that the reader refused.
     package static func malformed(_ fault: HeadError) -> Problem {
         let message = fault.message.description
         return switch fault.kind {
@@ -42,7 +42,7 @@ package struct Problem: Equatable, Sendable {
         }
     }
 
-    /// - Parameter closes: false where the message itself is framed soundly.
+    /// - Parameter closes: false if the framing of the message is valid.
     package static func malformed(_ message: String, closes: Bool = true) -> Problem {
         refusal(
             "malformed-request", 400, "Malformed request", "The request cannot be read: \(message).", .malformed,
@@ -113,7 +113,7 @@ package struct Problem: Equatable, Sendable {
         return problem.with(status: status)
     }
 
-    /// A route's user whom nothing configures: a person must act, too, but no session has ended.
+    /// The route names a user that is not configured. An operator must act, but no session has ended.
     package static func userUnknown(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
@@ -121,7 +121,7 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    /// A route's user whom the configuration names, and whom the admin API has made Lanyard forget.
+    /// The route names a configured user that was removed by the admin API.
     package static func userRemoved(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
@@ -129,7 +129,7 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    /// - Parameter words: what is wrong with the credential or its identity, and what to do; no secret.
+    /// - Parameter message: what is wrong with the credential or its identity, and what to do; no secret.
     package static func credentialRefused(user: String, because message: String) -> Problem {
         var problem = unavailable(
             "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).")
@@ -145,7 +145,7 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    /// The token that the request had has ended, and the user's next one may be another account's.
+    /// The request's token has expired, and the user's next one may belong to another account.
     package static func sessionReplaced(user: String) -> Problem {
         var problem = identityUnreachable(user: user, retryAfter: 1)
         problem.detail =
@@ -179,7 +179,7 @@ package struct Problem: Equatable, Sendable {
 
     // MARK: The upstream
 
-    /// What went wrong before a connection was there.
+    /// Why no upstream connection was established.
     package static func upstream(_ failure: UpstreamError) -> Problem {
         switch failure {
         case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")

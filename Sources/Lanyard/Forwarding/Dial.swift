@@ -1,17 +1,18 @@
 import CLanyard.Linux
 import Glibc
 
-/// A connected socket on its way to the connection that owns it.
+/// A connected socket on its way to the connection that will own it.
 struct ConnectedSocket {
     fileprivate let raw: CInt
 
-    /// Whoever calls this closes it.
+    /// The caller becomes the owner and closes it.
     func take() -> OwnedDescriptor { OwnedDescriptor(taking: raw) }
 }
 
-/// One attempt to connect: addresses in order, the next one after 250 ms or a failure (RFC 8305), the first that answers wins.
+/// Establishes one connection: tries the addresses in order, the next one after 250 ms or a failure (RFC 8305). The
+/// first connection is used.
 ///
-/// Belongs to the shard's queue. Answers exactly once, unless it is cancelled.
+/// Belongs to the shard's queue. Completes exactly once, unless it is cancelled.
 package final class Connector: Watcher, @unchecked Sendable {
     typealias Completion = (Result<ConnectedSocket, UpstreamError>) -> Void
 
@@ -44,7 +45,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    /// May answer before it returns.
+    /// May complete before it returns.
     func start() { startNextAttempt() }
 
     func cancel() {
@@ -80,7 +81,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         let code = errno
         guard code == EINPROGRESS else {
             close(raw)
-            // A unix socket whose backlog is full says EAGAIN: it is there, but takes nobody now.
+            // A unix socket whose backlog is full returns EAGAIN: the server exists but accepts no connection now.
             return .failed(.refused(code))
         }
         do {

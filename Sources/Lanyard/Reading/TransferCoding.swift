@@ -1,9 +1,9 @@
-/// The one transfer coding that is understood (RFC 9112 §6.1, http-rules.md 5.3, 13.3).
+/// The one transfer coding that Lanyard supports (RFC 9112 §6.1, http-rules.md 5.3, 13.3).
 enum TransferCoding {
     /// Throws unless the field's value is the one word `chunked`.
     ///
-    /// Judged in the order of http-rules.md 5.4: syntax and misuse of `chunked` are the sender's fault (400), another coding is
-    /// merely not built (501).
+    /// Checks in the order of http-rules.md 5.4: wrong syntax and a misuse of `chunked` are the sender's error (400);
+    /// another coding is not implemented (501).
     static func check(_ value: Bytes) throws(HeadError) {
         if value.equals(lowered: "chunked") { return }
         var rest = value
