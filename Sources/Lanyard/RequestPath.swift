@@ -98,7 +98,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         for shard in shards { shard.loop.post { shard.activate(user) } }
     }
 
-    // MARK: The end
+    // MARK: Drain and abort
 
     package var isDraining: Bool { draining.load(ordering: .relaxed) }
 
@@ -179,11 +179,11 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         log.error(
             closed > 0
                 ? "no descriptor was left, and all idle upstream connections were closed: \(remedy)"
-                : "no descriptor was left, and no idle upstream connection could be closed for one: \(remedy)",
+                : "no descriptor was left, and no idle upstream connection could be closed: \(remedy)",
             metadata: metadata)
     }
 
-    // MARK: What is told
+    // MARK: Metrics
 
     /// The memory of all buffers.
     package var buffers: BufferBudget { context.buffers }

@@ -158,7 +158,7 @@ package final class TokenCache {
         for waiter in waiters { waiter.tokenCacheChanged() }
     }
 
-    /// Whether the reply to a reported refusal is still to come. It is if the same token, whose refresh may be forced
+    /// Whether the reply to a reported refusal is still to come. It is if the same token, with a refresh that may be forced
     /// at once, was published before the session path heard of the refusal. The reply follows and is another
     /// publication (`TokenSource.tokenRefused`).
     private static func isRefusalPending(_ availability: AccessToken.Availability, _ refused: UInt64?) -> Bool {

@@ -6,7 +6,7 @@ package protocol TokenSource: AnyObject, Sendable {
     func tokenNeeded(by user: UserIndex)
 
     /// An upstream refused the token of `generation`. A publication is the reply: a newer token, no token, or the same
-    /// token whose renewal is under way or denied. The same token with `.possible(from: .past)` is never the reply.
+    /// token with a renewal that is under way or denied. The same token with `.possible(from: .past)` is never the reply.
     ///
     /// Called on a shard, at most once for a generation until the reply. Returns at once. One refresh is made, however
     /// many shards and requests call.

@@ -2,7 +2,7 @@
 extension ClientConnection {
     enum Admission {
         case forward(Route, RequestTarget)
-        /// `OPTIONS *`, or an OPTIONS whose `Max-Forwards` is 0.
+        /// `OPTIONS *`, or an OPTIONS with a `Max-Forwards` of 0.
         case respondToOptions
         case refuse(Problem)
     }
@@ -11,7 +11,7 @@ extension ClientConnection {
         guard let buffer else { return .refuse(.internalError) }
         let bytes = buffer.bytes
         if head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
-            return .refuse(.malformed("a field name that resembles one of framing or routing"))
+            return .refuse(.malformed("a field name that resembles a field of framing or routing"))
         }
         do throws(HeadError) {
             let raw = bytes[run: head.target]
@@ -62,7 +62,7 @@ extension ClientConnection {
         case .malformed:
             return .refuse(
                 .malformed(
-                    "a percent escape in its path is not one, or is %00", closes: false))
+                    "an invalid percent escape or %00 in its path", closes: false))
         }
     }
 
@@ -149,7 +149,9 @@ extension ClientConnection {
         }
         if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
         if head.traits.contains(.via), hasPassedHere(bytes, table) { return .loop }
-        if let most = route.settings.bodyBytesMax, case .length(let length) = head.framing, length > most {
+        if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
+            length > bodyBytesMax
+        {
             return .contentTooLarge
         }
         return nil

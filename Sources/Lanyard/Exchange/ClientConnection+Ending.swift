@@ -15,7 +15,7 @@ extension ClientConnection {
         }
     }
 
-    // MARK: Own answers
+    // MARK: Lanyard's own responses
 
     /// Sends a problem response. The connection stays open if the request's framing is valid and its body was read to
     /// the end.
@@ -47,7 +47,7 @@ extension ClientConnection {
         let own = clientRequestID
         if !own.isEmpty { metadata["client_request_id"] = "\(own)" }
         if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
-        shard.log.debug("answered by Lanyard itself", metadata: metadata)
+        shard.log.debug("the request was refused with a problem response", metadata: metadata)
     }
 
     /// Responds to `OPTIONS *` (http-rules.md 1.8).
@@ -87,7 +87,7 @@ extension ClientConnection {
         pump()
     }
 
-    // MARK: The exchange's end
+    // MARK: End of the exchange
 
     private func retry() {
         dropUpstream(keeps: false)
@@ -154,10 +154,10 @@ extension ClientConnection {
     func rejectOverloaded() {
         shard.counters.rejected(.limit)
         refuse(.overloaded("Too many client connections.", closes: true))
-        if case .none = place { close() }
+        if case .none = slot { close() }
     }
 
-    // MARK: The connection's end
+    // MARK: End of the connection
 
     private func closeAfterFlush() {
         phase = .flushing

@@ -30,11 +30,11 @@ extension ClientConnection {
         let outlook = shard.tokens.refused(
             token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
-        let answer = RefusedResponse(
+        let decision = RefusedResponse(
             body: bodyPart, token: part(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
-        if case .relay(let replayObstacle) = answer.action { return recordObstacle(replayObstacle) }
-        let sent = answer.body == .awaited ? replayBody.count : nil
-        hold(HeldResponse(response, table, view, answer, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
+        if case .relay(let replayObstacle) = decision.action { return recordObstacle(replayObstacle) }
+        let sent = decision.body == .awaited ? replayBody.count : nil
+        hold(HeldResponse(response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
         return true
     }
 
@@ -93,9 +93,9 @@ extension ClientConnection {
         case .underWay: held.sawRenewal = true
         default: break
         }
-        guard held.answer.action == .wait else { return replay() }
-        if held.answer.token == .awaited, !awaitToken() { return }
-        guard held.answer.body == .awaited else { return }
+        guard held.decision.action == .wait else { return replay() }
+        if held.decision.token == .awaited, !awaitToken() { return }
+        guard held.decision.body == .awaited else { return }
         setInbound(HeldResponse.bodyWaitMax)
         pump()
     }
@@ -131,7 +131,7 @@ extension ClientConnection {
         case .coolingDown, .replaced, .none: break
         }
         unpark()
-        held.answer.token = outcome(outlook, held, breaker)
+        held.decision.token = outcome(outlook, held, breaker)
         decide(held)
     }
 
@@ -151,7 +151,7 @@ extension ClientConnection {
     func heldBodyArrived() {
         guard let held else { return }
         clearInbound()
-        held.answer.body = .ready
+        held.decision.body = .ready
         decide(held)
     }
 
@@ -159,7 +159,7 @@ extension ClientConnection {
     func heldResponseTimedOut() { relayHeld(.refreshFailed) }
 
     private func decide(_ held: HeldResponse) {
-        switch held.answer.action {
+        switch held.decision.action {
         case .wait: break
         case .replay: replay()
         case .relay(let replayObstacle): relayHeld(replayObstacle)
@@ -172,7 +172,7 @@ extension ClientConnection {
         unpark()
     }
 
-    // MARK: Ends of the wait
+    // MARK: End of the wait
 
     /// Relays the held response to the client.
     ///
@@ -226,7 +226,7 @@ extension ClientConnection {
         }
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
-        let used = try? rejected.take(behind).used
+        let used = try? rejected.consume(behind).used
         if isInStep, used == behind.count, !upstream.hasEnded {
             if rejected.isEnded, upstream.isQuiet {
                 self.upstream = nil

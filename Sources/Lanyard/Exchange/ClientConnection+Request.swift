@@ -64,14 +64,16 @@ extension ClientConnection {
         sentStatus = 0
         tailTimeout = Self.standardWriteTimeout
         isDelimitedByClose = false
-        if let most = shard.context.limits.requestsPerConnectionMax, requests >= most { exchange.closeClient() }
+        if let requestsMax = shard.context.limits.requestsPerConnectionMax, requests >= requestsMax {
+            exchange.closeClient()
+        }
         if shard.isDraining { exchange.closeClient() }
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         switch admit() {
         case .forward(let route, let target):
             self.target = target
             upgrade = requestedUpgrade(on: route)
-            replayBody.begin(head.framing, most: route.settings.replayBodyMax)
+            replayBody.begin(head.framing, bytesMax: route.settings.replayBodyMax)
             replayObstacle = nil
             acquireToken()
         case .respondToOptions: respondToOptions()
@@ -82,7 +84,7 @@ extension ClientConnection {
     /// A request body is expected and the upstream can take it.
     var wantsBody: Bool {
         guard !body.isEnded, let upstream else { return false }
-        if let held { return held.answer.body == .awaited }
+        if let held { return held.decision.body == .awaited }
         return upstream.outbound.isEmpty && !upstream.isBroken && exchange.request == .sending
     }
 
@@ -118,7 +120,7 @@ extension ClientConnection {
         isContinueDue = false
         do throws(HeadError) {
             let place = source?.used
-            let (used, data) = try body.take(input)
+            let (used, data) = try body.consume(input)
             if held != nil, !replayBody.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
             replayBody.add(data, at: place, in: buffer)
             if let source {
@@ -126,7 +128,7 @@ extension ClientConnection {
             } else if used < input.count {
                 keep(UnsafeRawBufferPointer(rebasing: input[used...]))
             }
-            if let most = route?.settings.bodyBytesMax, body.total > most {
+            if let bodyBytesMax = route?.settings.bodyBytesMax, body.total > bodyBytesMax {
                 return perform(exchange.requestFailed(.contentTooLarge))
             }
             if held == nil { sendBody(data) } else if body.isEnded { heldBodyArrived() }

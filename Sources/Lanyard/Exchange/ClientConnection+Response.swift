@@ -135,7 +135,7 @@ extension ClientConnection {
         let used: Int
         let data: UnsafeRawBufferPointer
         do throws(HeadError) {
-            (used, data) = try body.take(after)
+            (used, data) = try body.consume(after)
         } catch {
             // No byte of this response was sent to the client yet, so a problem can be sent instead.
             return perform(exchange.upstreamFailed(error))
@@ -160,7 +160,7 @@ extension ClientConnection {
     private func relayBody(_ input: UnsafeMutableRawBufferPointer) {
         guard var body = responseBody else { return }
         do throws(HeadError) {
-            let (used, data) = try body.take(input)
+            let (used, data) = try body.consume(input)
             if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
             shard.out.clear()
             keepTrailers(of: body, in: UnsafeRawBufferPointer(input))

@@ -33,7 +33,7 @@ extension ClientConnection {
         guard let upgrade, let upstream, response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
-        else { return perform(exchange.upstreamFailed(.malformed("a 101 that nobody asked for"))) }
+        else { return perform(exchange.upstreamFailed(.malformed("a 101 that was not requested"))) }
         shard.out.clear()
         writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
         beginTunnel(upstream, after)

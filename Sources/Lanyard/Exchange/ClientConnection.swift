@@ -42,7 +42,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     let shard: Shard
     let rules: ListenerRules
-    let place: ConnectionSlot
+    let slot: ConnectionSlot
     private var socket: OwnedDescriptor?
     /// The descriptor, borrowed: valid while the connection is open.
     let raw: CInt
@@ -122,13 +122,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var isDelimitedByClose = false
 
     init(
-        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, place: ConnectionSlot
+        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
     ) throws(SystemError) {
         raw = socket.raw
         self.socket = consume socket
         self.shard = shard
         self.rules = rules
-        self.place = place
+        self.slot = slot
         outbound = ByteQueue(budget: shard.context.buffers)
         partialHead = ByteQueue(budget: shard.context.buffers)
         exchange = Exchange(RequestHead())

@@ -189,8 +189,8 @@ package struct Exchange: Equatable, Sendable {
     private var isResponseUnsent: Bool { response == .awaited || response == .held }
 
     /// The upstream's bytes are malformed.
-    package mutating func upstreamFailed(_ fault: HeadError) -> Action {
-        isResponseUnsent ? .refuse(.upstreamInvalid(fault)) : .abort
+    package mutating func upstreamFailed(_ error: HeadError) -> Action {
+        isResponseUnsent ? .refuse(.upstreamInvalid(error)) : .abort
     }
 
     /// No memory is left to buffer an incomplete head or trailer section.

@@ -10,7 +10,7 @@ final class HeldResponse {
     let table: FieldTable
     /// From the head's first byte on.
     var bytes: ByteQueue
-    var answer: RefusedResponse
+    var decision: RefusedResponse
     /// The token that a replay is sent with.
     var token: AccessToken?
     /// A refresh was under way. If it brings no token, no other one is forced.
@@ -21,13 +21,13 @@ final class HeldResponse {
 
     /// - Parameter budget: counts the held bytes.
     init(
-        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ answer: RefusedResponse, bodyBytesSent: Int?,
+        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ decision: RefusedResponse, bodyBytesSent: Int?,
         budget: BufferBudget
     ) {
         self.bytes = ByteQueue(budget: budget)
         self.head = head
         self.table = table
-        self.answer = answer
+        self.decision = decision
         self.bodyBytesSent = bodyBytesSent
         self.bytes.append(bytes)
     }

@@ -25,7 +25,7 @@ package struct RefusedResponse: Equatable, Sendable {
         /// The route passes the client's own authorization.
         case clientAuthorization = "client_authorization"
 
-        var words: StaticString {
+        var details: StaticString {
             switch self {
             case .bodyTooLarge: "body too large"
             case .bodyLate: "body late"

@@ -37,17 +37,17 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
             switch Socket.receive(connection.raw, into: shard.scratch) {
             case .bytes(let count):
                 if count < shard.scratch.count { connection.canRead = connection.hasEnded }
-                take(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
+                consume(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
             case .wouldBlock: connection.canRead = false
             case .end, .failed: end(keeps: false)
             }
         }
     }
 
-    private func take(_ input: UnsafeMutableRawBufferPointer) {
+    private func consume(_ input: UnsafeMutableRawBufferPointer) {
         bytesLeft -= input.count
         // A malformed body closes the connection, as one that is too long does.
-        guard bytesLeft >= 0, let used = try? body.take(input).used else { return end(keeps: false) }
+        guard bytesLeft >= 0, let used = try? body.consume(input).used else { return end(keeps: false) }
         if body.isEnded { end(keeps: used == input.count) }
     }
 

@@ -12,7 +12,7 @@ struct ReplayBody: ~Copyable {
     /// Bytes of `rest` that are counted against the budget.
     private var taken = 0
     private let budget: BufferBudget
-    private var most = 0
+    private var bytesMax = 0
     /// All bytes that have arrived are kept.
     private(set) var isWhole = false
 
@@ -22,15 +22,15 @@ struct ReplayBody: ~Copyable {
 
     /// Begins a new request.
     ///
-    /// - Parameter most: `replay_body_max`.
-    mutating func begin(_ framing: BodyFraming, most: Int) {
+    /// - Parameter bytesMax: `replay_body_max`.
+    mutating func begin(_ framing: BodyFraming, bytesMax: Int) {
         forget()
-        self.most = most
+        self.bytesMax = bytesMax
         isWhole =
             switch framing {
             case .none: true
-            case .length(let length): length <= most
-            case .chunked, .untilClose: most > 0
+            case .length(let length): length <= bytesMax
+            case .chunked, .untilClose: bytesMax > 0
             }
     }
 
@@ -41,7 +41,7 @@ struct ReplayBody: ~Copyable {
 
     /// Whether `amount` more bytes can be kept: they fit `replay_body_max`, and memory is free for them.
     mutating func makeRoom(for amount: Int) -> Bool {
-        guard isWhole, count + amount <= most else { return false }
+        guard isWhole, count + amount <= bytesMax else { return false }
         let needed = rest.count + amount
         guard needed > taken else { return true }
         var larger = max(taken, 4 << 10)
@@ -61,7 +61,7 @@ struct ReplayBody: ~Copyable {
     }
 
     private mutating func keep(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
-        guard count + data.count <= most else { return forget() }
+        guard count + data.count <= bytesMax else { return forget() }
         if let buffer, rest.isEmpty, keepInBuffer(data, at: place, buffer) { return }
         guard makeRoom(for: data.count) else { return forget() }
         rest.append(data)

@@ -18,7 +18,7 @@ struct RequestBody {
     ///
     /// Chunk data is moved together at the front of `bytes`, so that one read is sent as one chunk.
     /// - Returns: how many bytes of input were used, and the body bytes.
-    mutating func take(
+    mutating func consume(
         _ bytes: UnsafeMutableRawBufferPointer
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }

@@ -33,9 +33,9 @@ final class RequestBuffer {
     /// Bytes that belong to no request yet.
     var rest: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base + used, count: count - used) }
 
-    /// Free space for a read. If there is none, the buffer grows up to `most` bytes in all.
-    func room(upTo most: Int) -> UnsafeMutableRawBufferPointer {
-        if count == capacity { grow(to: min(capacity * 2, max(most, capacity + 4096))) }
+    /// Free space for a read. If there is none, the buffer grows up to `capacityMax` bytes in all.
+    func room(upTo capacityMax: Int) -> UnsafeMutableRawBufferPointer {
+        if count == capacity { grow(to: min(capacity * 2, max(capacityMax, capacity + 4096))) }
         return UnsafeMutableRawBufferPointer(start: base + count, count: capacity - count)
     }
 

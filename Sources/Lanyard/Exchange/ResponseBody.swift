@@ -16,11 +16,11 @@ struct ResponseBody {
         isEnded = framing == .none || framing == .length(0)
     }
 
-    /// The offsets of trailer bytes in the last `take`.
+    /// The offsets of trailer bytes in the last `consume`.
     var trailerBytes: Range<Int> { framing == .chunked ? chunks.trailerBytes : 0..<0 }
 
-    /// As `RequestBody.take`. A body that is delimited by the close takes all bytes.
-    mutating func take(
+    /// As `RequestBody.consume`. A body that is delimited by the close takes all bytes.
+    mutating func consume(
         _ bytes: UnsafeMutableRawBufferPointer
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         switch framing {

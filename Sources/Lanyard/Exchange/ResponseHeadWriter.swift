@@ -55,7 +55,7 @@ struct ResponseHeadWriter {
             out.write("Proxy-Status: lanyard; received-status=" as StaticString)
             out.write(decimal: head.status)
             out.write("; details=\"replay-not-possible: " as StaticString)
-            out.write(replayObstacle.words)
+            out.write(replayObstacle.details)
             out.write("\"\r\n" as StaticString)
         }
         if head.status == 426, hasUpgrade {

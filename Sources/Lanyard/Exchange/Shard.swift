@@ -71,24 +71,24 @@ package final class Shard: @unchecked Sendable {
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let place = self.place(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
+        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
             return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
         }
         do {
-            let client = try ClientConnection(taking: socket, shard: self, rules: rules, place: place)
+            let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
             if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if case .slot = place { client.begin() } else { client.rejectOverloaded() }
+            if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
         } catch {
-            giveBack(place)
+            giveBack(slot)
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
         }
     }
 
     /// nil: no client waits here, and other shards can still be asked.
-    private func place(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
+    private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
             guard peers.take(address.host) else { return rejectionSlot }
@@ -103,8 +103,8 @@ package final class Shard: @unchecked Sendable {
         context.rejectionSlots.take() ? .rejectionSlot : .none
     }
 
-    private func giveBack(_ place: ClientConnection.ConnectionSlot) {
-        switch place {
+    private func giveBack(_ slot: ClientConnection.ConnectionSlot) {
+        switch slot {
         case .slot(let peer):
             context.connections.giveBack()
             if let peer { context.peers?.giveBack(peer) }
@@ -134,7 +134,7 @@ package final class Shard: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
-        giveBack(client.place)
+        giveBack(client.slot)
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 
@@ -165,7 +165,7 @@ package final class Shard: @unchecked Sendable {
         report?()
     }
 
-    // MARK: What exchanges share
+    // MARK: Resources that exchanges share
 
     func takeBuffer() -> RequestBuffer {
         spareBuffers.popLast()
@@ -181,12 +181,12 @@ package final class Shard: @unchecked Sendable {
         spareBuffers.append(buffer)
     }
 
-    /// The buffer for one read, whose bytes may have to be queued. nil: no memory is left, and the client pauses.
+    /// The buffer for one read; its bytes may have to be queued. nil: no memory is left, and the client pauses.
     @inline(__always)
     func room(
-        for client: ClientConnection, upTo most: Int = Shard.scratchBytes
+        for client: ClientConnection, upTo sizeMax: Int = Shard.scratchBytes
     ) -> UnsafeMutableRawBufferPointer? {
-        let readSize = context.buffers.readSize(upTo: most)
+        let readSize = context.buffers.readSize(upTo: sizeMax)
         if readSize == Self.scratchBytes { return scratch }
         guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }
         if !client.isPaused {

@@ -72,7 +72,7 @@ final class TunnelRelay {
         return held > 0 && before == 0 || held < before
     }
 
-    // MARK: Bytes that the relay did not read itself
+    // MARK: Sending
 
     /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
     func begin(_ after: UnsafeRawBufferPointer) {
@@ -95,7 +95,7 @@ final class TunnelRelay {
         recordClientWrite(code)
     }
 
-    // MARK: Moving
+    // MARK: Moving bytes
 
     private func flush() {
         if !client.outbound.isEmpty, client.canWrite {

@@ -34,7 +34,7 @@ package final class IdleConnections: @unchecked Sendable {
         evictions[EvictionReason.allCases.firstIndex(of: reason)!]
     }
 
-    // MARK: What pools tell
+    // MARK: Events from the pools
 
     /// A connection is being opened. Idle ones may be closed for it.
     func opening() {

@@ -20,7 +20,7 @@ package final class Resolver: Sendable {
     private struct State {
         /// The callers that wait for each name.
         var waiting: [String: [Reply]] = [:]
-        /// Names whose lookup no thread has begun.
+        /// Names that no thread looks up yet.
         var order: [String] = []
         var threads = 0
         /// Threads that wait, including those that are being woken: each name in `order` stands for one.
@@ -93,7 +93,7 @@ package final class Resolver: Sendable {
         lanyard_limit_resolver()
         while true {
             switch nextWork() {
-            case .lookUp(let host): answer(host)
+            case .lookUp(let host): complete(host)
             case .wait:
                 work.wait()
                 state.withLock { $0.idle -= 1 }
@@ -114,10 +114,10 @@ package final class Resolver: Sendable {
         }
     }
 
-    private func answer(_ host: String) {
-        let answer = lookUp(host)
+    private func complete(_ host: String) {
+        let result = lookUp(host)
         let replies = state.withLock { $0.waiting.removeValue(forKey: host) ?? [] }
-        for reply in replies { reply(answer) }
+        for reply in replies { reply(result) }
     }
 
     /// Blocks for as long as the name servers take.

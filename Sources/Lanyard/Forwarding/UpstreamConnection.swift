@@ -42,7 +42,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
 
-    /// The user whose requests it carries: a connection never serves two users (http-rules.md 16.1, threats.md T18).
+    /// The user of the requests that it carries: a connection never serves two users (http-rules.md 16.1, threats.md T18).
     let user: UserIndex
 
     init(

@@ -10,9 +10,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// An acquisition that is under way. It is cancelled if its client disconnects.
     package final class Acquisition {
         fileprivate let user: UserIndex
-        fileprivate var dial: Connector?
-        fileprivate var answer: Completion?
-        fileprivate var end = Instant.never
+        fileprivate var connector: Connector?
+        fileprivate var completion: Completion?
+        fileprivate var deadlineAt = Instant.never
         /// It waits for a slot and is counted as a waiter of its upstream.
         fileprivate var isWaiting = false
         /// It counts as one of the process's parked requests.
@@ -20,9 +20,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         /// How often descriptors were released for it.
         private var releases = 0
 
-        fileprivate init(_ user: UserIndex, _ answer: @escaping Completion) {
+        fileprivate init(_ user: UserIndex, _ completion: @escaping Completion) {
             self.user = user
-            self.answer = answer
+            self.completion = completion
         }
 
         /// Whether descriptors may be released once more: released ones may have been used by others.
@@ -78,35 +78,35 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         target.add(self)
     }
 
-    /// Establishes a new connection. `answer` may be called before this returns; then the result is nil.
+    /// Establishes a new connection. `completion` may be called before this returns; then the result is nil.
     ///
-    /// - Parameter old: a connection in use, which is closed. The new one gets its slot, whoever else waits.
+    /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
     package func connect(
-        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, answer: @escaping Completion
+        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, completion: @escaping Completion
     ) -> Acquisition? {
-        let request = Acquisition(user, answer)
+        let request = Acquisition(user, completion)
         if let old {
             old.close()
             open.add(-1)
             idleOfShard.closed()
-            dial(request)
+            resolveAndConnect(request)
         } else if waiters.isEmpty, target.connections.take() {
-            dial(request)
+            resolveAndConnect(request)
         } else {
             wait(request)
         }
-        return request.answer == nil ? nil : request
+        return request.completion == nil ? nil : request
     }
 
-    /// The client has disconnected: `answer` will not be called.
+    /// The client has disconnected: `completion` will not be called.
     package func cancel(_ request: Acquisition) {
-        guard request.answer != nil else { return }
-        request.answer = nil
+        guard request.completion != nil else { return }
+        request.completion = nil
         if request.isWaiting {
             waiters.removeAll { $0 === request }
             leaveQueue(request)
         } else {
-            request.dial?.cancel()
+            request.connector?.cancel()
             resolving.removeAll { $0 === request }
             freeSlot()
         }
@@ -155,7 +155,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Adds the request to the queue. It may have left the queue with a slot when this returns.
     private func wait(_ request: Acquisition) {
         request.isWaiting = true
-        request.end = loop.now + target.settings.timeouts.connect
+        request.deadlineAt = loop.now + target.settings.timeouts.connect
         target.waiting.add(1, ordering: .sequentiallyConsistent)
         waiters.append(request)
         schedule(.serve)
@@ -234,7 +234,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         case .serveFirst:
             let first = waiters.removeFirst()
             leaveQueue(first)
-            dial(first)
+            resolveAndConnect(first)
         case .closeIdle:
             let connection = idle.oldest!
             removeIdle(connection)
@@ -252,12 +252,12 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         guard deadline !== refreshDeadline else { return refreshAddresses() }
         // The notification of a free slot may be on its way.
         if !waiters.isEmpty { schedule(.serve) }
-        while let first = waiters.first, first.end <= loop.now {
+        while let first = waiters.first, first.deadlineAt <= loop.now {
             waiters.removeFirst()
             leaveQueue(first)
             reply(first, .failure(.connectionLimit))
         }
-        while let first = resolving.first, first.end <= loop.now {
+        while let first = resolving.first, first.deadlineAt <= loop.now {
             let old = target.staleAddresses(at: loop.now)
             guard old.isEmpty else { return resolved(.success(old)) }
             resolving.removeFirst()
@@ -267,22 +267,22 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func armDeadline() {
-        loop.set(deadline, at: min(waiters.first?.end ?? .never, resolving.first?.end ?? .never))
+        loop.set(deadline, at: min(waiters.first?.deadlineAt ?? .never, resolving.first?.deadlineAt ?? .never))
     }
 
     // MARK: Connecting
 
     /// A slot is taken. From here each exit either keeps it for a connection or frees it.
-    private func dial(_ request: Acquisition) {
+    private func resolveAndConnect(_ request: Acquisition) {
         idleOfShard.opening()
-        let whereabouts = target.whereabouts(at: loop.now) { [self] answer in
+        let lookup = target.addresses(at: loop.now) { [self] result in
             // The waiting requests may have been cancelled meanwhile.
-            loop.post { [self] in resolved(answer) }
+            loop.post { [self] in resolved(result) }
         }
-        switch whereabouts {
-        case .known(let addresses): dial(request, addresses)
-        case .pending(let most):
-            request.end = loop.now + most
+        switch lookup {
+        case .known(let addresses): connect(request, to: addresses)
+        case .pending(let waitMax):
+            request.deadlineAt = loop.now + waitMax
             resolving.append(request)
             armDeadline()
         }
@@ -294,40 +294,40 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// The lookup has ended: all requests that wait for it continue.
-    private func resolved(_ answer: Result<[SocketAddress], UpstreamError>) {
+    private func resolved(_ result: Result<[SocketAddress], UpstreamError>) {
         let waiting = resolving
         resolving = []
         armDeadline()
         // Completing one request may cancel another.
-        for request in waiting where request.answer != nil {
-            switch answer {
-            case .success(let addresses): dial(request, addresses)
+        for request in waiting where request.completion != nil {
+            switch result {
+            case .success(let addresses): connect(request, to: addresses)
             case .failure(let failure): fail(request, failure)
             }
         }
     }
 
-    private func dial(_ request: Acquisition, _ addresses: [SocketAddress]) {
-        let dial = Connector(addresses, target.settings, loop: loop) { [self] result in
-            request.dial = nil
+    private func connect(_ request: Acquisition, to addresses: [SocketAddress]) {
+        let connector = Connector(addresses, target.settings, loop: loop) { [self] result in
+            request.connector = nil
             switch result {
             case .failure(.local(let code)) where request.mayAskForDescriptors(after: code):
-                dialAfterRelease(request, addresses)
+                connectAfterRelease(request, addresses)
             case .failure(let failure): fail(request, failure)
-            case .success(let socket): adopt(socket.take(), for: request)
+            case .success(let socket): adopt(socket.release(), for: request)
             }
         }
-        request.dial = dial
-        dial.start()
+        request.connector = connector
+        connector.start()
     }
 
     /// No descriptor is left: closes the idle connections of all pools and shards, then tries again.
-    private func dialAfterRelease(_ request: Acquisition, _ addresses: [SocketAddress]) {
+    private func connectAfterRelease(_ request: Acquisition, _ addresses: [SocketAddress]) {
         nonisolated(unsafe) let request = request
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
                 // Its client may have disconnected meanwhile.
-                if request.answer != nil { dial(request, addresses) }
+                if request.completion != nil { connect(request, to: addresses) }
             }
         }
     }
@@ -349,8 +349,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func reply(_ request: Acquisition, _ result: Result<UpstreamConnection, UpstreamError>) {
-        let answer = request.answer
-        request.answer = nil
-        answer?(result)
+        let completion = request.completion
+        request.completion = nil
+        completion?(result)
     }
 }

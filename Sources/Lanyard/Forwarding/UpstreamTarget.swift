@@ -52,7 +52,7 @@ package final class UpstreamTarget: Sendable {
     /// Addresses to connect to, in order: at once if usable ones are known, else after a lookup.
     ///
     /// Old addresses are used while a lookup fails. `reply` may be called on another thread.
-    func whereabouts(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
+    func addresses(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
         if let fixed { return .known(fixed) }
         guard case .tcp(let host, let port, _) = settings.endpoint else { return .known([]) }
         let (action, hasOld) = state.withLock { ($0.cache.addressesNeeded(at: now), !$0.cache.addresses.isEmpty) }
@@ -63,10 +63,10 @@ package final class UpstreamTarget: Sendable {
         case .wait(let startsLookup):
             // The resolver replies in this order, so the cache is updated first.
             if startsLookup { startLookup(at: now) }
-            resolver.resolve(host) { [self] answer in
+            resolver.resolve(host) { [self] result in
                 let old = state.withLock { $0.cache.addresses }
-                if case .failure = answer, !old.isEmpty { return reply(.success(old)) }
-                reply(answer.map { $0.map { $0.with(port: port) } })
+                if case .failure = result, !old.isEmpty { return reply(.success(old)) }
+                reply(result.map { $0.map { $0.with(port: port) } })
             }
             return .pending(waitMax: hasOld ? Self.staleWaitMax : Resolver.waitMax)
         }
@@ -90,8 +90,8 @@ package final class UpstreamTarget: Sendable {
 
     private func startLookup(at now: Instant) {
         guard case .tcp(let host, let port, _) = settings.endpoint else { return }
-        resolver.resolve(host) { [self] answer in
-            switch answer {
+        resolver.resolve(host) { [self] result in
+            switch result {
             case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
             case .failure: state.withLock { $0.cache.lookupFailed(at: .now) }
             }

@@ -18,7 +18,7 @@ package struct ListenerSettings: Equatable, Sendable {
     /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the
     /// port.
     package var allowedHosts: [String]?
-    /// Origins of web pages whose requests are allowed.
+    /// Origins of web pages that may send requests.
     package var allowedOrigins: [String] = []
     /// Permissions of a unix socket.
     package var socketMode: UInt16 = 0o600

@@ -60,7 +60,7 @@ package struct ChallengeReader {
         return .scheme(word)
     }
 
-    private static let malformedError = HeadError.malformed("a WWW-Authenticate field that is no list of challenges")
+    private static let malformedError = HeadError.malformed("a WWW-Authenticate field that is not a list of challenges")
 
     private var current: UInt8? { position < value.count ? value[position] : nil }
 

@@ -128,7 +128,7 @@ package struct ChunkedReader {
         case .extensionName where byte == 0x0d, .extensionToken where byte == 0x0d,
             .extensionQuotedEnd where byte == 0x0d:
             state = .sizeLineFeed
-        default: throw .malformed("a chunk extension that breaks its grammar")
+        default: throw .malformed("a malformed chunk extension")
         }
     }
 }

@@ -12,7 +12,9 @@ package struct ConnectionOptions: Equatable, Sendable {
 
     mutating func add(_ value: Bytes) throws(HeadError) {
         for member in FieldList(value) {
-            guard member.allSatisfy(ByteClass.isToken) else { throw .malformed("a Connection option that is no token") }
+            guard member.allSatisfy(ByteClass.isToken) else {
+                throw .malformed("a Connection option that is not a token")
+            }
             if member.equals(lowered: "close") {
                 // It also names a field `Close`.
                 (close, nominatesFields) = (true, true)

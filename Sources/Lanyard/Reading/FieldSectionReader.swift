@@ -68,7 +68,7 @@ package struct FieldSectionReader {
         } else if ByteClass.isSpace(byte) {
             throw .malformed("a line begins with white space (obs-fold)")
         } else {
-            throw .malformed("a byte that no field name may have")
+            throw .malformed("a byte that is not allowed in a field name")
         }
     }
 
@@ -94,7 +94,7 @@ package struct FieldSectionReader {
             state = .valueStart
         case 0x20, 0x09: throw .malformed("white space between field name and colon")
         case 0x0d, 0x0a: throw .malformed("a field line without colon")
-        default: throw .malformed("a byte that no field name may have")
+        default: throw .malformed("a byte that is not allowed in a field name")
         }
     }
 

@@ -92,7 +92,7 @@ package struct RequestReader {
         head.kind = .of(bytes[run: head.method])
         // The first word of HTTP/2's preface, which no client may send to a server of HTTP/1 (RFC 9113 §3.4).
         guard head.kind != .preface else {
-            throw HeadError(.versionNotSupported, "HTTP/2 and gRPC are not spoken here")
+            throw HeadError(.versionNotSupported, "HTTP/2 and gRPC are not supported")
         }
         position += 1
         targetStart = position
@@ -104,10 +104,10 @@ package struct RequestReader {
             throw .malformed("a target that is neither a path nor a URL")
         }
         // The end of the line, " HTTP/1.1", is counted too.
-        let most = lineStart + limits.startLineBytesMax - 9
+        let targetEndMax = lineStart + limits.startLineBytesMax - 9
         while position < bytes.count, ByteClass.isTarget(bytes[position]) {
             position += 1
-            guard position <= most else { throw HeadError(.lineTooLong, "the request line is too long") }
+            guard position <= targetEndMax else { throw HeadError(.lineTooLong, "the request line is too long") }
         }
         guard position < bytes.count else { return }
         guard bytes[position] == 0x20, position > targetStart else {
@@ -144,12 +144,12 @@ package struct RequestReader {
         position += 1
     }
 
-    // MARK: The meaning of the fields
+    // MARK: Fields
 
     /// Checks in the order of http-rules.md 4.5: version, framing, Host.
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadError) {
         guard major == 1 else {
-            throw HeadError(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here; HTTP/2 and gRPC are not")
+            throw HeadError(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are supported; HTTP/2 and gRPC are not")
         }
         head.minorVersion = minor == 0 ? 0 : 1
         var seen = SeenFields()

@@ -30,7 +30,7 @@ package struct RequestTarget: Equatable, Sendable {
             return RequestTarget(form: .origin, pathFrom: 0, target)
         }
         if target.count == 1, target[0] == UInt8(ascii: "*") {
-            guard method == .options else { throw .malformed("the target * belongs to OPTIONS only") }
+            guard method == .options else { throw .malformed("the target * is allowed for OPTIONS only") }
             return RequestTarget(form: .asterisk, pathFrom: 1, target)
         }
         guard let colon = target.firstIndex(of: UInt8(ascii: ":")), colon > 0, colon + 3 <= target.count,

@@ -18,7 +18,7 @@ package struct ResponseReader {
 
     /// Continues in `bytes`, the head's buffer from its first byte.
     ///
-    /// - Parameter toHead: the request was a HEAD, whose response has no body.
+    /// - Parameter toHead: the request was a HEAD: its response has no body.
     /// - Returns: the head when it is complete; nil when more bytes are needed.
     package mutating func read(
         _ bytes: Bytes, into table: FieldTable, toHead: Bool, limits: HeadLimits = .response

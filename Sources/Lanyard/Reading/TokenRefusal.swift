@@ -35,7 +35,7 @@ package enum TokenRefusal: Sendable, CaseIterable {
         var insufficientScope = false
         var invalidToken = false
         var invalidRequest = false
-        /// The current challenge is of a scheme whose `error` counts.
+        /// The current challenge is of a scheme with an `error` that counts.
         private var isBearer = false
         private var hasError = false
 

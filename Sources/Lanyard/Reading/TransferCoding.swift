@@ -23,7 +23,7 @@ enum TransferCoding {
             rest = rest[run: (comma + 1)..<rest.count]
         }
         guard chunked <= 1, chunked == 0 || last else {
-            throw .malformed("chunked is not the last coding, or stands twice")
+            throw .malformed("chunked is not the last coding, or occurs twice")
         }
         if sawOther { throw HeadError(.notImplemented, "a transfer coding other than chunked") }
         throw .malformed("a Transfer-Encoding that is not one plain word")

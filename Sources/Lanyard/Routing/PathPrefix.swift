@@ -17,7 +17,7 @@ package struct PathPrefix: Equatable, Sendable {
     /// The number of slashes in the prefix, which is the number of segments of a raw path that belong to it.
     var segments: Int { bytes.count { $0 == UInt8(ascii: "/") } }
 
-    /// The end of the prefix in a raw path whose plain view it matches: escapes may make it longer there.
+    /// The end of the prefix in a raw path, if it matches the plain view: escapes may make it longer there.
     package func end(in raw: Bytes) -> Int {
         var left = segments
         for index in 0..<raw.count where raw[index] == UInt8(ascii: "/") {

@@ -38,7 +38,7 @@ package final class Route: Sendable {
     package let hasOddNames: Bool
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
-    /// The upstream's path as configured, for a request whose path is just the prefix.
+    /// The upstream's path as configured, for a request that has just the prefix as its path.
     package let basePathAlone: [UInt8]
     /// The lowest status of `reauthenticate_on`: most responses are below it.
     private let reauthenticatesFrom: Int
