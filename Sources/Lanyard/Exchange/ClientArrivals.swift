@@ -2,8 +2,7 @@ import Synchronization
 
 /// Counts the sources of new clients: shards that accept, and clients that are handed from one shard to another.
 ///
-/// A drain of the clients begins when the count is 0, so that no shard gets a client after it has reported that it is
-/// empty.
+/// A drain of the clients begins when the count is 0. No shard gets a client after it has reported that it is empty.
 package final class ClientArrivals: Sendable {
     private let count: Atomic<Int>
     private let whenNone = Guarded<(@Sendable () -> Void)?>(nil)

@@ -40,8 +40,8 @@ extension ClientConnection {
 
     /// Releases the copy of a request body that is not needed at the moment, because memory is tight (http-rules.md 8).
     ///
-    /// The copy is kept while a response is held, and while a connection for a replay or a retry is acquired: then it
-    /// is the only copy.
+    /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
+    /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
         if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.forget() }
     }

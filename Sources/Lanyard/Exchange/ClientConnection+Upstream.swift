@@ -142,7 +142,7 @@ extension ClientConnection {
         }
         guard upstream === connection, !body.isEnded else { return }
         isContinueDue = head.expectation == .continue100
-        // While the head is queued no body byte is queued behind it: until then the request can still be given up, and
+        // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard unsentHeadBytes == 0 else { return }
         if isContinueDue { setInbound(Self.continueWait) }

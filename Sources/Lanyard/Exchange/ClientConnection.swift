@@ -315,7 +315,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         if kernelBytesForClient > 0 { beginIdleTimeout() } else { close() }
     }
 
-    /// The kernel still holds bytes of the last response. A close now would answer the client's next request with a
+    /// The kernel still holds bytes of the last response. A close now would meet the client's next request with a
     /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
     /// the connection stays open.
     private func awaitKernelFlush(of held: Int) {

@@ -1,4 +1,4 @@
-/// One request from head to last byte, as a state machine: an event goes in, an action comes out, and
+/// One request from head to last byte, as a state machine. An event goes in, an action comes out, and
 /// `ClientConnection` performs it.
 ///
 /// It does no I/O and sees no bytes. It guarantees:
@@ -134,7 +134,7 @@ package struct Exchange: Equatable, Sendable {
     /// processed (http-rules.md 16.6).
     package var needsFreshConnection: Bool { replays > 0 && !isIdempotent }
 
-    /// Never after a final response in place of a 100: the upstream may have read the body, or may take it for the next
+    /// Never after a final response in place of a 100. The upstream may have read the body, or may take it for the next
     /// request (http-rules.md 11.3).
     private func keepsUpstream(after head: ResponseHead) -> Bool {
         head.keepsAlive && !head.announcesForbiddenBody && head.framing != .untilClose

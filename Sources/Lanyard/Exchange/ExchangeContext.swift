@@ -22,7 +22,7 @@ package final class ExchangeContext: Sendable {
     /// Client connections by peer address; nil without a limit.
     let peers: PeerConnectionLimit?
     /// Clients over the limit that get a 503 and a lingering close. A flood must not hold more descriptors by being
-    /// refused than by being served: beyond this limit the 503 is written and the connection closed at once.
+    /// refused than by being served. Beyond this limit the 503 is written and the connection closed at once.
     let rejectionSlots = SharedLimit(64)
     /// The sources of new clients.
     package let arrivals: ClientArrivals

@@ -22,7 +22,7 @@ extension Shard {
     /// Why a tunnel must end; nil: it may go on.
     ///
     /// A new generation of the same session and an unreachable identity service are no reasons. Another account of the
-    /// same user counts as a logout and as a switch: the session of the first account has ended, and the route has
+    /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
     /// another account.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
         guard let user = client.user, let route = client.route, let tunnel = client.tunnel else { return nil }

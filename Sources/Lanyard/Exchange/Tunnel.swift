@@ -1,5 +1,5 @@
-/// Two directions of raw bytes between a client and an upstream, as a state machine: an event goes in, an action comes
-/// out, and `TunnelRelay` performs it (http-rules.md 15.5).
+/// Two directions of raw bytes between a client and an upstream, as a state machine (http-rules.md 15.5). An event goes
+/// in, an action comes out, and `TunnelRelay` performs it.
 ///
 /// It does no I/O and sees no bytes. It guarantees:
 /// - The end of one side reaches the other only behind its last byte.

@@ -1,6 +1,5 @@
-/// Idle connections in the order in which they became idle, as an intrusive list: to add one and to remove any one
-/// costs the same whatever their number, and no memory. The list does not retain the connections: `IdleConnections`
-/// does.
+/// Idle connections in the order in which they became idle, as an intrusive list. Adding one and removing any one costs
+/// the same whatever their number, and no memory. The list does not retain the connections: `IdleConnections` does.
 struct IdleList {
     /// The lists that an idle connection is in at the same time.
     enum Scope: Int { case shard, pool, user }

@@ -1,9 +1,9 @@
 /// The addresses of one upstream name, with the decisions when to look them up again and which ones to use meanwhile
 /// (architecture.md 2.6).
 ///
-/// Addresses are used for `refresh`. While connections to the name are used they are looked up again before that time
-/// has passed, so that no request waits for a name server. Older addresses are not used before a new lookup has ended
-/// or is late. A lookup that fails leaves the old addresses in use.
+/// Addresses are used for `refresh`. Those in use are looked up again before that time has passed, so that no request
+/// waits for a name server. Older addresses are not used before a new lookup has ended or is late. A lookup that fails
+/// leaves the old addresses in use.
 package struct DNSCache: Equatable, Sendable {
     package enum Action: Equatable, Sendable {
         /// Connect to these. `startsLookup`: start a lookup as well.

@@ -60,7 +60,7 @@ package enum FieldName: UInt8, Sendable {
     /// A look-alike of one of these fields is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
     package var refusesLookAlikes: Bool { isHopByHop || self == .host || self == .contentLength || self == .trailer }
 
-    /// A field in which the client states who relayed the request (http-rules.md 18.2).
+    /// A field in which the client states which proxies relayed the request (http-rules.md 18.2).
     package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
 }
 

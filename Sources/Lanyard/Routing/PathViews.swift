@@ -1,8 +1,11 @@
 /// A path as the most literal reader and as the most lenient reader understand it (http-rules.md 2.2).
 ///
-/// *Plain*: escapes of unreserved characters are decoded. *Hostile*: all escapes are decoded, twice; `\` is read as
-/// `/`; slashes are merged; `;parameters` are cut; dot segments are removed. The raw path can be forwarded if both
-/// views lead to the same route and decision, and dot segments lead no other reader elsewhere (`PathReader`).
+/// - *Plain*: escapes of unreserved characters are decoded.
+/// - *Hostile*: all escapes are decoded, twice. `\` is read as `/`. Slashes are merged, `;parameters` are cut, and dot
+///   segments are removed.
+///
+/// The raw path can be forwarded if both views lead to the same route and decision, and dot segments lead no other
+/// reader elsewhere (`PathReader`).
 package struct PathViews: Equatable, Sendable {
     package let plain: [UInt8]
     package let hostile: [UInt8]

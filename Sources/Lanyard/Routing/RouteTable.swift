@@ -18,7 +18,8 @@ package struct RouteTable: Sendable {
     /// The methods that `Allow` names if no route restricts them.
     private static let commonMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
-    /// The longest path with dot segments, in bytes: such a path is read in all ways, which takes time.
+    /// The longest path with dot segments, in bytes. Such a path is read in all ways, which takes time, and longer ones
+    /// do not occur in practice.
     private static let dottedMax = 1_024
 
     /// The routes of one prefix, each list in the order in which they are tried.
