@@ -68,7 +68,7 @@ extension ClientConnection {
 
     /// Sends the shard's out buffer, which holds a whole response. Then the next request begins or the connection ends.
     private func sendResponse(closes: Bool) {
-        replayBody.forget()
+        replayBody.discard()
         clearInbound()
         clearOutbound()
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)

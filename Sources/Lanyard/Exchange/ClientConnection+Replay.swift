@@ -7,8 +7,8 @@ extension ClientConnection {
 
     /// Decides whether a final response is held for a replay.
     ///
-    /// - Returns: false if the response goes to the client at once; `replayObstacle` then says why, where that is worth
-    ///   telling.
+    /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
+    ///   to report.
     func holdsForReplay(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
         guard response.status >= 200, let route, route.reauthenticates(on: response.status), let user, let token,
             let breaker
@@ -43,7 +43,7 @@ extension ClientConnection {
     /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
     /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
-        if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.forget() }
+        if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.discard() }
     }
 
     private func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
@@ -81,7 +81,7 @@ extension ClientConnection {
         self.held = held
         exchange.hold()
         upstream?.keepAliveSeconds = held.head.keepAliveSeconds
-        // The bytes of the head are copied. The field lines are not: the next head would overwrite them.
+        // The response's bytes are copied. Its field lines are not: the next head would overwrite them.
         if held.table === shard.responseTable {
             shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
         }
@@ -166,7 +166,7 @@ extension ClientConnection {
         }
     }
 
-    private func forgetToken() {
+    private func stopWaitingForToken() {
         guard isParked, let user else { return }
         shard.tokens.unpark(self, for: user)
         unpark()
@@ -181,7 +181,7 @@ extension ClientConnection {
     func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
         guard let held else { return false }
         let number = requests
-        forgetToken()
+        stopWaitingForToken()
         clearInbound()
         clearOutbound()
         _ = recordObstacle(replayObstacle)
@@ -207,7 +207,7 @@ extension ClientConnection {
     /// Sends the request once more. Only the token differs (http-rules.md 17.4).
     private func replay() {
         guard let held, let route, let upstream else { return }
-        forgetToken()
+        stopWaitingForToken()
         clearInbound()
         clearOutbound()
         shard.counters.replay()

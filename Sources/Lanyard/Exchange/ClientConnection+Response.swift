@@ -142,7 +142,7 @@ extension ClientConnection {
         }
         if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
         if shard.isDraining { exchange.closeClient() }
-        replayBody.forget()
+        replayBody.discard()
         exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
         sentStatus = response.status
         isContinueDue = false

@@ -47,7 +47,7 @@ extension ClientConnection {
         let relay = TunnelRelay(self, upstream, account: token?.account, limits: tunnelLimits)
         // A tunnel lasts much longer than its token.
         token = nil
-        replayBody.forget()
+        replayBody.discard()
         isContinueDue = false
         clearOutbound()
         tunnel = relay

@@ -24,7 +24,7 @@ struct ReplayBody: ~Copyable {
     ///
     /// - Parameter bytesMax: `replay_body_max`.
     mutating func begin(_ framing: BodyFraming, bytesMax: Int) {
-        forget()
+        discard()
         self.bytesMax = bytesMax
         isWhole =
             switch framing {
@@ -61,9 +61,9 @@ struct ReplayBody: ~Copyable {
     }
 
     private mutating func keep(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
-        guard count + data.count <= bytesMax else { return forget() }
+        guard count + data.count <= bytesMax else { return discard() }
         if let buffer, rest.isEmpty, keepInBuffer(data, at: place, buffer) { return }
-        guard makeRoom(for: data.count) else { return forget() }
+        guard makeRoom(for: data.count) else { return discard() }
         rest.append(data)
     }
 
@@ -83,7 +83,7 @@ struct ReplayBody: ~Copyable {
     }
 
     /// Discards the copy: there will be no replay.
-    mutating func forget() {
+    mutating func discard() {
         isWhole = false
         inBuffer = 0..<0
         guard taken > 0 else { return }

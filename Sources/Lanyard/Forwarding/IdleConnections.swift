@@ -39,7 +39,7 @@ package final class IdleConnections: @unchecked Sendable {
     /// A connection is being opened. Idle ones may be closed for it.
     func opening() {
         open += 1
-        keepBound()
+        enforceLimit()
     }
 
     /// A connection was closed, or could not be opened.
@@ -49,7 +49,7 @@ package final class IdleConnections: @unchecked Sendable {
     func add(_ connection: UpstreamConnection) {
         _ = Unmanaged.passRetained(connection)
         list.append(connection)
-        keepBound()
+        enforceLimit()
     }
 
     /// Removes a connection that was added.
@@ -60,7 +60,7 @@ package final class IdleConnections: @unchecked Sendable {
 
     // MARK: Making room
 
-    private func keepBound() {
+    private func enforceLimit() {
         var hasEvicted = false
         while open > openMax, evictOldest(.limit) { hasEvicted = true }
         if hasEvicted { onLimit() }

@@ -26,7 +26,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
 
         /// Whether descriptors may be released once more: released ones may have been used by others.
-        fileprivate func mayAskForDescriptors(after code: CInt) -> Bool {
+        fileprivate func canReleaseDescriptors(after code: CInt) -> Bool {
             guard DescriptorShortage.isCause(of: code), releases < 3 else { return false }
             releases += 1
             return true
@@ -311,7 +311,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         let connector = Connector(addresses, target.settings, loop: loop) { [self] result in
             request.connector = nil
             switch result {
-            case .failure(.local(let code)) where request.mayAskForDescriptors(after: code):
+            case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
                 connectAfterRelease(request, addresses)
             case .failure(let failure): fail(request, failure)
             case .success(let socket): adopt(socket.release(), for: request)

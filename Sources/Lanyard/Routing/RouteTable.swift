@@ -138,12 +138,12 @@ package struct RouteTable: Sendable {
 
     /// Why no route was found: no path and host match, or only the method does not.
     private func refusal(_ host: Bytes?, _ path: Bytes) -> Decision {
-        var near: [Route] = []
+        var candidates: [Route] = []
         visit(host, path) { route in
-            near.append(route)
+            candidates.append(route)
             return false
         }
-        return near.isEmpty ? .none : .methodNotAllowed(Self.allow(near))
+        return candidates.isEmpty ? .none : .methodNotAllowed(Self.allow(candidates))
     }
 
     /// `Allow` for CONNECT and TRACE, which no route takes.
