@@ -2,9 +2,9 @@ import Dispatch
 import Logging
 import Synchronization
 
-/// The request path as one value: listening sockets, shards, upstreams (architecture.md 2.1). Part of `Lanyard`'s composition.
+/// The request path as one value: listening sockets, shards, upstreams (architecture.md 2.1). The program makes one.
 ///
-/// Life: `bind` sockets, make it, `start`, publish tokens, `drain` or `abort`.
+/// Order of use: bind the sockets, create it, `start`, publish tokens, `drain` or `abort`.
 package final class RequestPath: TokenPublisher, DescriptorHolder {
     package let shards: [Shard]
     private let sockets: Guarded<[ListeningSocket]>
@@ -13,13 +13,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     private let draining = Atomic<Bool>(false)
     private let log: Logger
     private let shortageLogThrottle = LogThrottle(.seconds(10))
-    /// Users that routes name and nothing configures; the admin API may bring them.
+    /// Users that routes name and that are not configured. The admin API may add them.
     private let unconfiguredUsers: [UserIndex]
 
     /// - Parameters:
     ///   - sockets: bound, one for each of `listeners`.
-    ///   - names: of the users that are configured. Users that routes pin besides are added to it: they are answered as ones that must log in,
-    ///     until something is published for them.
+    ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
+    ///     required" until a token is published for them.
     package init(
         listeners: [ListenerSettings], sockets: [ListeningSocket],
         routes: [(route: RouteSettings, upstream: UpstreamSettings)],
@@ -73,9 +73,9 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             allowedOrigins: settings.allowedOrigins)
     }
 
-    /// The first queues and threads: everything is bound, privileges are dropped.
+    /// Starts the first queues and threads. Requires that all sockets are bound and privileges are dropped.
     ///
-    /// - Parameter active: the user that routes without one of their own follow from the first request on.
+    /// - Parameter active: the active user from the first request on.
     package func start(active: UserIndex? = nil) {
         for (shard, shardAcceptors) in zip(shards, acceptors) {
             shard.loop.start()
@@ -98,14 +98,16 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         for shard in shards { shard.loop.post { shard.activate(user) } }
     }
 
-    // MARK: The end
+    // MARK: Drain and abort
 
     package var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-    /// Empties and closes the listeners, ends kept connections, and calls `finished` once every client has gone.
+    /// Accepts the queued connections, closes the listeners, ends kept connections, and calls `finished` when the last
+    /// client has disconnected.
     package func drain(finished: @escaping @Sendable () -> Void) {
         draining.store(true, ordering: .relaxed)
-        // First all listeners, then all clients: what one shard accepts last it may hand to another, which may hand it on.
+        // All listeners stop before the clients are drained: a shard may hand its last clients to another shard, which
+        // may hand them on.
         let arrivals = context.arrivals
         arrivals.notifyWhenNone { [shards] in
             let serving = self.countdown(then: finished)
@@ -119,15 +121,17 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         }
     }
 
-    /// Runs `last` when it was called once for each shard.
+    /// Returns a function that runs `last` when it was called once for each shard.
     private func countdown(then last: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let left = SharedLimit(.max)
         for _ in shards { _ = left.take() }
         return { if left.giveBack() == 0 { last() } }
     }
 
-    /// Ends whatever is left, and the loops. Waits up to 1 s for it, from elsewhere than a shard: a process that ended sooner would end
-    /// cut responses in an orderly way.
+    /// Closes all connections and stops the loops.
+    ///
+    /// Waits up to 1 s, so call it from another thread than a shard's. If the process ended sooner, the kernel would
+    /// close responses that were cut off in an orderly way.
     package func abort() {
         let done = DispatchGroup()
         for shard in shards {
@@ -159,7 +163,8 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         }
     }
 
-    /// - Parameter closed: idle connections that were closed since no descriptor was left; nil: the bound has closed some.
+    /// - Parameter closed: idle connections that were closed because no descriptor was left; nil: the limit of a shard
+    ///   closed some.
     private func logShortage(closed: Int?) {
         guard let leftOut = shortageLogThrottle.take(at: .now) else { return }
         var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
@@ -174,21 +179,21 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         log.error(
             closed > 0
                 ? "no descriptor was left, and all idle upstream connections were closed: \(remedy)"
-                : "no descriptor was left, and no idle upstream connection could be closed for one: \(remedy)",
+                : "no descriptor was left, and no idle upstream connection could be closed: \(remedy)",
             metadata: metadata)
     }
 
-    // MARK: What is told
+    // MARK: Metrics
 
     /// The memory of all buffers.
     package var buffers: BufferBudget { context.buffers }
 
-    /// Counters of all shards, readable while they are busy.
+    /// The counters of all shards. From any thread.
     package var samples: [MetricSample] {
         var sums: [MetricSample] = []
         var places: [String: Int] = [:]
         for sample in shards.flatMap(\.counters.samples) {
-            // With the suffix: the buckets, sum and count of a histogram are samples of their own.
+            // With the suffix: buckets, sum and count of a histogram are separate samples.
             let key = sample.name + sample.suffix + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
             if let place = places[key] {
                 sums[place].value += sample.value

@@ -1,55 +1,56 @@
-/// What one shard knows of all users' tokens, and the requests that wait for one. Belongs to the shard's queue.
+/// What one shard knows of all users' tokens, and the requests that wait for a token. Belongs to the shard's queue.
 package final class TokenCache {
     /// A parked request.
     package protocol Waiter: AnyObject {
-        /// Something was published for the user it waits for: it asks the board again.
+        /// Something was published for its user. The waiter was removed and decides again.
         func tokenCacheChanged()
     }
 
     package enum Decision {
         case use(AccessToken)
-        /// Wait for the next publication, up to `refresh.wait_max`; then the token at hand serves if it is still good.
+        /// Wait for the next publication, up to `refresh.wait_max`. Then the present token is used if it is unexpired.
         case park
         case refuse(AccessToken.Refusal)
     }
 
-    /// What a request whose token an upstream refused can hope for.
+    /// What a request can expect after an upstream refused its token.
     package enum ReplacementOutlook {
-        /// A newer token is here.
+        /// A newer token is available.
         case renewed(AccessToken)
-        /// The next publication tells more.
+        /// A refresh was requested; the next publication tells more.
         case awaited
-        /// One is being fetched: the next publication brings it or the failure.
+        /// A refresh or a login is under way; the next publication is its result.
         case underWay
-        /// A refresh may not be forced again so soon.
+        /// A refresh may not be forced again yet.
         case coolingDown
-        /// The session that it belonged to is over, and another has taken its place, maybe another account's.
+        /// The token's session has ended, and another one has replaced it, possibly of another account.
         case replaced
-        /// There will be none, or not soon.
+        /// No newer token will come, or not soon.
         case none
     }
 
     private struct Entry {
         var availability = AccessToken.Availability.pending
-        /// The session path was asked and has not answered yet.
+        /// A token was requested from the session path, which has not published since.
         var isRequested = false
-        /// The session path was told that an upstream refused this generation, and has not answered yet.
+        /// This generation was reported as refused to the session path, which has not replied.
         var refused: UInt64?
         var waiters: [any Waiter] = []
-        /// Whose the latest token is or was.
+        /// The account of the latest token.
         var account: Int?
-        /// Grows whenever the user leaves or becomes another account: what was sent before belongs to nobody who comes after.
+        /// Grows when the user is logged out or becomes another account: an earlier request must not get a token of the
+        /// new account.
         var accountEpoch: UInt32 = 0
     }
 
     private var entries: [Entry] = []
-    /// The user that routes without one of their own follow.
+    /// The active user.
     package private(set) var active: UserIndex?
     private let source: any TokenSource
 
     package init(source: any TokenSource) { self.source = source }
 
-    /// What a request of `user` is to do now.
+    /// Decides what a request of `user` does now.
     package func decide(_ user: UserIndex, at now: Instant) -> Decision {
         reserve(user)
         switch entries[user.number].availability {
@@ -58,24 +59,26 @@ package final class TokenCache {
             requestToken(user)
             return .park
         case .none(let refusal):
-            // Requests that come while the service is unreachable shorten the back-off (architecture.md 5.3).
+            // Requests that come while the identity service is unreachable shorten the back-off (architecture.md 5.3).
             if case .identityUnreachable = refusal { requestToken(user) }
             return .refuse(refusal)
         }
     }
 
-    /// The token that serves a request which has waited long enough: any that is not yet expired.
+    /// The token for a request that has waited long enough: any that is not yet expired.
     package func unexpiredToken(_ user: UserIndex, at now: Instant) -> AccessToken? {
         reserve(user)
         guard case .token(let token) = entries[user.number].availability, now < token.usableUntil else { return nil }
         return token
     }
 
-    /// An upstream refused the token of `generation` (refresh.md 11): a newer one serves at once, else one refresh is forced.
+    /// An upstream refused the token of `generation` (refresh.md 11). A newer token is used at once, else one refresh
+    /// is forced.
     ///
     /// - Parameters:
-    ///   - era: the token's. One of a session that has ended is not replaced by one of the next, which may be somebody else's.
-    ///   - forces: a refresh may be forced; false merely looks.
+    ///   - accountEpoch: the token's. A token of a session that has ended is not replaced by one of the next session,
+    ///     which may belong to another account.
+    ///   - forces: a refresh may be forced; false only returns the outlook.
     package func refused(
         _ generation: UInt64, of user: UserIndex, accountEpoch: UInt32 = 0, at now: Instant, forces: Bool
     ) -> ReplacementOutlook {
@@ -107,7 +110,8 @@ package final class TokenCache {
         }
     }
 
-    /// The session of `user` is over: logged out, dead or refused. Not so while a login or the identity service is waited for.
+    /// Whether the session of `user` has ended: logged out, dead or refused. False while a login is under way or the
+    /// identity service is unreachable.
     package func isSessionOver(_ user: UserIndex) -> Bool {
         reserve(user)
         guard case .none(let refusal) = entries[user.number].availability else { return false }
@@ -117,7 +121,7 @@ package final class TokenCache {
         }
     }
 
-    /// The account whose token was published last. It stays while there is none.
+    /// The account of the token that was published last. It stays when there is no token.
     package func account(of user: UserIndex) -> Int? {
         reserve(user)
         return entries[user.number].account
@@ -132,12 +136,12 @@ package final class TokenCache {
         entries[user.number].waiters.removeAll { $0 === waiter }
     }
 
-    /// A publication of the session path: it replaces what was known, and all who wait look again, in order.
+    /// Applies a publication of the session path. It replaces the earlier state, and all waiters are notified in order.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
         reserve(user)
         switch availability {
         case .token(var token):
-            // A login, or another process's, may have ended in another account without a word in between.
+            // A login, here or in another process, may have changed the account without a publication in between.
             if token.account != entries[user.number].account { entries[user.number].accountEpoch &+= 1 }
             entries[user.number].account = token.account
             token.accountEpoch = entries[user.number].accountEpoch
@@ -154,8 +158,9 @@ package final class TokenCache {
         for waiter in waiters { waiter.tokenCacheChanged() }
     }
 
-    /// Whether a publication leaves a refusal unanswered: the same token, whose refresh might be forced at once, was published before the session
-    /// path heard of the refusal. Its answer follows, and is another one (`TokenSource.tokenRefused`).
+    /// Whether the reply to a reported refusal is still to come. It is if the same token, with a refresh that may be forced
+    /// at once, was published before the session path heard of the refusal. The reply follows and is another
+    /// publication (`TokenSource.tokenRefused`).
     private static func isRefusalPending(_ availability: AccessToken.Availability, _ refused: UInt64?) -> Bool {
         guard case .token(let token) = availability, token.generation == refused else { return false }
         return token.renewal == .possible(from: .past)

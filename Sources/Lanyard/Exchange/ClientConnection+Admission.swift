@@ -1,8 +1,8 @@
-/// Whether a request may pass, and where to (http-rules.md 4.5 gives the order).
+/// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
 extension ClientConnection {
     enum Admission {
         case forward(Route, RequestTarget)
-        /// `OPTIONS *`, or one whose `Max-Forwards` is used up.
+        /// `OPTIONS *`, or an OPTIONS with a `Max-Forwards` of 0.
         case respondToOptions
         case refuse(Problem)
     }
@@ -11,7 +11,7 @@ extension ClientConnection {
         guard let buffer else { return .refuse(.internalError) }
         let bytes = buffer.bytes
         if head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
-            return .refuse(.malformed("a field name that resembles one of framing or routing"))
+            return .refuse(.malformed("a field name that resembles a field of framing or routing"))
         }
         do throws(HeadError) {
             let raw = bytes[run: head.target]
@@ -49,7 +49,7 @@ extension ClientConnection {
             } : shard.context.routes.decide(method: bytes[run: head.method], host: host, path: path)
         switch decision {
         case .route(let route):
-            // What is refused from here on counts as the route's.
+            // From here on a refusal counts for this route.
             self.route = route
             if let problem = checkPolicy(route, bytes, table) { return .refuse(problem) }
             return .forward(route, target)
@@ -62,7 +62,7 @@ extension ClientConnection {
         case .malformed:
             return .refuse(
                 .malformed(
-                    "a percent escape in its path is not one, or is %00", closes: false))
+                    "an invalid percent escape or %00 in its path", closes: false))
         }
     }
 
@@ -72,7 +72,7 @@ extension ClientConnection {
         HostValue.split(value).map { value[run: $0.host] }
     }
 
-    /// `Host`, and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
+    /// Checks `Host` and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
     private func checkAuthority(
         _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
     ) throws(HeadError) -> Problem? {
@@ -84,7 +84,7 @@ extension ClientConnection {
         }
         guard case .absolute(let scheme, let authority) = target.form else { return nil }
         guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
-        // HTTP/1.0 may come without Host: the target speaks for it.
+        // An HTTP/1.0 request may have no `Host`. Then the target's authority is checked.
         guard let host else { return try check(host: raw[run: authority]) }
         guard sameAuthority(raw[run: authority], host) else {
             throw .malformed("its target and its Host name different servers")
@@ -100,13 +100,13 @@ extension ClientConnection {
         }
     }
 
-    /// Equal, a missing port being the scheme's own.
+    /// Compares host and port. A missing port is the default port of the scheme.
     private func sameAuthority(_ left: Bytes, _ right: Bytes) -> Bool {
         guard let a = HostValue.split(left), let b = HostValue.split(right) else { return false }
         return left[run: a.host].equalsIgnoringCase(right[run: b.host]) && (a.port ?? 80) == (b.port ?? 80)
     }
 
-    /// A web page may not ask (http-rules.md 4.4).
+    /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
     private func checkOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
@@ -137,7 +137,7 @@ extension ClientConnection {
         return false
     }
 
-    /// What the route itself refuses.
+    /// Checks the route's own rules.
     private func checkPolicy(_ route: Route, _ bytes: Bytes, _ table: FieldTable) -> Problem? {
         if route.settings.clientAuthorization == .reject {
             for index in 0..<table.count {
@@ -149,13 +149,15 @@ extension ClientConnection {
         }
         if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
         if head.traits.contains(.via), hasPassedHere(bytes, table) { return .loop }
-        if let most = route.settings.bodyBytesMax, case .length(let length) = head.framing, length > most {
+        if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
+            length > bodyBytesMax
+        {
             return .contentTooLarge
         }
         return nil
     }
 
-    /// Our own pseudonym in `Via` (http-rules.md 18.1).
+    /// `Via` holds the pseudonym of this process (http-rules.md 18.1).
     private func hasPassedHere(_ bytes: Bytes, _ table: FieldTable) -> Bool {
         for index in 0..<table.count where table[index].name == .via {
             for member in FieldList(table.value(index, in: bytes)) {

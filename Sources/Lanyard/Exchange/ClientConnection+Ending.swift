@@ -1,9 +1,9 @@
-// Which of the two modules owns SHUT_WR depends on what was compiled first.
+// Both imports are needed for SHUT_WR: which module declares it depends on the order of compilation.
 import CLanyard.Linux
 import Glibc
 import Logging
 
-/// Steps of `Exchange` carried out: own answers, the end of an exchange, the end of the connection.
+/// Performs the actions of `Exchange`: Lanyard's own responses, the end of an exchange, the end of the connection.
 extension ClientConnection {
     func perform(_ action: Exchange.Action) {
         switch action {
@@ -15,9 +15,10 @@ extension ClientConnection {
         }
     }
 
-    // MARK: Own answers
+    // MARK: Lanyard's own responses
 
-    /// Answers with a problem. The connection stays if the request was framed soundly and is read to its end.
+    /// Sends a problem response. The connection stays open if the request's framing is valid and its body was read to
+    /// the end.
     func refuse(_ problem: Problem) {
         dropUpstream(keeps: false)
         let framed = phase == .exchange
@@ -28,7 +29,7 @@ extension ClientConnection {
         let id = currentRequestID
         logRefusal(problem, id)
         shard.out.clear()
-        // The head that cannot be read has its method, perhaps.
+        // If the head cannot be read, its method may have been read all the same.
         let method = framed ? head.kind : reader.method
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, toHead: method == .head, closes: closes,
@@ -46,10 +47,10 @@ extension ClientConnection {
         let own = clientRequestID
         if !own.isEmpty { metadata["client_request_id"] = "\(own)" }
         if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
-        shard.log.debug("answered by Lanyard itself", metadata: metadata)
+        shard.log.debug("the request was refused with a problem response", metadata: metadata)
     }
 
-    /// `OPTIONS *` (http-rules.md 1.8).
+    /// Responds to `OPTIONS *` (http-rules.md 1.8).
     func respondToOptions() {
         let closes = !body.isEnded || exchange.closesClient || shard.isDraining
         shard.counters.request(route: nil, status: 200, origin: .lanyard)
@@ -65,14 +66,14 @@ extension ClientConnection {
         sendResponse(closes: closes)
     }
 
-    /// Sends the out buffer, which holds a whole answer; then the next request, or the end.
+    /// Sends the shard's out buffer, which holds a whole response. Then the next request begins or the connection ends.
     private func sendResponse(closes: Bool) {
-        replayBody.forget()
+        replayBody.discard()
         clearInbound()
         clearOutbound()
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         let code = SocketWriter.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
-        // Not abandoned: it was counted when it was answered.
+        // `abandon` would count the request again: it was counted when its response was written.
         guard code == 0 else { return close() }
         if closes { closeAfterFlush() } else { beginNextRequest() }
     }
@@ -80,13 +81,13 @@ extension ClientConnection {
     /// The next request may have arrived already.
     private func beginNextRequest() {
         nextRequest()
-        // The parse loop further up goes on by itself; reading in its middle could meet the client's end too early.
+        // The parse loop that called this goes on by itself. A read here could meet the client's end too early.
         guard !isParsing else { return }
         parse()
         pump()
     }
 
-    // MARK: The exchange's end
+    // MARK: End of the exchange
 
     private func retry() {
         dropUpstream(keeps: false)
@@ -102,7 +103,7 @@ extension ClientConnection {
         if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
 
-    /// Parts with the upstream connection, or with the wait for one.
+    /// Releases the upstream connection, or cancels the wait for one.
     func dropUpstream(keeps: Bool) {
         if let acquisition, let route {
             shard.pools[route.index].cancel(acquisition)
@@ -124,7 +125,7 @@ extension ClientConnection {
         if keeps { pool.giveBack(upstream) } else { pool.discard(upstream) }
     }
 
-    /// The response was cut: the client must see that (http-rules.md 13.5).
+    /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
     private func abort() {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         dropUpstream(keeps: false)
@@ -132,16 +133,16 @@ extension ClientConnection {
         close()
     }
 
-    /// The client has gone, or takes nothing: nothing more is owed to anybody.
+    /// The client has disconnected, or reads nothing. Nothing more is sent.
     func abandon() {
         guard phase != .closed else { return }
         if phase == .tunnel { return endTunnel(.aborted) }
         if phase == .exchange {
-            // The status of an answer that has begun; without one it is nobody's but ours.
+            // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = sentStatus == 0 ? nil : sentStatus
             shard.counters.request(route: route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
             dropUpstream(keeps: false)
-            // An orderly end would complete a body that lasts until the end (http-rules.md 13.5).
+            // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
             if isDelimitedByClose { Socket.setResetOnClose(raw) }
         } else if isDelimitedByClose, !outbound.isEmpty {
             Socket.setResetOnClose(raw)
@@ -149,14 +150,14 @@ extension ClientConnection {
         close()
     }
 
-    /// No place is left for it: 503 and the end.
+    /// All connection slots are in use: sends 503 and closes.
     func rejectOverloaded() {
         shard.counters.rejected(.limit)
         refuse(.overloaded("Too many client connections.", closes: true))
-        if case .none = place { close() }
+        if case .none = slot { close() }
     }
 
-    // MARK: The connection's end
+    // MARK: End of the connection
 
     private func closeAfterFlush() {
         phase = .flushing
@@ -164,7 +165,7 @@ extension ClientConnection {
         if outbound.isEmpty { beginLinger() } else { beginWriteTimeout() }
     }
 
-    /// Shuts down writing and reads what still comes, so that closing does not reset what the client has not read yet
+    /// Shuts down writing and discards further input, so that closing does not reset unread response bytes
     /// (RFC 9112 §9.6).
     func beginLinger() {
         shutdown(raw, CInt(SHUT_WR))
@@ -180,7 +181,7 @@ extension ClientConnection {
         pump()
     }
 
-    /// One read that is thrown away. Returns how many bytes came.
+    /// Discards the input of one read. Returns the number of bytes.
     func discardInput() -> Int {
         switch Socket.receive(raw, into: shard.scratch) {
         case .bytes(let count):

@@ -1,11 +1,14 @@
 import Logging
 
-/// An upstream refuses the token: the answer is held back, the token renewed, the request sent once more (http-rules.md 17.1, 17.2,
-/// refresh.md 11).
+/// The upstream refused the token: the response is held, the token renewed, and the request sent once more
+/// (http-rules.md 17.1, 17.2, refresh.md 11).
 extension ClientConnection {
     private var breaker: RouteBreaker? { route.map { shard.context.breakers[$0.index] } }
 
-    /// Judges a final head. False: it goes to the client at once, with `hindrance` if that is worth a word.
+    /// Decides whether a final response is held for a replay.
+    ///
+    /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
+    ///   to report.
     func holdsForReplay(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
         guard response.status >= 200, let route, route.reauthenticates(on: response.status), let user, let token,
             let breaker
@@ -22,23 +25,25 @@ extension ClientConnection {
         case .token: break
         }
         let mayForce = !breaker.isOpen(at: shard.loop.now)
-        // Where the client's own authorization went upstream, its refusal says nothing about our token.
+        // If the client's own authorization went upstream, the refusal says nothing about our token.
         if route.settings.clientAuthorization == .pass, !hasSentToken { return recordObstacle(.clientAuthorization) }
         let outlook = shard.tokens.refused(
             token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
-        let answer = RefusedResponse(
+        let decision = RefusedResponse(
             body: bodyPart, token: part(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
-        if case .relay(let replayObstacle) = answer.action { return recordObstacle(replayObstacle) }
-        let sent = answer.body == .awaited ? replayBody.count : nil
-        hold(HeldResponse(response, table, view, answer, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
+        if case .relay(let replayObstacle) = decision.action { return recordObstacle(replayObstacle) }
+        let sent = decision.body == .awaited ? replayBody.count : nil
+        hold(HeldResponse(response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
         return true
     }
 
-    /// Memory is tight: copies for replays go first (http-rules.md 8). Gives up the copy of a body that nothing needs yet: its request
-    /// was sent, and no answer to it is held. While a connection is sought for a replay or a retry the copy is the only one.
+    /// Releases the copy of a request body that is not needed at the moment, because memory is tight (http-rules.md 8).
+    ///
+    /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
+    /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
-        if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.forget() }
+        if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.discard() }
     }
 
     private func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
@@ -47,9 +52,10 @@ extension ClientConnection {
         return false
     }
 
-    /// What there is of the request's body to be sent again.
+    /// Whether the request's body can be sent again.
     private var bodyPart: RefusedResponse.Part {
-        // An answer in place of 100 came before the body: whatever its size, all of it is still to come (http-rules.md 17.3).
+        // The response came instead of a 100 and before the body. All of the body is still to come, whatever its size
+        // (http-rules.md 17.3).
         if head.expectation == .continue100, body.total == 0, !body.isEnded { return .ready }
         guard replayBody.isWhole else { return .lost(.bodyTooLarge) }
         return body.isEnded ? .ready : .awaited
@@ -61,7 +67,7 @@ extension ClientConnection {
         switch outlook {
         case .renewed: .ready
         case .awaited: .awaited
-        // With the breaker open nothing is waited for.
+        // While the breaker is open a request does not wait.
         case .underWay: replayObstacle == .breaker ? .lost(.breaker) : .awaited
         case .coolingDown: .lost(replayObstacle == .breaker ? .breaker : .cooldown)
         case .replaced: .lost(.sessionReplaced)
@@ -75,7 +81,7 @@ extension ClientConnection {
         self.held = held
         exchange.hold()
         upstream?.keepAliveSeconds = held.head.keepAliveSeconds
-        // Its bytes are copied; the lines of its table would be overwritten by the next head.
+        // The response's bytes are copied. Its field lines are not: the next head would overwrite them.
         if held.table === shard.responseTable {
             shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
         }
@@ -87,14 +93,16 @@ extension ClientConnection {
         case .underWay: held.sawRenewal = true
         default: break
         }
-        guard held.answer.action == .wait else { return replay() }
-        if held.answer.token == .awaited, !awaitToken() { return }
-        guard held.answer.body == .awaited else { return }
+        guard held.decision.action == .wait else { return replay() }
+        if held.decision.token == .awaited, !awaitToken() { return }
+        guard held.decision.body == .awaited else { return }
         setInbound(HeldResponse.bodyWaitMax)
         pump()
     }
 
-    /// Waits for the refresh as a parked request does. False if there is no room.
+    /// Parks the request until the refresh has ended.
+    ///
+    /// - Returns: false if too many requests are parked.
     private func awaitToken() -> Bool {
         guard let user else { return false }
         guard shard.context.parked.take() else {
@@ -107,10 +115,10 @@ extension ClientConnection {
         return true
     }
 
-    /// The board has news of the user, and has forgotten who waits.
+    /// The token cache received a publication for the user. It has removed all waiters of that user.
     func heldTokenChanged() {
         guard let held, let user, let token, let breaker else { return }
-        // After a refresh that brought nothing no other one is forced.
+        // If a refresh has already failed to bring a token, none is forced again.
         let mayForce = !held.sawRenewal && !breaker.isOpen(at: shard.loop.now)
         let outlook = shard.tokens.refused(
             token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
@@ -123,11 +131,11 @@ extension ClientConnection {
         case .coolingDown, .replaced, .none: break
         }
         unpark()
-        held.answer.token = outcome(outlook, held, breaker)
+        held.decision.token = outcome(outlook, held, breaker)
         decide(held)
     }
 
-    /// What the wait for a token has brought.
+    /// Maps the outlook after a publication to the token's part of the decision.
     private func outcome(_ outlook: TokenCache.ReplacementOutlook, _ held: HeldResponse, _ breaker: RouteBreaker)
         -> RefusedResponse.Part
     {
@@ -139,65 +147,67 @@ extension ClientConnection {
         }
     }
 
-    /// All of the body has come while its answer was held.
+    /// The whole request body has arrived while the response is held.
     func heldBodyArrived() {
         guard let held else { return }
         clearInbound()
-        held.answer.body = .ready
+        held.decision.body = .ready
         decide(held)
     }
 
-    /// `refresh.wait_max` is over.
+    /// `refresh.wait_max` has passed.
     func heldResponseTimedOut() { relayHeld(.refreshFailed) }
 
     private func decide(_ held: HeldResponse) {
-        switch held.answer.action {
+        switch held.decision.action {
         case .wait: break
         case .replay: replay()
         case .relay(let replayObstacle): relayHeld(replayObstacle)
         }
     }
 
-    private func forgetToken() {
+    private func stopWaitingForToken() {
         guard isParked, let user else { return }
         shard.tokens.unpark(self, for: user)
         unpark()
     }
 
-    // MARK: Ends of the wait
+    // MARK: End of the wait
 
-    /// The answer goes to the client after all.
+    /// Relays the held response to the client.
     ///
     /// - Returns: whether the exchange goes on.
     @discardableResult
     func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
         guard let held else { return false }
         let number = requests
-        forgetToken()
+        stopWaitingForToken()
         clearInbound()
         clearOutbound()
         _ = recordObstacle(replayObstacle)
         if let sent = held.bodyBytesSent {
-            // What came meanwhile was only kept: the upload goes on where it stood. A piece that was too large follows by itself.
+            // Body bytes that arrived meanwhile were kept and not sent. The upload continues behind the bytes that were
+            // sent. A piece that was too large to keep follows separately.
             shard.out.clear()
             pushKept(from: sent, ends: body.isEnded && replayObstacle != .bodyTooLarge)
         }
         self.held = nil
-        // The piece that was too large may be the last one; until it was sent, too, the upstream has not got the request whole.
+        // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
+        // whole request.
         if replayObstacle != .bodyTooLarge { updateSendTimeout() }
         let bytes = held.bytes.mutableBytes
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         relayFinal(held.head, view, held.table, UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...]))
         guard phase == .exchange, requests == number else { return false }
-        // Not here: what is being read may still stand in the shard's scratch.
+        // Not here: the bytes that are being processed may be in the shard's scratch buffer.
         shard.loop.resumeLater(self)
         return true
     }
 
-    /// Sends the request once more: it differs from the first one in the token only (http-rules.md 17.4).
+    /// Sends the request once more. Only the token differs (http-rules.md 17.4).
     private func replay() {
         guard let held, let route, let upstream else { return }
-        forgetToken()
+        stopWaitingForToken()
         clearInbound()
         clearOutbound()
         shard.counters.replay()
@@ -216,7 +226,7 @@ extension ClientConnection {
         }
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
-        let used = try? rejected.take(behind).used
+        let used = try? rejected.consume(behind).used
         if isInStep, used == behind.count, !upstream.hasEnded {
             if rejected.isEnded, upstream.isQuiet {
                 self.upstream = nil
@@ -236,7 +246,7 @@ extension ClientConnection {
 
     // MARK: Breaker
 
-    /// A fresh token was refused, too: no refresh would help.
+    /// The upstream refused a fresh token as well: another refresh would not help.
     private func trip(_ breaker: RouteBreaker, _ route: Route) {
         guard breaker.trip(at: shard.loop.now) else { return }
         shard.log.warning(

@@ -1,13 +1,13 @@
-/// Reading of request heads and bodies.
+/// Reads request heads and bodies.
 extension ClientConnection {
-    /// One read of head bytes. Returns how many came.
+    /// Reads head bytes once. Returns their number.
     func readHead() -> Int {
         let buffer = self.buffer ?? shard.takeBuffer()
         self.buffer = buffer
         let room = buffer.room(upTo: shard.context.headLimits.headBytesMax + RequestBuffer.firstCapacity)
         switch Socket.receive(raw, into: room) {
         case .bytes(let count):
-            // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
+            // Edge-triggered: a short read has emptied the socket, unless the client's end is known to follow.
             if count < room.count { canRead = hasEnded }
             buffer.arrived(count)
             parse()
@@ -23,7 +23,7 @@ extension ClientConnection {
         return 0
     }
 
-    /// Answers what has arrived, one request after the other, as long as nothing is in the way.
+    /// Processes the requests that have arrived, in order, until one must wait.
     func parse() {
         guard !isParsing else { return }
         isParsing = true
@@ -43,12 +43,13 @@ extension ClientConnection {
         }
     }
 
-    /// Part of a head is here: the whole is due in `header_timeout` from its first byte; a drain has cut the time from the accept short.
+    /// Part of a head has arrived. The whole head is due within `header_timeout` of its first byte. The first head's
+    /// deadline runs from the accept; a drain has shortened it, so it is then set anew.
     private func awaitRest() {
         guard reader.hasAny else { return }
         let isFirst = phase == .waiting
         phase = .head
-        // A head that comes in parts would hold memory that there is not.
+        // A partial head would have to be buffered, and no memory is left.
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         guard isFirst else { return }
         if requests > 0 || shard.isDraining { setInbound(shard.context.limits.headerTimeout) }
@@ -63,14 +64,16 @@ extension ClientConnection {
         sentStatus = 0
         tailTimeout = Self.standardWriteTimeout
         isDelimitedByClose = false
-        if let most = shard.context.limits.requestsPerConnectionMax, requests >= most { exchange.closeClient() }
+        if let requestsMax = shard.context.limits.requestsPerConnectionMax, requests >= requestsMax {
+            exchange.closeClient()
+        }
         if shard.isDraining { exchange.closeClient() }
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         switch admit() {
         case .forward(let route, let target):
             self.target = target
             upgrade = requestedUpgrade(on: route)
-            replayBody.begin(head.framing, most: route.settings.replayBodyMax)
+            replayBody.begin(head.framing, bytesMax: route.settings.replayBodyMax)
             replayObstacle = nil
             acquireToken()
         case .respondToOptions: respondToOptions()
@@ -78,14 +81,14 @@ extension ClientConnection {
         }
     }
 
-    /// A body is under way and the upstream takes it.
+    /// A request body is expected and the upstream can take it.
     var wantsBody: Bool {
         guard !body.isEnded, let upstream else { return false }
-        if let held { return held.answer.body == .awaited }
+        if let held { return held.decision.body == .awaited }
         return upstream.outbound.isEmpty && !upstream.isBroken && exchange.request == .sending
     }
 
-    /// One read of body bytes. Returns how many came.
+    /// Reads body bytes once. Returns their number.
     func readBody() -> Int {
         if let buffer, buffer.used < buffer.count {
             forwardBuffered()
@@ -106,18 +109,18 @@ extension ClientConnection {
         return 0
     }
 
-    /// Sends on what came behind the head.
+    /// Forwards the bytes that arrived behind the head.
     func forwardBuffered() {
         guard let buffer, buffer.used < buffer.count else { return }
         forwardBody(buffer.rest, from: buffer)
     }
 
-    /// Passes body bytes on; what belongs to the next request is kept.
+    /// Forwards body bytes. Bytes of the next request are kept.
     private func forwardBody(_ input: UnsafeMutableRawBufferPointer, from source: RequestBuffer?) {
         isContinueDue = false
         do throws(HeadError) {
             let place = source?.used
-            let (used, data) = try body.take(input)
+            let (used, data) = try body.consume(input)
             if held != nil, !replayBody.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
             replayBody.add(data, at: place, in: buffer)
             if let source {
@@ -125,7 +128,7 @@ extension ClientConnection {
             } else if used < input.count {
                 keep(UnsafeRawBufferPointer(rebasing: input[used...]))
             }
-            if let most = route?.settings.bodyBytesMax, body.total > most {
+            if let bodyBytesMax = route?.settings.bodyBytesMax, body.total > bodyBytesMax {
                 return perform(exchange.requestFailed(.contentTooLarge))
             }
             if held == nil { sendBody(data) } else if body.isEnded { heldBodyArrived() }
@@ -134,7 +137,7 @@ extension ClientConnection {
         }
     }
 
-    /// Bytes behind a body are the next request (http-rules.md 5.6).
+    /// Keeps bytes behind a body: they belong to the next request (http-rules.md 5.6).
     private func keep(_ bytes: UnsafeRawBufferPointer) {
         let buffer = self.buffer ?? shard.takeBuffer()
         self.buffer = buffer
@@ -147,10 +150,10 @@ extension ClientConnection {
         self.buffer = nil
     }
 
-    /// The client sent nothing for too long, or the upstream takes nothing.
+    /// The client sent nothing for too long, or the upstream took nothing.
     ///
-    /// Once the answer has begun neither ends it: the upload goes on while the response lasts, if it goes on (http-rules.md 9.6), and a
-    /// response that moves is not cut (http-rules.md 8.2). Its own deadline stays.
+    /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
+    /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
     func uploadTimedOut() {
         if held != nil {
             relayHeld(.bodyLate)
@@ -167,7 +170,7 @@ extension ClientConnection {
             guard waiting < kernelBytesForUpstream, let route else {
                 return perform(exchange.timedOut(.upstreamWriteTimeout))
             }
-            // It took none of ours, but some of the kernel's (http-rules.md 8.2).
+            // It took no byte from our queue, but some from the kernel's buffer (http-rules.md 8.2).
             kernelBytesForUpstream = waiting
             setInbound(timeouts(route).write)
         } else if !body.isEnded {

@@ -1,6 +1,6 @@
-/// From the upstream's first byte to the client's last.
+/// Relays the response: from the upstream's first byte to the client's last.
 extension ClientConnection {
-    /// Reads what the upstream sends while the client takes it, up to a turn's share.
+    /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
         var share = 256 << 10
         while phase == .exchange, held == nil, let upstream, upstream.canRead, outbound.isEmpty {
@@ -14,7 +14,7 @@ extension ClientConnection {
             case .wouldBlock:
                 upstream.canRead = false
                 if upstream.isBroken { return end(upstream, clean: false) }
-            // The failed write may have used up the news of a reset: what ends now is no orderly end.
+            // The failed write may have consumed the error of a reset: this end is not an orderly one.
             case .end: end(upstream, clean: !upstream.isBroken)
             case .failed: end(upstream, clean: false)
             }
@@ -22,11 +22,13 @@ extension ClientConnection {
         }
     }
 
-    /// With a chunk's framing it fits into 8 KiB.
+    /// Bytes. With a chunk's framing the read fits into 8 KiB.
     private static let readSizeMin = 8000
 
-    /// What a client does not take has to wait here. For one that stalls the next read is small, and grows again with what it takes: so a
-    /// crowd of slow readers holds less as time goes by, and not more.
+    /// Adapts the size of the next read to what the client takes.
+    ///
+    /// Bytes that a client does not take are buffered here. After a stall the next read is small; it doubles with each
+    /// read that the client takes whole. Many slow clients so need less memory over time.
     private func adaptReadSize(afterReading count: Int) {
         if !outbound.isEmpty {
             readSizeMax = Self.readSizeMin
@@ -47,16 +49,16 @@ extension ClientConnection {
         if responseBody != nil { return relayBody(input) }
         guard let table = partialTable else {
             guard let start = readHeads(input, shard.responseTable), start < input.count else { return }
-            // A head that comes in parts would hold memory that there is not.
+            // A partial head would have to be buffered, and no memory is left.
             if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
-            // The reader goes on with the same table when more has come; the shard gets another.
+            // The reader continues with this table when more bytes have come. The shard gets a new one.
             partialHead.append(UnsafeRawBufferPointer(rebasing: input[start...]))
             partialTable = shard.responseTable
             shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
             return
         }
         partialHead.append(UnsafeRawBufferPointer(input))
-        // Held here, since the end of this exchange may be the beginning of another on this connection.
+        // Kept in a local variable: the end of this exchange may begin another one on this connection.
         var held = ByteQueue(budget: shard.context.buffers)
         swap(&held, &partialHead)
         partialTable = nil
@@ -68,12 +70,12 @@ extension ClientConnection {
         partialTable = table
     }
 
-    /// Reads the heads at the front of `input`: interim ones, then perhaps the final one and its body.
+    /// Reads the heads at the front of `input`: interim ones, then possibly the final one and its body.
     ///
-    /// - Returns: where a head begins that is not whole yet, or nil if nothing is left to do.
+    /// - Returns: the offset of a head that is not complete yet, or nil if nothing is left to do.
     private func readHeads(_ input: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
         var start = 0
-        // A fault may end this exchange and begin the next: what is left here belongs to neither.
+        // An error may end this exchange and begin the next one. Bytes that are left then belong to neither.
         let connection = upstream
         while phase == .exchange, connection != nil, upstream === connection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
@@ -103,7 +105,7 @@ extension ClientConnection {
             toHead: head.kind == .head)
     }
 
-    /// Every 1xx but 101 goes to HTTP/1.1 clients (http-rules.md 11.5).
+    /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         responseReader = ResponseReader()
         let action = exchange.interim(bytes: response.length, continues: response.status == 100)
@@ -118,7 +120,7 @@ extension ClientConnection {
         push(UnsafeRawBufferPointer(start: nil, count: 0), "")
     }
 
-    /// The final head and what came behind it go to the client.
+    /// Relays the final head and the bytes that came with it.
     func relayFinal(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer
     ) {
@@ -133,14 +135,14 @@ extension ClientConnection {
         let used: Int
         let data: UnsafeRawBufferPointer
         do throws(HeadError) {
-            (used, data) = try body.take(after)
+            (used, data) = try body.consume(after)
         } catch {
-            // No byte of this response has gone to the client yet, so that it can be told.
+            // No byte of this response was sent to the client yet, so a problem can be sent instead.
             return perform(exchange.upstreamFailed(error))
         }
         if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
         if shard.isDraining { exchange.closeClient() }
-        replayBody.forget()
+        replayBody.discard()
         exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
         sentStatus = response.status
         isContinueDue = false
@@ -154,22 +156,22 @@ extension ClientConnection {
         deliver(data, of: body, leftover: used < after.count)
     }
 
-    /// Passes body bytes on as they came.
+    /// Relays body bytes.
     private func relayBody(_ input: UnsafeMutableRawBufferPointer) {
         guard var body = responseBody else { return }
         do throws(HeadError) {
-            let (used, data) = try body.take(input)
+            let (used, data) = try body.consume(input)
             if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
             shard.out.clear()
             keepTrailers(of: body, in: UnsafeRawBufferPointer(input))
             deliver(data, of: body, leftover: used < input.count)
         } catch {
-            // What came before the fault may be sent; the end is made visible by the abort.
+            // Bytes before the error may be sent. The abort makes the missing end visible.
             perform(exchange.upstreamFailed(error))
         }
     }
 
-    /// Sends body bytes behind what the out buffer holds already.
+    /// Sends body bytes behind the contents of the out buffer.
     private func deliver(_ data: UnsafeRawBufferPointer, of body: ResponseBody, leftover: Bool) {
         responseBody = body
         if body.isEnded, !partialHead.isEmpty { return deliverLast(data, leftover: leftover) }
@@ -185,14 +187,14 @@ extension ClientConnection {
         releaseHead()
     }
 
-    /// While a long answer is relayed nobody needs the request's head any more.
+    /// While a long response is relayed the request's head is not needed.
     private func releaseHead() {
         guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
         shard.giveBack(buffer)
         self.buffer = nil
     }
 
-    /// The upstream's orderly end completes a body that lasts until then.
+    /// The upstream's orderly close completes a body that is delimited by the close.
     private func finishUntilClose() {
         if responseBody?.delivery == .chunked {
             shard.out.clear()
@@ -202,23 +204,23 @@ extension ClientConnection {
         perform(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
     }
 
-    /// Hands the shard's out buffer, `data` and `tail` to the client.
+    /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
         let code = SocketWriter.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
         if code != 0 { abandon() }
     }
 
-    /// A short text of ours.
+    /// Sends a fixed text to the client.
     func deliver(_ text: StaticString) {
         shard.out.clear()
         push(UnsafeRawBufferPointer(start: nil, count: 0), text)
     }
 
-    /// Sends what waits for the client; when it has gone, reading goes on.
+    /// Sends the bytes that are queued for the client. When all are sent, reading goes on.
     func flush() {
         guard SocketWriter.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
         if !outbound.isEmpty {
-            // It takes something: the time without a byte begins anew.
+            // The client took some bytes: the write timeout begins again.
             return beginWriteTimeout()
         }
         switch phase {
@@ -233,7 +235,7 @@ extension ClientConnection {
         }
     }
 
-    /// Moves the deadline on after bytes went, or did not go, to the client.
+    /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout() {
         guard exchange.response == .relaying, let route else { return }
         if !outbound.isEmpty { return beginWriteTimeout() }

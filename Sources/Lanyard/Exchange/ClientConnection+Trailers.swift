@@ -1,7 +1,7 @@
-/// Trailers of a response, for a client that asked for them (http-rules.md 6.5, 6.6).
+/// Relays the trailers of a response to a client that asked for them (http-rules.md 6.5, 6.6).
 extension ClientConnection {
-    /// Keeps the head's `Connection` lines in front of the trailer section: what they name does not travel in that either
-    /// (http-rules.md 10.1). Only for a client that is to have trailers, and a head that names some.
+    /// Keeps the head's `Connection` lines in front of the trailer section: a field that they name is not forwarded as
+    /// a trailer either (http-rules.md 10.1). Does nothing if the head names none.
     func keepNominations(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         guard response.connection.nominatesFields else { return }
         for index in 0..<table.count where table[index].name == .connection {
@@ -15,35 +15,35 @@ extension ClientConnection {
         partialHead.append(Bytes(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    /// Part of a trailer section has come that would have to be kept, and there is no memory for it.
+    /// Part of a trailer section would have to be buffered, and no memory is left.
     func cannotKeepTrailers(of body: ResponseBody) -> Bool {
         !body.isEnded && !body.trailerBytes.isEmpty && keepsTrailers(of: body) && shard.context.buffers.isCrowded
     }
 
     private func keepsTrailers(of body: ResponseBody) -> Bool { head.wantsTrailers && body.delivery == .chunked }
 
-    /// Bytes of a head that is not whole, be it the request's or the response's, or of a trailer section.
+    /// Buffered bytes of an incomplete request head, response head or trailer section.
     var partialBytes: Int {
         switch phase {
         case .head: buffer?.count ?? 0
-        // `Connection` lines in front of trailers that have not come are small, and no reason to end a stream.
+        // `Connection` lines alone are small. They are no reason to end a stream.
         case .exchange: responseBody == nil || partialHead.count > 4 << 10 ? partialHead.count : 0
         default: 0
         }
     }
 
-    /// Memory is crowded, and `partialBytes` are some.
+    /// Gives up the incomplete head or trailer section, because memory is crowded and `partialBytes` is not 0.
     func giveUpPartialHead() { phase == .head ? refuse(.buffersFull) : perform(exchange.outOfMemory()) }
 
-    /// Keeps the bytes of the trailer section that `body` met in `input`, if the client is to have them: bounded by the reader's limit of
-    /// a trailer section.
+    /// Keeps the bytes of the trailer section that `body` found in `input`, if the client wants trailers. The reader's
+    /// limit of a trailer section bounds them.
     func keepTrailers(of body: ResponseBody, in input: UnsafeRawBufferPointer) {
         let place = body.trailerBytes
         guard !place.isEmpty, keepsTrailers(of: body) else { return }
         partialHead.append(UnsafeRawBufferPointer(rebasing: input[place]))
     }
 
-    /// Sends the last data, the last chunk, and those trailers that may go on; then the exchange has ended.
+    /// Sends the last data, the last chunk, and the trailers that may be forwarded. Then the exchange has ended.
     func deliverLast(_ data: UnsafeRawBufferPointer, leftover: Bool) {
         if data.count > 0 { shard.out.write(chunkOf: data.count) }
         send(data, data.count > 0 ? "\r\n" : "")
@@ -61,7 +61,7 @@ extension ClientConnection {
         if code != 0 { abandon() }
     }
 
-    /// Reads the kept section once more, now that it is whole, and writes what may go on.
+    /// Reads the whole trailer section again and writes the fields that may be forwarded.
     private func writeTrailers() {
         var section = ByteQueue(budget: shard.context.buffers)
         swap(&section, &partialHead)
@@ -71,7 +71,7 @@ extension ClientConnection {
         table.removeAll()
         var reader = FieldSectionReader()
         var position = 0
-        // It was checked as it came; the head's `Connection` lines stand before it.
+        // The section was checked on arrival. The head's `Connection` lines stand before it.
         guard (try? reader.read(bytes, from: &position, into: table, limits: .response)) == true else { return }
         for index in 0..<table.count {
             let name = table.name(index, in: bytes)

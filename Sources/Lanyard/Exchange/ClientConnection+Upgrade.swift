@@ -1,9 +1,9 @@
 import Logging
 
-/// Upgrades (http-rules.md 15): whether one is asked for, whether a 101 grants it, and the tunnel that follows.
+/// Upgrades (http-rules.md 15): whether a request asks for one, whether a 101 grants it, and the tunnel that follows.
 extension ClientConnection {
-    /// The protocol that the request asks for and the route allows, as the route spells it; nil is an ordinary request
-    /// (http-rules.md 15.1).
+    /// The protocol that the request asks for and the route allows, as the route spells it. nil: the request is an
+    /// ordinary one (http-rules.md 15.1).
     func requestedUpgrade(on route: Route) -> [UInt8]? {
         guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0, let buffer,
             head.framing == .none || head.framing == .length(0),
@@ -12,7 +12,7 @@ extension ClientConnection {
         return route.upgrades.first { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(asked) } }
     }
 
-    /// The one member of the one `Upgrade` line.
+    /// The only member of all `Upgrade` lines; nil if there are none or several.
     private static func onlyProtocol(_ table: FieldTable, _ bytes: Bytes) -> Bytes? {
         var only: Bytes?
         for index in 0..<table.count where table[index].name == .upgrade {
@@ -24,16 +24,16 @@ extension ClientConnection {
         return only
     }
 
-    /// A 101 came: the tunnel begins if this is what was asked for (http-rules.md 13.4).
+    /// Handles a 101. The tunnel begins if the granted protocol is the one that was asked for (http-rules.md 13.4).
     ///
-    /// - Parameter after: the bytes that came behind it; they belong to the tunnel.
+    /// - Parameter after: the bytes behind the 101, which belong to the tunnel.
     func switchProtocols(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer
     ) {
         guard let upgrade, let upstream, response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
-        else { return perform(exchange.upstreamFailed(.malformed("a 101 that nobody asked for"))) }
+        else { return perform(exchange.upstreamFailed(.malformed("a 101 that was not requested"))) }
         shard.out.clear()
         writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
         beginTunnel(upstream, after)
@@ -45,21 +45,21 @@ extension ClientConnection {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         shard.counters.upgraded.add()
         let relay = TunnelRelay(self, upstream, account: token?.account, limits: tunnelLimits)
-        // A tunnel outlives its token by far.
+        // A tunnel lasts much longer than its token.
         token = nil
-        replayBody.forget()
+        replayBody.discard()
         isContinueDue = false
         clearOutbound()
         tunnel = relay
         shard.tunnels[ObjectIdentifier(self)] = self
         relay.begin(after)
         if let buffer {
-            // What came behind the request was held until now (http-rules.md 15.4).
+            // Bytes behind the request were held until now (http-rules.md 15.4).
             if phase == .tunnel { relay.sendUpstream(UnsafeRawBufferPointer(buffer.rest)) }
             self.buffer = nil
             shard.giveBack(buffer)
         }
-        // The user may have gone while the upstream made up its mind.
+        // The user may have been logged out while the upstream worked on the request.
         if let end = shard.endOfTunnel(self) { return endTunnel(end) }
         if phase == .tunnel { relay.run() }
     }

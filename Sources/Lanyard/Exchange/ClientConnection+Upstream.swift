@@ -1,8 +1,9 @@
-/// From an admitted request to its last byte upstream: token, connection, head, body.
+/// Sends an admitted request: acquires the token and the connection, then sends head and body.
 extension ClientConnection {
     // MARK: Token
 
-    /// Finds the token of the route's user, or parks. Asked again, because a token has ended before it was sent, the user is who it was.
+    /// Acquires the token of the route's user, or parks the request. A second call, after a token that expired before
+    /// it was sent, keeps the user.
     func acquireToken() {
         guard let route, let user = user ?? route.user ?? shard.tokens.active else { return refuse(.noActiveUser) }
         self.user = user
@@ -14,7 +15,8 @@ extension ClientConnection {
     }
 
     private func use(_ token: AccessToken) {
-        // It has had a token, and may have left with it: the user may be another account by now (threats.md T18).
+        // The request has had a token before and may have been sent with it. The user may be another account by now
+        // (threats.md T18).
         if let old = self.token, old.accountEpoch != token.accountEpoch, let user {
             return refuse(.sessionReplaced(user: shard.context.userName(user)))
         }
@@ -30,7 +32,7 @@ extension ClientConnection {
         shard.tokens.park(self, for: user)
     }
 
-    /// Takes the request out of the car park. The board forgets it by itself when it publishes.
+    /// Ends the parking of the request. The token cache removes its waiters itself when it receives a publication.
     func unpark() {
         guard isParked else { return }
         isParked = false
@@ -52,7 +54,7 @@ extension ClientConnection {
         }
     }
 
-    /// `refresh.wait_max` is over: the token at hand serves while it is unexpired (refresh.md 4).
+    /// `refresh.wait_max` has passed: the present token is used while it is unexpired (refresh.md 4).
     func tokenWaitTimedOut() {
         guard let user else { return }
         shard.tokens.unpark(self, for: user)
@@ -86,7 +88,7 @@ extension ClientConnection {
         connectUpstream()
     }
 
-    /// - Parameter old: ends, and gives the fresh one its place.
+    /// - Parameter old: a connection to close; the new one gets its slot.
     func connectUpstream(inPlaceOf old: UpstreamConnection? = nil) {
         guard let pool, let user else { return }
         let request = pool.connect(for: user, inPlaceOf: old) { [unowned self] result in
@@ -96,13 +98,13 @@ extension ClientConnection {
             case .failure(let failure): refuse(.upstream(failure))
             }
         }
-        // Answered already, it may have led to the next request and to an acquisition of that one.
+        // If the call has completed already, it may have led to the next request, which has an acquisition of its own.
         if let request { acquisition = request }
     }
 
     func attach(_ connection: UpstreamConnection) {
         guard let token, shard.loop.now < token.usableUntil else {
-            // It ended while the connection was being made: never send an expired one.
+            // The token expired while the connection was established. An expired token is never sent.
             pool?.giveBack(connection)
             return acquireToken()
         }
@@ -115,12 +117,13 @@ extension ClientConnection {
 
     // MARK: Sending
 
-    /// So long an upstream may take to answer a head that asks for `100 Continue` before we do (http-rules.md 11.2).
+    /// How long the upstream may take to respond to `Expect: 100-continue` before Lanyard sends the 100
+    /// (http-rules.md 11.2).
     private static let continueWait = Duration.seconds(1)
 
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
         guard let buffer, let route else { return }
-        // A head must never go without the bytes of its body that were taken from the client already.
+        // A head must never be sent without the body bytes that were already taken from the client.
         guard body.total == 0 || replayBody.isWhole else { return refuse(.internalError) }
         let writer = RequestHeadWriter(
             shard: shard, route: route, bytes: buffer.bytes, head: head, table: buffer.table, target: target,
@@ -129,7 +132,7 @@ extension ClientConnection {
         hasSentToken = writer.write(
             into: &shard.out, token: token, authority: shard.context.authorities[route.index],
             requestID: currentRequestID)
-        // Sent before, its body goes with the head in one piece.
+        // The body was sent before: it goes with the head in one write.
         let isRepeated = replayBody.count > 0 || body.isEnded && body.framing == .chunked
         exchange.sentHead(reused: connection.isReused, hasBody: !body.isEnded || isRepeated)
         if isRepeated {
@@ -139,14 +142,15 @@ extension ClientConnection {
         }
         guard upstream === connection, !body.isEnded else { return }
         isContinueDue = head.expectation == .continue100
-        // Behind a head that waits no body waits: until then the request can still be given up. Nor can it be answered by a 100.
+        // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
+        // no 100 can be due.
         guard unsentHeadBytes == 0 else { return }
         if isContinueDue { setInbound(Self.continueWait) }
         forwardBuffered()
         pump()
     }
 
-    /// Some of the head waits, and it cannot or must not be sent on: its token has ended, or the connection is broken.
+    /// Part of the head is queued and must not be sent: its token has expired, or the connection is broken.
     private func giveUpHead(_ upstream: UpstreamConnection) {
         let isUntouched = upstream.outbound.count == unsentHeadBytes
         unsentHeadBytes = 0
@@ -154,20 +158,20 @@ extension ClientConnection {
         perform(exchange.timedOut(.upstreamWriteTimeout))
     }
 
-    /// How the client itself calls its request, for the log; empty if the route has no use for that, or the head is gone.
+    /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
     var clientRequestID: String {
         guard phase == .exchange, let route, let buffer, buffer.count >= head.length else { return "" }
         let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
         return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// The request's id, made when first asked for.
+    /// The request's id, created on first use.
     var currentRequestID: String {
         if requestID.isEmpty { requestID = shard.nextRequestID() }
         return requestID
     }
 
-    /// Sends body bytes in the request's own framing.
+    /// Sends body bytes in the request's framing.
     func sendBody(_ data: UnsafeRawBufferPointer) {
         shard.out.clear()
         var tail: StaticString = ""
@@ -178,7 +182,9 @@ extension ClientConnection {
         push(data, tail)
     }
 
-    /// Sends what is kept of the body from `offset` on behind what the out buffer holds already; `ends`: with the body's end.
+    /// Sends the kept body bytes from `offset` on, behind the contents of the out buffer.
+    ///
+    /// - Parameter ends: the body ends with these bytes.
     func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) {
         guard let buffer else { return }
         let (first, second) = replayBody.bytes(from: offset, in: buffer)
@@ -192,7 +198,7 @@ extension ClientConnection {
         push(UnsafeRawBufferPointer(second), tail, withHead: withHead)
     }
 
-    /// Hands the shard's out buffer, `data` and `tail` to the upstream.
+    /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString, withHead: Bool = false) {
         guard let upstream else { return }
         let code = SocketWriter.send(
@@ -209,7 +215,7 @@ extension ClientConnection {
 
     func flushUpstream() {
         guard let upstream else { return }
-        // The token may have ended while its head waited: never send an expired one.
+        // The token may have expired while the head was queued. An expired token is never sent.
         if unsentHeadBytes > 0, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
         if SocketWriter.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite) != 0 {
             if unsentHeadBytes == upstream.outbound.count, exchange.canRetryUnsent { return giveUpHead(upstream) }
@@ -223,7 +229,7 @@ extension ClientConnection {
         pump()
     }
 
-    /// Moves the deadlines on after bytes went, or did not go, upstream.
+    /// Sets the deadlines anew after bytes were sent upstream or queued.
     func updateSendTimeout() {
         guard let upstream, let route, phase == .exchange, held == nil else { return }
         let timeouts = timeouts(route)
@@ -237,7 +243,8 @@ extension ClientConnection {
         if exchange.response == .awaited { setOutbound(timeouts.responseHeader) }
     }
 
-    /// A failing write is not the end: what the upstream has already said is read first (http-rules.md 9.7).
+    /// A failed write does not end the exchange: the bytes that the upstream has already sent are read first
+    /// (http-rules.md 9.7).
     private func upstreamWriteFailed() {
         guard let upstream else { return }
         upstream.outbound.release()

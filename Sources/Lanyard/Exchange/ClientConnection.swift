@@ -1,80 +1,87 @@
 import Glibc
 
-/// One client's connection and the exchange that is under way on it: the thin shell around `Exchange`.
+/// One client's connection and its current exchange: the shell that performs the actions of `Exchange`.
 ///
-/// It reads, writes and keeps deadlines; what follows from what it sees is decided by the readers and by `Exchange`. Belongs to the shard's
-/// queue. The parts: this file has its state and its events; `+Request` reads heads, `+Admission` judges them, `+Upstream` sends them on,
-/// `+Response` brings the answer back, `+Upgrade` makes a tunnel of it where it may, `+Ending` closes.
+/// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue.
+///
+/// This file has the state and the events. The other parts:
+/// - `+Request` reads heads and bodies.
+/// - `+Admission` decides what is forwarded.
+/// - `+Upstream` sends the request.
+/// - `+Response` and `+Trailers` relay the response.
+/// - `+Replay` handles a refused token.
+/// - `+Upgrade` begins and ends a tunnel.
+/// - `+Ending` sends Lanyard's own responses and closes.
 package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter, @unchecked Sendable {
-    /// Where the connection stands between two requests.
+    /// What the connection is doing.
     enum Phase {
-        /// No byte of a request has come.
+        /// No byte of a request has arrived.
         case waiting
-        /// Part of a head has come.
+        /// Part of a head has arrived.
         case head
-        /// A request is being answered.
+        /// A request is being processed.
         case exchange
-        /// After a 101: raw bytes both ways until the end.
+        /// After a 101: raw bytes in both directions until the end.
         case tunnel
-        /// The last answer waits for the client to take it; then the end.
+        /// The last response is queued for the client; then the connection ends.
         case flushing
-        /// Writing is over; what still comes is read and thrown away (http-rules.md 9.8).
+        /// Writing is shut down; further input is discarded (http-rules.md 9.8).
         case lingering
         case closed
     }
 
-    /// What a connection counts against.
+    /// The limit that a connection counts against.
     enum ConnectionSlot {
-        /// `connections_max`, and `connections_per_peer_max` of a peer.
+        /// `connections_max`, and `connections_per_peer_max` of the peer if it is set.
         case slot(String?)
-        /// It is turned away, and one of those that may linger.
+        /// The connection is refused with a 503 and a lingering close; these are limited in number.
         case rejectionSlot
-        /// It is turned away at once.
+        /// The connection is refused and closed at once.
         case none
     }
 
     let shard: Shard
     let rules: ListenerRules
-    let place: ConnectionSlot
+    let slot: ConnectionSlot
     private var socket: OwnedDescriptor?
-    /// The descriptor, lent while the connection is open.
+    /// The descriptor, borrowed: valid while the connection is open.
     let raw: CInt
     private var watch: EventLoop.Watch?
 
-    /// Who the client is, asked for once by routes that tell their upstream.
+    /// The client's address as field lines, determined once, for routes with `forwarded: append`.
     lazy var peer = ForwardedPeer(raw)
     var phase = Phase.waiting {
         didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
     }
-    /// Its place among the clients that may be closed for a new one.
+    /// Links in the list of clients that may be closed for a new one.
     var waitingLinks = WaitingClients.Links()
     var canRead = false
     var canWrite = true
-    /// Its reading, of either side, waits for memory.
+    /// Reading from the client or the upstream is paused until memory is free.
     var isPaused = false
-    /// The client has ended its direction, or all: reading goes on until that end is met.
+    /// The client has shut down writing, or the connection. Reading goes on until the end is read.
     var hasEnded = false
-    /// What the kernel held for the client, or for the upstream, when the time began in which that side must take something: a side that
-    /// takes little at a time has the kernel's buffer to empty before it can take a byte of ours.
+    /// Bytes in the kernel's send buffer of each side when its write timeout began. A side that reads slowly empties
+    /// that buffer before it takes a byte of our queue.
     private var kernelBytesForClient = 0
     var kernelBytesForUpstream = 0
-    /// Between two requests: when it must have taken some of what the kernel holds.
+    /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
     private var kernelFlushDeadline = Instant.never
-    /// How long it may take nothing of what belongs to no route: the end of an answer keeps the time of its own.
+    /// Write timeout between two requests: the end of a response keeps the timeout of its route.
     var tailTimeout = ClientConnection.standardWriteTimeout
     var outbound: ByteQueue
-    /// How much of a response one read may bring: little for a client that stalls.
+    /// Bytes. The largest next read of a response; small for a client that stalls.
     var readSizeMax = Shard.scratchBytes
-    /// Heads, request bodies, idling; also the lingering close.
+    /// Deadline for request heads, request bodies, idle connections and the lingering close.
     let inboundDeadline = Deadline()
-    /// Token, response, the client's taking of it.
+    /// Deadline for the token, the response, and the client's reading of it.
     let outboundDeadline = Deadline()
     var lingerEnd = Instant.never
 
-    // The request in hand.
+    // The current request.
     var buffer: RequestBuffer?
     var reader = RequestReader()
-    /// The parse loop is at work further up: an answer given meanwhile returns to it.
+    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
     var isParsing = false
     var requests = 0
     var head = RequestHead()
@@ -86,42 +93,42 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var user: UserIndex?
     var token: AccessToken?
     var isParked = false
-    /// The length of what was sent upstream with the head, while some of it waits; else 0.
+    /// Bytes that were sent upstream with the head, while some of them are queued; else 0.
     var unsentHeadBytes = 0
-    /// Our own `100 Continue` is due if the upstream says nothing (http-rules.md 11.2).
+    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
     var isContinueDue = false
-    /// The protocol that the request may be upgraded to, as its route spells it.
+    /// The protocol that the request asks for, as its route spells it.
     var upgrade: [UInt8]?
     var tunnel: TunnelRelay?
 
-    // The answer.
+    // The response.
     var upstream: UpstreamConnection?
     var acquisition: UpstreamPool.Acquisition?
     var responseReader = ResponseReader()
-    /// A response head that is not whole yet, and its field table; behind a body, its trailer section.
+    /// An incomplete response head and its field table. Behind a body: the trailer section.
     var partialHead: ByteQueue
     var partialTable: FieldTable?
     var responseBody: ResponseBody?
     var sentStatus = 0
     // A replay (http-rules.md 17).
     var replayBody: ReplayBody
-    /// What decides about a replay; nothing is read from the upstream meanwhile.
+    /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
     var held: HeldResponse?
-    /// The route's token went with the request; false where the client's own authorization passed.
+    /// The request was sent with the route's token; false if the client's own authorization was sent.
     var hasSentToken = false
-    /// Why the answer that is relayed was not replayed.
+    /// Why the relayed response was not replaced by a replay.
     var replayObstacle: RefusedResponse.ReplayObstacle?
-    /// The client learns the body's end from the connection's: a truncation must be a reset.
+    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
     var isDelimitedByClose = false
 
     init(
-        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, place: ConnectionSlot
+        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
     ) throws(SystemError) {
         raw = socket.raw
         self.socket = consume socket
         self.shard = shard
         self.rules = rules
-        self.place = place
+        self.slot = slot
         outbound = ByteQueue(budget: shard.context.buffers)
         partialHead = ByteQueue(budget: shard.context.buffers)
         exchange = Exchange(RequestHead())
@@ -132,7 +139,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         watch = try shard.loop.watch(raw, for: [.read, .write, .readHangUp, .edge], by: self)
     }
 
-    /// The first head is due within `header_timeout` of the accept.
+    /// Begins to wait. The first head is due within `header_timeout` of the accept.
     func begin() {
         beginWaiting()
         setInbound(shard.context.limits.headerTimeout)
@@ -140,7 +147,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     var isWaitingForRequest: Bool { phase == .waiting || phase == .head }
 
-    /// It has got all of the last answer. Whoever still takes one does not wait yet, and is not closed for a new client.
+    /// The last response was sent whole. A client that still takes a response is not waiting, and is not closed for a
+    /// new client.
     private func beginWaiting() { shard.waiting.append(self) }
 
     // MARK: Events
@@ -149,7 +157,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         guard phase != .closed else { return }
         if !readiness.isDisjoint(with: [.error, .hangUp]) {
             hasEnded = true
-            // While nothing is read, this is how a client's reset is noticed (http-rules.md 9.5).
+            // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
             if phase == .exchange || phase == .flushing || phase == .lingering { return abandon() }
         }
         if readiness.contains(.readHangUp) { hasEnded = true }
@@ -179,7 +187,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         pumpResponse()
     }
 
-    /// Reads while there is something to read and somebody to take it, up to a turn's share (http-rules.md 20.5).
+    /// Reads while input is there and can be used, up to one turn's share (http-rules.md 20.5).
     func pump() {
         var share = 256 << 10
         while canRead {
@@ -224,13 +232,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .exchange where isPaused: awaitUpstreamAnew()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
         case .flushing: clientWriteTimedOut()
-        // The end of an answer waits, whose request is over.
+        // The end of a response is queued; its request is over.
         case .waiting where !outbound.isEmpty: clientWriteTimedOut()
         case .waiting, .head, .tunnel, .lingering, .closed: break
         }
     }
 
-    /// What the upstream has sent may wait unread for want of memory: its time begins anew.
+    /// The upstream's bytes may be unread because memory is short: its timeout begins again.
     private func awaitUpstreamAnew() {
         guard let route else { return }
         let timeouts = timeouts(route)
@@ -238,20 +246,20 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         if let idle = timeouts.responseIdle { setOutbound(idle) }
     }
 
-    /// The client must take something within the write time-out.
+    /// Begins the write timeout: the client must take some bytes within it.
     func beginWriteTimeout() {
         kernelBytesForClient = Socket.unsentBytes(raw)
         setOutbound(writeTimeout)
     }
 
-    /// It took no byte of ours in that time; perhaps some of the kernel's (http-rules.md 8.2).
+    /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
     private func clientWriteTimedOut() {
         if Socket.unsentBytes(raw) < kernelBytesForClient { beginWriteTimeout() } else { abandon() }
     }
 
     // MARK: Between requests
 
-    /// The connection is ready for the next request, which may have arrived already.
+    /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting
         reader = RequestReader()
@@ -274,8 +282,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         beginWriteTimeout()
     }
 
-    /// Nothing of an answer waits here any more. Before, a client that is slow to take it is not idle, and it is not drained
-    /// (http-rules.md 8.2, 20.1).
+    /// Begins the idle timeout: no byte of a response is queued.
+    ///
+    /// Before that, a client that reads slowly is neither idle nor drained (http-rules.md 8.2, 20.1).
     func beginIdleTimeout() {
         beginWaiting()
         kernelBytesForClient = 0
@@ -283,31 +292,32 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         setInbound(currentIdleTimeout)
     }
 
-    /// A drain's is the time that a request may have been on its way.
+    /// During a drain: the time that a request may have been on its way.
     private var currentIdleTimeout: Duration {
         shard.isDraining ? .milliseconds(500) : shard.context.limits.idleTimeout
     }
 
-    /// Closes after 500 ms of silence, if no request comes before.
+    /// Closes after 500 ms without a request.
     func drain() {
         guard phase == .waiting, outbound.isEmpty else { return }
         setInbound(currentIdleTimeout)
     }
 
     private func idleTimeoutExpired() {
-        // A drain's last look: what has arrived meanwhile is served.
+        // During a drain: a request that has arrived meanwhile is processed.
         if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
             canRead = true
             return pump()
         }
         let held = Socket.unsentBytes(raw)
         if held > 0 { return awaitKernelFlush(of: held) }
-        // If it had not taken all before, its silence begins now.
+        // If the client had not taken all before, the idle timeout begins now.
         if kernelBytesForClient > 0 { beginIdleTimeout() } else { close() }
     }
 
-    /// The kernel still holds some of the last answer. Were the connection closed now, the client's next request would be answered by a
-    /// reset that takes the rest away; and where the process ends its network may go with it. As long as some of it moves, it is looked at again.
+    /// The kernel still holds bytes of the last response. A close now would meet the client's next request with a
+    /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
+    /// the connection stays open.
     private func awaitKernelFlush(of held: Int) {
         if kernelBytesForClient == 0 || held < kernelBytesForClient {
             kernelBytesForClient = held
@@ -318,7 +328,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         setInbound(min(currentIdleTimeout, .milliseconds(500)))
     }
 
-    /// Gives the descriptor back. Once.
+    /// Closes the descriptor. Later calls do nothing.
     func releaseSocket() {
         if let watch { shard.loop.forget(watch) }
         watch = nil

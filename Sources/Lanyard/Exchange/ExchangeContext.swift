@@ -1,4 +1,4 @@
-/// What all shards' exchanges have in common: made once at the start; of it only the register of users' names grows.
+/// What the exchanges of all shards share. Created once at the start; only the register of user names grows.
 package final class ExchangeContext: Sendable {
     package let routes: RouteTable
     /// By `Route.index`.
@@ -13,20 +13,20 @@ package final class ExchangeContext: Sendable {
     let tokenWaitMax: Duration
     let loginRequiredStatus: Int
     private let names: UserNames
-    /// `lanyard-` and eight hex digits: our member of `Via`.
+    /// `lanyard-` and eight hex digits: Lanyard's member of `Via`.
     let viaName: [UInt8]
     /// By `Route.index`.
     package let breakers: [RouteBreaker]
     /// Client connections of the process.
     package let connections: SharedLimit
-    /// The same by peer address; nil without a limit.
+    /// Client connections by peer address; nil without a limit.
     let peers: PeerConnectionLimit?
-    /// Clients without a place that are told so in peace. A flood must not hold more descriptors by being turned away than by being served;
-    /// beyond these an answer is written and the connection closed at once.
+    /// Clients over the limit that get a 503 and a lingering close. A flood must not hold more descriptors by being
+    /// refused than by being served. Beyond this limit the 503 is written and the connection closed at once.
     let rejectionSlots = SharedLimit(64)
-    /// Where clients may still come from.
+    /// The sources of new clients.
     package let arrivals: ClientArrivals
-    /// A shard's upstream connections, in use or idle, beyond which it closes idle ones.
+    /// Upstream connections of one shard, in use or idle, beyond which idle ones are closed.
     let upstreamConnectionsOfShardMax: Int
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
@@ -57,6 +57,6 @@ package final class ExchangeContext: Sendable {
         buffers = BufferBudget(limits.bufferBytesMax)
     }
 
-    /// For a problem: off the steady path.
+    /// The user's name for a problem. Takes a lock, so not for every request.
     func userName(_ user: UserIndex) -> String { names[user] }
 }

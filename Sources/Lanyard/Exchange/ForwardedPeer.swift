@@ -1,9 +1,9 @@
 import Glibc
 
-/// Who a connection's client really is, as `forwarded: append` tells the upstream (RFC 7239, http-rules.md 18.2).
+/// The field lines of `forwarded: append`, which tell the upstream the client's address (RFC 7239, http-rules.md 18.2).
 ///
-/// Lines of their own behind the client's: a list is the sum of its lines, so the real peer is its last member. `X-Real-IP` has one member
-/// only, and the client's own is left out.
+/// The lines stand behind the client's own: a list is the sum of its lines, so the client's address is its last member.
+/// `X-Real-IP` has one member only, so the client's own line is left out.
 struct ForwardedPeer {
     /// Whole field lines.
     let lines: [UInt8]

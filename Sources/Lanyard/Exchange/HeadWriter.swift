@@ -1,10 +1,10 @@
 import CLanyard.Linux
 
-/// Builds heads and short answers in one buffer that a shard uses again and again.
+/// Builds heads and short responses in one buffer that a shard reuses.
 ///
-/// Large enough for the longest head of the default limits with all that is added; for larger ones it grows.
+/// The buffer fits the longest head of the default limits with all added fields. It grows for larger limits.
 struct HeadWriter: ~Copyable {
-    /// A request line, a base path, a request's or response's section and what is added.
+    /// Bytes: a request line, a base path, a field section, and added fields.
     private static let firstCapacity = 256 << 10
 
     private var base: UnsafeMutablePointer<UInt8>
@@ -15,7 +15,7 @@ struct HeadWriter: ~Copyable {
 
     deinit { Self.free(base, capacity) }
 
-    /// What was written since `clear`. Valid until then.
+    /// The bytes written since `clear`. Valid until the next `clear`.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
     mutating func clear() { count = 0 }
@@ -80,7 +80,7 @@ struct HeadWriter: ~Copyable {
         write("\r\n" as StaticString)
     }
 
-    /// Only a configuration with large `limits` comes here.
+    /// Only a configuration with large `limits` needs this.
     @inline(never)
     private mutating func grow(by amount: Int) {
         var larger = capacity * 2
@@ -91,7 +91,7 @@ struct HeadWriter: ~Copyable {
         (base, capacity) = (block, larger)
     }
 
-    /// Wiped: it held the bearer token.
+    /// The buffer is wiped because it held the bearer token.
     private static func free(_ block: UnsafeMutablePointer<UInt8>, _ capacity: Int) {
         lanyard_wipe(block, capacity)
         block.deallocate()

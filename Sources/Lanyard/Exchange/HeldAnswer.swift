@@ -1,31 +1,33 @@
-/// The answer that a `RefusedResponse` decides about: its head and what has come behind it. The rest is not read meanwhile.
+/// The response that a `RefusedResponse` decides about: its head and the bytes that came with it. The rest is not read
+/// meanwhile.
 ///
 /// Belongs to the queue of its connection.
 final class HeldResponse {
-    /// How long a body that has not ended yet is waited for (http-rules.md 17.2).
+    /// How long an incomplete request body is waited for (http-rules.md 17.2).
     static let bodyWaitMax = Duration.seconds(1)
 
     let head: ResponseHead
     let table: FieldTable
     /// From the head's first byte on.
     var bytes: ByteQueue
-    var answer: RefusedResponse
-    /// The token that a replay will carry.
+    var decision: RefusedResponse
+    /// The token that a replay is sent with.
     var token: AccessToken?
-    /// A refresh was seen under way: if it brings none, no other one is forced.
+    /// A refresh was under way. If it brings no token, no other one is forced.
     var sawRenewal = false
-    /// Of a body that still comes: how many bytes the upstream got before. What comes while the answer is held is only kept.
+    /// If the request body is incomplete: how many of its bytes were sent upstream. Bytes that arrive while the
+    /// response is held are only kept.
     let bodyBytesSent: Int?
 
-    /// - Parameter budget: where its bytes are counted.
+    /// - Parameter budget: counts the held bytes.
     init(
-        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ answer: RefusedResponse, bodyBytesSent: Int?,
+        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ decision: RefusedResponse, bodyBytesSent: Int?,
         budget: BufferBudget
     ) {
         self.bytes = ByteQueue(budget: budget)
         self.head = head
         self.table = table
-        self.answer = answer
+        self.decision = decision
         self.bodyBytesSent = bodyBytesSent
         self.bytes.append(bytes)
     }

@@ -1,8 +1,8 @@
-/// Who may ask on one listener (http-rules.md 4.2, 4.4).
+/// Which hosts and origins requests on one listener may name (http-rules.md 4.2, 4.4).
 package struct ListenerRules: Sendable {
     package let hosts: AllowedHosts
     private let origins: [[UInt8]]
-    /// Of absolute targets; TLS listeners will say `https`.
+    /// The scheme of absolute targets.
     let scheme: StaticString = "http"
 
     package init(hosts: AllowedHosts, allowedOrigins: [String]) {
@@ -10,6 +10,6 @@ package struct ListenerRules: Sendable {
         origins = allowedOrigins.map { Array($0.utf8) }
     }
 
-    /// Whether a browser's page of this origin may ask.
+    /// Whether requests of web pages of this origin are allowed.
     func allows(origin: Bytes) -> Bool { origins.contains { $0.elementsEqual(origin) } }
 }

@@ -1,4 +1,5 @@
-/// Field names that an upstream which turns names into variables cannot tell from others (http-rules.md 10.4, threats.md T9).
+/// Field names that an upstream cannot tell from others if it turns names into variables (http-rules.md 10.4,
+/// threats.md T9).
 enum LookAlikes {
     /// Equal when each byte that is no letter or digit is read as `-`.
     static func resembles(_ name: Bytes, _ other: Bytes) -> Bool {
@@ -7,13 +8,15 @@ enum LookAlikes {
         return true
     }
 
-    /// Resembles, without being it, a field of framing, routing or one hop: the request is refused.
+    /// The name resembles a field of framing, routing or one hop: the request is refused. The caller asks for odd names
+    /// only, which are no such field themselves.
     static func isRefused(_ name: Bytes) -> Bool {
         let read = FieldName.of(canonical: name)
         return read.refusesLookAlikes
     }
 
-    /// Resembles a field that the route injects or sets, `Lanyard-*`, or a forwarding field that the route does not let through.
+    /// The name resembles a field that the route injects or sets, `Lanyard-*`, or a forwarding field that the route
+    /// does not allow.
     static func isDropped(_ name: Bytes, _ route: Route) -> Bool {
         if route.injectName.withUnsafeBufferPointer({ resembles(name, $0) }) { return true }
         let read = FieldName.of(canonical: name)

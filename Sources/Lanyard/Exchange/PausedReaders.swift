@@ -1,6 +1,8 @@
-/// The clients of one shard whose reading waits for memory (http-rules.md 8). Belongs to the shard's queue.
+/// The clients of one shard that wait for memory before they are read again (http-rules.md 8). Belongs to the shard's
+/// queue.
 ///
-/// It looks every 10 ms while somebody waits: who gives memory back may be any shard, and is not to be burdened with telling.
+/// It checks every 10 ms while a client waits. Any shard may free memory, and a notification for each release would
+/// cost too much.
 final class PausedReaders: Watcher, @unchecked Sendable {
     private static let interval = Duration.milliseconds(10)
 
@@ -20,7 +22,7 @@ final class PausedReaders: Watcher, @unchecked Sendable {
         waiting.append(client)
     }
 
-    /// Those who paused first go on first; who finds nothing left comes back.
+    /// Resumes clients in the order in which they paused. A client that finds no memory is added again.
     override func due(_ deadline: Deadline) {
         guard !budget.isExhausted else { return loop.set(deadline, at: loop.now + Self.interval) }
         let clients = waiting

@@ -1,14 +1,15 @@
-/// Client connections of each peer address, for `limits.connections_per_peer_max`. Touched when connections come and go, by any shard.
+/// Counts the client connections of each peer address, for `limits.connections_per_peer_max`. Used by any shard when a
+/// connection begins or ends.
 final class PeerConnectionLimit: Sendable {
-    private let most: Int
+    private let connectionsMax: Int
     private let counts = Guarded<[String: Int]>([:])
 
-    init(_ most: Int) { self.most = most }
+    init(_ connectionsMax: Int) { self.connectionsMax = connectionsMax }
 
-    /// Takes a place for a peer, if it has one left.
+    /// Counts a connection of the peer. False if the peer is at its limit.
     func take(_ host: String) -> Bool {
         counts.withLock { counts in
-            guard counts[host, default: 0] < most else { return false }
+            guard counts[host, default: 0] < connectionsMax else { return false }
             counts[host, default: 0] += 1
             return true
         }

@@ -1,35 +1,35 @@
-/// An answer of Lanyard's own: a problem type of architecture.md 6.1 with its status and what follows for the connection.
+/// A response of Lanyard's own: a problem type of architecture.md 6.1 with its status and its effect on the connection.
 package struct Problem: Equatable, Sendable {
-    /// `urn:lanyard:problem:` and this.
+    /// The type is `urn:lanyard:problem:` followed by this.
     package let name: String
     package let status: Int
     package let title: String
-    /// What happened and how to mend it; never a byte of the request.
+    /// What happened and how to correct it; never a byte of the request.
     package var detail: String
     package var retryable = false
     /// Seconds.
     package var retryAfter: Int?
     /// `error` of `Proxy-Status` (RFC 9209 §2.3).
     package var error: String
-    /// The connection ends after it.
+    /// The connection is closed after the response.
     package var closes = false
-    /// Counted under this reason if the request itself was refused.
+    /// The reason that is counted, if the request itself was refused.
     package var rejection: RejectionReason?
     package var user: String?
     /// The value of `Allow`.
     package var allow: String?
 
-    /// 500: a fault of our own.
+    /// 500: an error inside Lanyard.
     package static let internalError = Problem(
-        name: "internal-error", status: 500, title: "Internal error", detail: "A fault of Lanyard's own; see its log.",
-        error: "proxy_internal_error", closes: true)
+        name: "internal-error", status: 500, title: "Internal error",
+        detail: "An internal error of Lanyard; see its log.", error: "proxy_internal_error", closes: true)
 
-    // MARK: The client's fault
+    // MARK: Errors of the client
 
-    /// What the reader refused.
-    package static func malformed(_ fault: HeadError) -> Problem {
-        let message = fault.message.description
-        return switch fault.kind {
+    /// A head or body that the reader refused.
+    package static func malformed(_ headError: HeadError) -> Problem {
+        let message = headError.message.description
+        return switch headError.kind {
         case .malformed: malformed(message)
         case .lineTooLong:
             refusal("uri-too-long", 414, "URI too long", message, .limit)
@@ -42,7 +42,7 @@ package struct Problem: Equatable, Sendable {
         }
     }
 
-    /// - Parameter closes: false where the message itself is framed soundly.
+    /// - Parameter closes: false if the framing of the message is valid.
     package static func malformed(_ message: String, closes: Bool = true) -> Problem {
         refusal(
             "malformed-request", 400, "Malformed request", "The request cannot be read: \(message).", .malformed,
@@ -51,7 +51,7 @@ package struct Problem: Equatable, Sendable {
 
     package static let ambiguousPath = refusal(
         "ambiguous-path", 400, "Ambiguous path",
-        "Two readers could take this path for different ones; send it normalised.", .path, closes: false)
+        "Two readers could understand this path differently; send it normalised.", .path, closes: false)
     package static let requestTimeout = refusal(
         "request-timeout", 408, "Request timeout", "The request did not arrive in time.", .timeout)
     package static let contentTooLarge = refusal(
@@ -71,7 +71,7 @@ package struct Problem: Equatable, Sendable {
 
     package static let hostNotAllowed = denial(
         "host-not-allowed", 421, "Host not allowed",
-        "This listener does not answer to that host; see allowed_hosts. Lanyard is no forward proxy.", .host)
+        "This listener does not serve that host; see allowed_hosts. Lanyard is no forward proxy.", .host)
     package static let originNotAllowed = denial(
         "origin-not-allowed", 403, "Origin not allowed", "Requests of web pages are refused; see allowed_origins.",
         .origin)
@@ -108,12 +108,12 @@ package struct Problem: Equatable, Sendable {
     package static func loginRequired(user: String, status: Int) -> Problem {
         var problem = unavailable(
             "login-required", "Login required",
-            "This user has no session, and Lanyard cannot begin one by itself: a person must log in.")
+            "This user has no session, and Lanyard cannot start one by itself: log the user in.")
         problem.user = user
         return problem.with(status: status)
     }
 
-    /// A route's user whom nothing configures: a person must act, too, but no session has ended.
+    /// The route names a user that is not configured. An operator must act, but no session has ended.
     package static func userUnknown(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
@@ -121,15 +121,15 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    /// A route's user whom the configuration names, and whom the admin API has made Lanyard forget.
+    /// The route names a configured user that was removed by the admin API.
     package static func userRemoved(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
-            "This user was removed by the admin API: log a user of that name in there, or restart Lanyard, which brings the configured one back."
+            "This user was removed by the admin API: log in a user of that name there, or restart Lanyard to restore the configured user."
         return problem
     }
 
-    /// - Parameter words: what is wrong with the credential or its identity, and what to do; no secret.
+    /// - Parameter message: what is wrong with the credential or its identity, and what to do; no secret.
     package static func credentialRefused(user: String, because message: String) -> Problem {
         var problem = unavailable(
             "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).")
@@ -140,16 +140,16 @@ package struct Problem: Equatable, Sendable {
     package static func identityUnreachable(user: String, retryAfter: Int) -> Problem {
         var problem = unavailable(
             "identity-unreachable", "Identity service unreachable",
-            "There is no usable token, and the identity service does not answer.")
+            "There is no usable token, and the identity service cannot be reached.")
         (problem.user, problem.retryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
         return problem
     }
 
-    /// The token that the request had has ended, and the user's next one may be another account's.
+    /// The request's token has expired, and the user's next one may belong to another account.
     package static func sessionReplaced(user: String) -> Problem {
         var problem = identityUnreachable(user: user, retryAfter: 1)
         problem.detail =
-            "The request's token has ended, and so has its session: the user's next one may be another account's."
+            "The request's token and its session have ended: the user's next token may belong to another account."
         return problem
     }
 
@@ -179,7 +179,7 @@ package struct Problem: Equatable, Sendable {
 
     // MARK: The upstream
 
-    /// What went wrong before a connection was there.
+    /// Why no upstream connection was established.
     package static func upstream(_ failure: UpstreamError) -> Problem {
         switch failure {
         case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
@@ -194,7 +194,7 @@ package struct Problem: Equatable, Sendable {
             )
         case .plainBeyondLoopback:
             unreachable(
-                "Its name resolves to no loopback address, and plain http would show tokens on the way to others: correct "
+                "Its name resolves to no loopback address, and plain http would expose tokens on the network: correct "
                     + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
                 error: "destination_ip_prohibited")
         case .local: overloaded("No descriptor or memory for an upstream connection.")
@@ -211,10 +211,10 @@ package struct Problem: Equatable, Sendable {
         name: "loop", status: 502, title: "Loop detected", detail: "The request has passed this Lanyard before.",
         error: "proxy_loop_detected")
 
-    package static func upstreamInvalid(_ fault: HeadError) -> Problem {
+    package static func upstreamInvalid(_ headError: HeadError) -> Problem {
         invalid(
-            "Its response cannot be trusted: \(fault.message.description).",
-            error: fault.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
+            "Its response cannot be trusted: \(headError.message.description).",
+            error: headError.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
     }
 
     private static func unreachable(_ detail: String, error: String) -> Problem {

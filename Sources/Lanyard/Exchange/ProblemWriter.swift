@@ -1,10 +1,10 @@
-/// Writes an answer of our own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-rules.md 19.1).
+/// Writes a response of Lanyard's own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-rules.md 19.1).
 struct ProblemWriter {
     let shard: Shard
     let problem: Problem
     /// The request's id; also `instance`.
     let requestID: String
-    /// No body, but the same head.
+    /// The request was a HEAD: the same head, no body.
     let toHead: Bool
     let closes: Bool
     let clientMinorVersion: Int
@@ -26,7 +26,7 @@ struct ProblemWriter {
         if !toHead { out.write(body) }
     }
 
-    /// All values but `detail` are our own fixed texts and aliases (`[A-Za-z0-9._-]`): no character needs an escape.
+    /// All values except `detail` are fixed texts and aliases (`[A-Za-z0-9._-]`): no character needs an escape.
     private var json: String {
         var text = "{\"type\": \"urn:lanyard:problem:\(problem.name)\", \"status\": \(problem.status), "
         text += "\"title\": \"\(problem.title)\", \"detail\": \(Self.string(problem.detail)), "
@@ -35,7 +35,8 @@ struct ProblemWriter {
         return text + "}\n"
     }
 
-    /// With its quotes. Only what names a file or an app can hold anything that JSON escapes.
+    /// Returns the text with its quotes. Only texts that name a file or an app can contain characters that JSON
+    /// escapes.
     private static func string(_ text: String) -> String {
         let isPlain = text.utf8.allSatisfy {
             0x20..<0x7f ~= $0 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")

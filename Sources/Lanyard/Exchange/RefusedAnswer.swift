@@ -1,31 +1,31 @@
-/// An upstream's answer that means "token refused", held back: whether its request is sent once more, or the answer goes to the
-/// client after all (http-rules.md 17.1, 17.2, refresh.md 11).
+/// An upstream response that means "token refused", as decisions: wait, send the request once more, or relay the
+/// response (http-rules.md 17.1, 17.2, refresh.md 11).
 ///
-/// Decided from what becomes of the request's body and of the token; it does no I/O. Nothing waits longer than it must: what makes a
-/// replay impossible decides at once.
+/// The state of the request's body and of the token decides. It does no I/O. An obstacle decides at once, without
+/// waiting for the other part.
 package struct RefusedResponse: Equatable, Sendable {
-    /// Why there is no replay: `result` of `lanyard_replays_total`, and in words in `Proxy-Status`.
+    /// Why there is no replay: the `result` of `lanyard_replays_total`, and a text in `Proxy-Status`.
     package enum ReplayObstacle: String, CaseIterable, Sendable {
-        /// Larger than `replay_body_max`, or its copy was given up.
+        /// The body is larger than `replay_body_max`, or its copy was released.
         case bodyTooLarge = "body_too_large"
-        /// It had not arrived within a second.
+        /// The body did not arrive within 1 s.
         case bodyLate = "body_late"
         case refreshFailed = "refresh_failed"
-        /// The session that sent the request is over, and the user's next one may be another account's: what left as one account is not
-        /// repeated as another.
+        /// The session that the request was sent with has ended, and the user's next one may belong to another account.
+        /// A request of one account is not repeated as another.
         case sessionReplaced = "session_replaced"
-        /// A refresh was forced too short a time ago, or too often within the hour.
+        /// A refresh was forced too recently, or too often within the hour.
         case cooldown
-        /// This route's upstream has lately refused a fresh token, too.
+        /// The route's upstream has recently refused a fresh token as well.
         case breaker
-        /// Another token of the same session would be allowed no more.
+        /// Another token of the same session would have the same scope.
         case insufficientScope = "insufficient_scope"
-        /// The upstream finds fault with the request, not with the token.
+        /// The upstream refuses the request itself, not the token.
         case invalidRequest = "invalid_request"
-        /// The route leaves the client's own authorization as it is.
+        /// The route passes the client's own authorization.
         case clientAuthorization = "client_authorization"
 
-        var words: StaticString {
+        var details: StaticString {
             switch self {
             case .bodyTooLarge: "body too large"
             case .bodyLate: "body late"
@@ -41,7 +41,8 @@ package struct RefusedResponse: Equatable, Sendable {
     }
 
     package enum Part: Equatable, Sendable {
-        /// The body is held whole, or no byte of it has been taken from the client yet; the token is newer than the one refused.
+        /// The body is kept whole, or no byte of it was taken from the client yet. The token is newer than the refused
+        /// one.
         case ready
         case awaited
         case lost(ReplayObstacle)

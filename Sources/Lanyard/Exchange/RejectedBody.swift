@@ -1,5 +1,5 @@
-/// Reads and throws away what is left of an answer that was replaced by a replay, so that its connection can be used again: 64 KiB and a
-/// second at most, else it closes (http-rules.md 17.4).
+/// Discards the rest of a response that a replay replaces, so that its connection can be reused. Limits: 64 KiB and 1
+/// s; beyond them the connection is closed (http-rules.md 17.4).
 ///
 /// Belongs to the shard's queue. The connection holds it as its owner until the end.
 final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
@@ -24,7 +24,7 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
         deadline.owner = self
         connection.owner = self
         shard.loop.set(deadline, at: shard.loop.now + Self.timeMax)
-        // What has arrived already brings no event of its own.
+        // Bytes that have already arrived cause no event.
         shard.loop.resumeLater(self)
     }
 
@@ -37,17 +37,17 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
             switch Socket.receive(connection.raw, into: shard.scratch) {
             case .bytes(let count):
                 if count < shard.scratch.count { connection.canRead = connection.hasEnded }
-                take(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
+                consume(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
             case .wouldBlock: connection.canRead = false
             case .end, .failed: end(keeps: false)
             }
         }
     }
 
-    private func take(_ input: UnsafeMutableRawBufferPointer) {
+    private func consume(_ input: UnsafeMutableRawBufferPointer) {
         bytesLeft -= input.count
-        // A faulty body ends its connection like one that is too long.
-        guard bytesLeft >= 0, let used = try? body.take(input).used else { return end(keeps: false) }
+        // A malformed body closes the connection, as one that is too long does.
+        guard bytesLeft >= 0, let used = try? body.consume(input).used else { return end(keeps: false) }
         if body.isEnded { end(keeps: used == input.count) }
     }
 

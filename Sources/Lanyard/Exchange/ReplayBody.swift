@@ -1,46 +1,47 @@
-/// The request body's bytes so far, as long as all of them are kept: what a replay, or the retry of an idempotent request, sends again
-/// (http-rules.md 16.5, 17.2).
+/// The bytes of a request body that have arrived, if all of them are kept. They are for a replay, or for the retry of
+/// an idempotent request (http-rules.md 16.5, 17.2).
 ///
-/// A copy beside the stream, which never waits for it. Bytes that stand in the request's buffer, or find room there, cost no memory of
-/// their own; what goes beyond is counted against the budget and is the first to go when memory is tight.
+/// A copy beside the stream; the stream never waits for it. Bytes that are or fit in the request's buffer cost no
+/// memory of their own. Further memory is counted against the budget and is the first to be released when memory is
+/// tight.
 struct ReplayBody: ~Copyable {
     /// The first bytes, in the request's buffer.
     private var inBuffer = 0..<0
-    /// Those behind them.
+    /// The bytes behind them.
     private var rest = ByteQueue()
-    /// Memory of `rest`, as the budget knows it.
+    /// Bytes of `rest` that are counted against the budget.
     private var taken = 0
     private let budget: BufferBudget
-    private var most = 0
-    /// Every byte so far is kept.
+    private var bytesMax = 0
+    /// All bytes that have arrived are kept.
     private(set) var isWhole = false
 
     init(budget: BufferBudget) { self.budget = budget }
 
     deinit { if taken > 0 { budget.giveBack(taken) } }
 
-    /// A new request.
+    /// Begins a new request.
     ///
-    /// - Parameter most: `replay_body_max`.
-    mutating func begin(_ framing: BodyFraming, most: Int) {
-        forget()
-        self.most = most
+    /// - Parameter bytesMax: `replay_body_max`.
+    mutating func begin(_ framing: BodyFraming, bytesMax: Int) {
+        discard()
+        self.bytesMax = bytesMax
         isWhole =
             switch framing {
             case .none: true
-            case .length(let length): length <= most
-            case .chunked, .untilClose: most > 0
+            case .length(let length): length <= bytesMax
+            case .chunked, .untilClose: bytesMax > 0
             }
     }
 
     var count: Int { inBuffer.count + rest.count }
 
-    /// Holds more than the request's buffer does.
+    /// Memory outside of the request's buffer is in use.
     var hasMemory: Bool { taken > 0 }
 
-    /// Whether so many more bytes may be kept: they fit under `replay_body_max`, and there is memory for them.
+    /// Whether `amount` more bytes can be kept: they fit `replay_body_max`, and memory is free for them.
     mutating func makeRoom(for amount: Int) -> Bool {
-        guard isWhole, count + amount <= most else { return false }
+        guard isWhole, count + amount <= bytesMax else { return false }
         let needed = rest.count + amount
         guard needed > taken else { return true }
         var larger = max(taken, 4 << 10)
@@ -50,9 +51,9 @@ struct ReplayBody: ~Copyable {
         return true
     }
 
-    /// Takes over the next bytes, or gives up.
+    /// Keeps the next bytes, or discards the copy.
     ///
-    /// - Parameter place: where they stand in `buffer`; nil if they stand elsewhere, and all of `buffer` is used.
+    /// - Parameter place: the offset of the bytes in `buffer`; nil if they are elsewhere, and all of `buffer` is used.
     @inline(__always)
     mutating func add(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
         guard isWhole, data.count > 0 else { return }
@@ -60,9 +61,9 @@ struct ReplayBody: ~Copyable {
     }
 
     private mutating func keep(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
-        guard count + data.count <= most else { return forget() }
+        guard count + data.count <= bytesMax else { return discard() }
         if let buffer, rest.isEmpty, keepInBuffer(data, at: place, buffer) { return }
-        guard makeRoom(for: data.count) else { return forget() }
+        guard makeRoom(for: data.count) else { return discard() }
         rest.append(data)
     }
 
@@ -74,15 +75,15 @@ struct ReplayBody: ~Copyable {
             inBuffer = place..<(place + data.count)
             return true
         }
-        // Behind its bytes the buffer holds at most the framing of chunks that were taken apart.
+        // Behind these bytes the buffer holds at most the framing of chunks that were decoded.
         let start = inBuffer.isEmpty ? buffer.count : inBuffer.upperBound
         guard buffer.put(data, at: start) else { return false }
         inBuffer = (inBuffer.isEmpty ? start : inBuffer.lowerBound)..<(start + data.count)
         return true
     }
 
-    /// Gives the copy up: there will be no replay.
-    mutating func forget() {
+    /// Discards the copy: there will be no replay.
+    mutating func discard() {
         isWhole = false
         inBuffer = 0..<0
         guard taken > 0 else { return }
@@ -91,7 +92,7 @@ struct ReplayBody: ~Copyable {
         taken = 0
     }
 
-    /// The bytes from `offset` on, in two runs. Valid until the buffer or the copy is next changed.
+    /// The bytes from `offset` on, in two ranges. Valid until the buffer or the copy is next changed.
     func bytes(from offset: Int, in buffer: RequestBuffer) -> (Bytes, Bytes) {
         let first = min(offset, inBuffer.count)
         let second = offset - first

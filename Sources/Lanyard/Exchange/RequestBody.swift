@@ -1,13 +1,13 @@
-/// What is left of a request's body, and how it is framed.
+/// Finds the end of a request's body.
 struct RequestBody {
     private(set) var framing: BodyFraming
     private var left: Int
     private var chunks = ChunkedReader()
     private(set) var isEnded: Bool
-    /// Body bytes seen so far.
+    /// Body bytes that have arrived.
     private(set) var total = 0
 
-    /// - Parameter framing: of the request's head.
+    /// - Parameter framing: as the request's head states it.
     init(_ framing: BodyFraming) {
         self.framing = framing
         if case .length(let length) = framing { left = length } else { left = 0 }
@@ -16,9 +16,9 @@ struct RequestBody {
 
     /// Finds the body's bytes at the front of `bytes`.
     ///
-    /// Chunk data are moved together at the front of `bytes`, so that one read goes out as one chunk.
-    /// - Returns: how many bytes of input were used, and how many bytes of data stand at `data`.
-    mutating func take(
+    /// Chunk data is moved together at the front of `bytes`, so that one read is sent as one chunk.
+    /// - Returns: how many bytes of input were used, and the body bytes.
+    mutating func consume(
         _ bytes: UnsafeMutableRawBufferPointer
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }

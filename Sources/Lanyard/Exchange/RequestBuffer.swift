@@ -1,8 +1,8 @@
 import Glibc
 
-/// Where a client's bytes arrive: a request's head from its first byte on, what came behind it, and the head's field table.
+/// The buffer for a client's bytes: a request head, the bytes behind it, and the head's field table.
 ///
-/// A shard keeps some and lends them; a connection has one only while it has bytes. Belongs to the shard's queue.
+/// A shard keeps some of them for reuse. A connection has one only while it has bytes. Belongs to the shard's queue.
 final class RequestBuffer {
     static let firstCapacity = 16 << 10
 
@@ -10,7 +10,7 @@ final class RequestBuffer {
     private(set) var capacity = RequestBuffer.firstCapacity
     /// Bytes that have arrived.
     private(set) var count = 0
-    /// Of these, the first so many belong to the present request.
+    /// Of these, how many belong to the present request.
     var used = 0
     let table: FieldTable
     private let budget: BufferBudget
@@ -27,15 +27,15 @@ final class RequestBuffer {
         budget.giveBack(capacity)
     }
 
-    /// All bytes, from the head's first one on.
+    /// All bytes, from the first byte of the head.
     var bytes: Bytes { Bytes(start: UnsafePointer(base.assumingMemoryBound(to: UInt8.self)), count: count) }
 
-    /// Bytes that are not used yet.
+    /// Bytes that belong to no request yet.
     var rest: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base + used, count: count - used) }
 
-    /// Where more can arrive; grown if there is none, up to `most` bytes in all.
-    func room(upTo most: Int) -> UnsafeMutableRawBufferPointer {
-        if count == capacity { grow(to: min(capacity * 2, max(most, capacity + 4096))) }
+    /// Free space for a read. If there is none, the buffer grows up to `capacityMax` bytes in all.
+    func room(upTo capacityMax: Int) -> UnsafeMutableRawBufferPointer {
+        if count == capacity { grow(to: min(capacity * 2, max(capacityMax, capacity + 4096))) }
         return UnsafeMutableRawBufferPointer(start: base + count, count: capacity - count)
     }
 
@@ -48,7 +48,7 @@ final class RequestBuffer {
         count += bytes.count
     }
 
-    /// Writes used bytes at `place`, in place of all that stood from there on. False if there is no room for them.
+    /// Writes used bytes at `place` and drops all bytes behind them. False if they do not fit.
     func put(_ bytes: UnsafeRawBufferPointer, at place: Int) -> Bool {
         guard let source = bytes.baseAddress, bytes.count <= capacity - place else { return false }
         (base + place).copyMemory(from: source, byteCount: bytes.count)
@@ -57,7 +57,7 @@ final class RequestBuffer {
         return true
     }
 
-    /// Moves what belongs to no request yet to the front.
+    /// Moves the bytes that belong to no request yet to the front.
     func compact() {
         let left = count - used
         if left > 0 { memmove(base, base + used, left) }

@@ -1,5 +1,5 @@
-/// Writes the request that goes upstream, from the parsed form (http-rules.md 7.1, 10.2, 18.1): `Host` first, then the client's
-/// fields less those that do not travel, then what is added, last the injected field.
+/// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
+/// client's fields without those that are not forwarded, the added fields, the injected field.
 struct RequestHeadWriter {
     let shard: Shard
     let route: Route
@@ -7,15 +7,16 @@ struct RequestHeadWriter {
     let head: RequestHead
     let table: FieldTable
     let target: RequestTarget
-    /// The protocol to ask for.
+    /// The protocol of an upgrade; nil: an ordinary request.
     let upgrade: [UInt8]?
-    /// Told by `forwarded: append`, else nil.
+    /// The client's address, for `forwarded: append`; else nil.
     let peer: ForwardedPeer?
 
     /// - Parameters:
-    ///   - token: the bearer.
-    ///   - requestID: ours, for a route that sends one and a client without.
-    /// - Returns: whether it was written: `client_authorization: pass` leaves a client's own field in its place.
+    ///   - token: the access token.
+    ///   - requestID: Lanyard's own id, if the route sends one and the client has none.
+    /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
+    ///   instead.
     func write(
         into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> String
     ) -> Bool {
@@ -94,7 +95,7 @@ struct RequestHeadWriter {
         if isNominated(name) { return }
         if isInjected { clientSentOwn = true }
         if line.isOdd || route.hasOddNames, LookAlikes.isDropped(name, route) {
-            // A second copy of what the client may pass on itself is no look-alike.
+            // A second field of the same name, which the client may pass, is no look-alike.
             if !isInjected { return shard.counters.dropped(.lookalike) }
         }
         for field in route.fixedFields
@@ -106,7 +107,7 @@ struct RequestHeadWriter {
         out.write("\r\n" as StaticString)
     }
 
-    /// A `Connection` line names it: it belongs to this hop.
+    /// A `Connection` line names the field, so it belongs to this hop.
     private func isNominated(_ name: Bytes) -> Bool {
         head.connection.nominatesFields && ConnectionOptions.nominates(name, table, in: bytes)
     }
@@ -122,7 +123,7 @@ struct RequestHeadWriter {
         }
     }
 
-    /// The options of this hop that the client asked for and that hold for ours, too (http-rules.md 6.5, 15.3).
+    /// Writes the options that the client asked for and that this hop takes over (http-rules.md 6.5, 15.3).
     private func writeConnection(_ out: inout HeadWriter) {
         if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
         guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }
@@ -133,7 +134,7 @@ struct RequestHeadWriter {
         out.write("\r\n" as StaticString)
     }
 
-    /// Our member stands behind the members that came: after the last `Via` line, or alone (RFC 9110 §7.6.3).
+    /// Lanyard's member stands behind the others: after the last `Via` line, or in a line of its own (RFC 9110 §7.6.3).
     private func writeVia(_ out: inout HeadWriter, after index: Int?) {
         if let index {
             out.write("Via: " as StaticString)

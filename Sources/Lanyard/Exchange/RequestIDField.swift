@@ -1,11 +1,12 @@
 /// The field of `request_id_header` as a client may send it (architecture.md 4.3).
 ///
-/// A client's own id goes upstream in place of ours, so that one id leads through all services, if it can do no harm in anybody's log: one
-/// line of 1 to 64 letters, digits, `.`, `_` and `-`. Anything else is dropped, and ours is sent.
+/// A client's own id is sent upstream in place of Lanyard's, so that one id runs through all services. It must be
+/// harmless in any log: one line of 1 to 64 letters, digits, `.`, `_` and `-`. Any other id is dropped, and Lanyard's
+/// is sent.
 enum RequestIDField {
     private static let lengthMax = 64
 
-    /// The client's id in `table`; nil if there is none, none that is safe, or more than one.
+    /// The client's id in `table`; nil if there is none, more than one, or none that is harmless.
     static func safe(on route: Route, _ head: RequestHead, _ table: FieldTable, in bytes: Bytes) -> Bytes? {
         guard let own = route.requestIDName else { return nil }
         var found: Bytes?
@@ -16,7 +17,7 @@ enum RequestIDField {
             found = table.value(index, in: bytes)
         }
         guard let found, isSafe(found) else { return nil }
-        // Named by `Connection` it was meant for this hop (http-rules.md 10.1).
+        // A field that `Connection` names was meant for this hop (http-rules.md 10.1).
         if head.connection.nominatesFields,
             own.withUnsafeBufferPointer({ ConnectionOptions.nominates($0, table, in: bytes) })
         {

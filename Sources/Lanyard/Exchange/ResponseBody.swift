@@ -1,4 +1,4 @@
-/// What is left of a response's body, and how the client is told of its end.
+/// Finds the end of a response's body, and says how the client learns of it.
 struct ResponseBody {
     /// How the body reaches the client.
     enum Delivery: Equatable { case raw, chunked }
@@ -16,11 +16,11 @@ struct ResponseBody {
         isEnded = framing == .none || framing == .length(0)
     }
 
-    /// Where the last `take` met bytes of the trailer section.
+    /// The offsets of trailer bytes in the last `consume`.
     var trailerBytes: Range<Int> { framing == .chunked ? chunks.trailerBytes : 0..<0 }
 
-    /// As `RequestBody.take`; a body that lasts until the end takes everything.
-    mutating func take(
+    /// As `RequestBody.consume`. A body that is delimited by the close takes all bytes.
+    mutating func consume(
         _ bytes: UnsafeMutableRawBufferPointer
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         switch framing {

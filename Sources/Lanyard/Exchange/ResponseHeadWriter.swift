@@ -1,23 +1,23 @@
-/// Writes a response head for the client, from the parsed form (http-rules.md 10 to 12).
+/// Writes a response head for the client from its parsed form (http-rules.md 10 to 12).
 struct ResponseHeadWriter {
     let shard: Shard
     let bytes: Bytes
     let head: ResponseHead
     let table: FieldTable
-    /// HTTP/1.0 or 1.1.
+    /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
     let toHead: Bool
-    /// Trailers follow, if the upstream sends any: `Trailer` may announce them.
+    /// Trailers of the upstream are relayed, so `Trailer` may announce them.
     var keepsTrailer = false
 
-    /// A 1xx: fields as they came, less framing and what does not travel.
+    /// Writes a 1xx: its fields without those of framing and those that are not forwarded.
     func writeInterim(into out: inout HeadWriter) {
         writeStart(&out)
         _ = writeFields(&out, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
-    /// A 101: as any interim response, with the protocol that was granted.
+    /// Writes a 101: as an interim response, with the granted protocol.
     func writeSwitching(into out: inout HeadWriter, to granted: [UInt8]) {
         writeStart(&out)
         out.write("Upgrade: " as StaticString)
@@ -28,15 +28,15 @@ struct ResponseHeadWriter {
     }
 
     /// - Parameters:
-    ///   - delivery: chunked towards the client.
-    ///   - closes: say `Connection: close`.
-    ///   - hindrance: why an answer that refuses the token was not replaced by a replay.
+    ///   - delivery: how the body is sent to the client.
+    ///   - closes: writes `Connection: close`.
+    ///   - replayObstacle: why a response that refuses the token was not replaced by a replay.
     func writeFinal(
         into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool,
         replayObstacle: RefusedResponse.ReplayObstacle?
     ) {
         writeStart(&out)
-        // HEAD and 304 describe a body that does not come; a 204 has none to describe (RFC 9110 §8.6).
+        // HEAD and 304 responses describe a body that is not sent; a 204 has none to describe (RFC 9110 §8.6).
         let isDescribed = toHead || head.status == 304
         let isDated = writeFields(&out, keepsLength: isDescribed && head.status != 204)
         if case .length(let length) = head.framing {
@@ -51,15 +51,15 @@ struct ResponseHeadWriter {
             out.write("\r\n" as StaticString)
         }
         if let replayObstacle {
-            // Behind the upstream's own (RFC 9209 §2, http-rules.md 17.5).
+            // Behind the upstream's own member (RFC 9209 §2, http-rules.md 17.5).
             out.write("Proxy-Status: lanyard; received-status=" as StaticString)
             out.write(decimal: head.status)
             out.write("; details=\"replay-not-possible: " as StaticString)
-            out.write(replayObstacle.words)
+            out.write(replayObstacle.details)
             out.write("\"\r\n" as StaticString)
         }
         if head.status == 426, hasUpgrade {
-            // Whoever sends `Upgrade` says so in `Connection` (RFC 9110 §7.8).
+            // A sender of `Upgrade` names it in `Connection` (RFC 9110 §7.8).
             out.write("Connection: Upgrade\r\n" as StaticString)
         }
         if closes {
@@ -80,7 +80,7 @@ struct ResponseHeadWriter {
         out.write("\r\n" as StaticString)
     }
 
-    /// - Returns: a `Date` is among them: the upstream's own may be missing, or nominated away by its `Connection`.
+    /// - Returns: whether a `Date` was written: the upstream may send none, or name it in `Connection`.
     private func writeFields(_ out: inout HeadWriter, keepsLength: Bool) -> Bool {
         var isDated = false
         for index in 0..<table.count {

@@ -1,4 +1,4 @@
-/// What the session path publishes, for the tokens of new requests and for the tunnels of old ones (`close_upgraded_on`).
+/// Applies publications of the session path to the tokens of new requests and to open tunnels (`close_upgraded_on`).
 extension Shard {
     /// A publication for one user. On the shard's queue.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
@@ -6,7 +6,7 @@ extension Shard {
         endTunnels()
     }
 
-    /// The user that routes without one of their own follow from now on. On the shard's queue.
+    /// Sets the active user. On the shard's queue.
     package func activate(_ user: UserIndex?) {
         tokens.activate(user)
         endTunnels()
@@ -19,8 +19,11 @@ extension Shard {
         }
     }
 
-    /// Why a tunnel is not to go on; nil lets it. A new generation of the same session is no reason, nor is an identity service that
-    /// does not answer. Another account of the same user is both: the session of the first one is over, and the route has got somebody else.
+    /// Why a tunnel must end; nil: it may go on.
+    ///
+    /// A new generation of the same session and an unreachable identity service are no reasons. Another account of the
+    /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
+    /// another account.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
         guard let user = client.user, let route = client.route, let tunnel = client.tunnel else { return nil }
         let isAnother = tunnel.account != tokens.account(of: user)

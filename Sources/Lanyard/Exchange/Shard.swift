@@ -2,7 +2,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// One serial queue's share of the request path: its clients, pools, tokens, and the buffers they use in turn.
+/// One serial queue's share of the request path: its clients, pools, tokens and shared buffers.
 ///
 /// All state belongs to `loop`'s queue.
 package final class Shard: @unchecked Sendable {
@@ -15,12 +15,12 @@ package final class Shard: @unchecked Sendable {
     package let context: ExchangeContext
     package let tokens: TokenCache
     package let pools: [UpstreamPool]
-    /// Of all pools.
+    /// Of all pools together.
     package let idleConnections: IdleConnections
     package let counters: ShardCounters
     let log: Logger
     var refusals = RefusalLogThrottle()
-    /// One read of any socket; used up before the next.
+    /// The buffer for one read of any socket; its bytes are processed before the next read.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
     /// The table of the response head that is being read.
@@ -29,11 +29,11 @@ package final class Shard: @unchecked Sendable {
     private let paused: PausedReaders
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
-    /// Of these, the ones that may be closed for a new client.
+    /// Clients that wait for a request and may be closed for a new client.
     var waiting = WaitingClients()
-    /// Of these, the upgraded ones.
+    /// Clients with a tunnel.
     var tunnels: [ObjectIdentifier: ClientConnection] = [:]
-    /// Clients of this shard; other shards read it to hand connections on.
+    /// Clients of this shard. Other shards read it to decide where a client goes.
     package let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
     private let incoming = Atomic<Int>(0)
@@ -64,30 +64,31 @@ package final class Shard: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// Takes over a client's socket. On the shard's queue. At the cap the client that waits longest makes room (http-rules.md 20.5).
+    /// Adopts a client's socket. On the shard's queue. At the connection limit the client that has waited longest is
+    /// closed (http-rules.md 20.5).
     ///
-    /// - Parameter others: who is asked, one after the other, if nobody waits here.
+    /// - Parameter others: shards that are asked in turn if no client waits here.
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let place = self.place(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
+        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
             return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
         }
         do {
-            let client = try ClientConnection(taking: socket, shard: self, rules: rules, place: place)
+            let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
             if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if case .slot = place { client.begin() } else { client.rejectOverloaded() }
+            if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
         } catch {
-            giveBack(place)
+            giveBack(slot)
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
         }
     }
 
-    /// nil: nobody waits here, and this shard is not the last to be asked.
-    private func place(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
+    /// nil: no client waits here, and other shards can still be asked.
+    private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
             guard peers.take(address.host) else { return rejectionSlot }
@@ -102,8 +103,8 @@ package final class Shard: @unchecked Sendable {
         context.rejectionSlots.take() ? .rejectionSlot : .none
     }
 
-    private func giveBack(_ place: ClientConnection.ConnectionSlot) {
-        switch place {
+    private func giveBack(_ slot: ClientConnection.ConnectionSlot) {
+        switch slot {
         case .slot(let peer):
             context.connections.giveBack()
             if let peer { context.peers?.giveBack(peer) }
@@ -112,7 +113,8 @@ package final class Shard: @unchecked Sendable {
         }
     }
 
-    /// Clients held and on their way. From anywhere: without those on their way a slow shard would be handed far too many.
+    /// Clients adopted and on their way. From any thread. Without those on their way a slow shard would get far too
+    /// many.
     package var expectedLoad: Int { load.value + incoming.load(ordering: .relaxed) }
 
     /// Hands a client's socket over from another shard's queue.
@@ -132,7 +134,7 @@ package final class Shard: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
-        giveBack(client.place)
+        giveBack(client.slot)
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 
@@ -142,7 +144,8 @@ package final class Shard: @unchecked Sendable {
         return true
     }
 
-    /// Every answer from now on closes its connection; idle ones close after 500 ms of silence (http-rules.md 20.1).
+    /// From now on each response closes its connection. Idle connections close after 500 ms without a request
+    /// (http-rules.md 20.1).
     package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
         isDraining = true
         self.whenEmpty = whenEmpty
@@ -150,7 +153,7 @@ package final class Shard: @unchecked Sendable {
         if clients.isEmpty { reportEmpty() }
     }
 
-    /// Ends whatever is left.
+    /// Closes all connections.
     package func abortAll() {
         for client in clients.values { client.abandon() }
         for pool in pools { pool.closeIdle() }
@@ -162,7 +165,7 @@ package final class Shard: @unchecked Sendable {
         report?()
     }
 
-    // MARK: What exchanges share
+    // MARK: Resources that exchanges share
 
     func takeBuffer() -> RequestBuffer {
         spareBuffers.popLast()
@@ -178,12 +181,12 @@ package final class Shard: @unchecked Sendable {
         spareBuffers.append(buffer)
     }
 
-    /// Where one read may put its bytes, which perhaps have to wait; nil: there is no memory for any, and the client pauses.
+    /// The buffer for one read; its bytes may have to be queued. nil: no memory is left, and the client pauses.
     @inline(__always)
     func room(
-        for client: ClientConnection, upTo most: Int = Shard.scratchBytes
+        for client: ClientConnection, upTo sizeMax: Int = Shard.scratchBytes
     ) -> UnsafeMutableRawBufferPointer? {
-        let readSize = context.buffers.readSize(upTo: most)
+        let readSize = context.buffers.readSize(upTo: sizeMax)
         if readSize == Self.scratchBytes { return scratch }
         guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }
         if !client.isPaused {
@@ -193,14 +196,14 @@ package final class Shard: @unchecked Sendable {
         return nil
     }
 
-    /// Memory is tight: lets go of what can be done without (http-rules.md 8: replay copies go first).
+    /// Memory is tight: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
     func releaseSpareMemory() {
         spareBuffers.removeAll()
         for client in clients.values { client.releaseReplayCopy() }
     }
 
-    /// Memory is crowded: gives up heads and trailer sections that are not whole, the largest first, until there is some to spare. Whoever
-    /// sends endless parts of them would else keep all others from being served until a deadline.
+    /// Memory is crowded: gives up incomplete heads and trailer sections, the largest first, until the memory is no
+    /// longer tight. Clients that send endless parts of them would otherwise block all others until a deadline.
     func giveUpPartialHeads() {
         let largestPartialHeads = clients.values.filter { $0.partialBytes > 0 }.sorted {
             $0.partialBytes > $1.partialBytes
@@ -211,7 +214,7 @@ package final class Shard: @unchecked Sendable {
         }
     }
 
-    /// The `Date` of this second.
+    /// Writes the `Date` of the current second.
     func writeDate(_ out: inout HeadWriter) {
         let second = WallTime.now.seconds
         if second != dateSecond {

@@ -1,16 +1,16 @@
-/// One shard's numbers for `/metrics`. Counted on the shard, read from anywhere.
+/// One shard's numbers for `/metrics`. Written on the shard's queue, read from any thread.
 package final class ShardCounters: Sendable {
     package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
     package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
 
-    /// Of statuses; the last is that of requests that got none, since their client went before.
+    /// Classes of statuses. The last one is for requests without a response, because the client disconnected before.
     private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"]
 
     private static let serverErrors = 4
     /// The column of class `2xx` and origin `upstream`.
     private static let upstreamSuccesses = 2
 
-    /// Per route, and one more for requests without one: class × origin.
+    /// By route, with one more row for requests without a route: class × origin.
     private let requests: [Counter]
     private let rejections = RejectionReason.allCases.map { _ in Counter() }
     private let droppedFields = DroppedField.allCases.map { _ in Counter() }
@@ -28,7 +28,7 @@ package final class ShardCounters: Sendable {
         requests = (0..<((routeNames.count + 1) * Self.classes.count * 2)).map { _ in Counter() }
     }
 
-    /// - Parameter status: nil if the client went before an answer had begun.
+    /// - Parameter status: nil if the client disconnected before a response had begun.
     func request(route: Int?, status: Int?, origin: Origin) {
         let row = route ?? routeNames.count - 1
         let none = Self.classes.count - 1
@@ -40,7 +40,7 @@ package final class ShardCounters: Sendable {
 
     func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
 
-    /// An answer that means "token refused".
+    /// A response that means "token refused".
     func unauthorized(route: Int) { unauthorized[route].add() }
 
     func replay() { replayed.add() }
@@ -63,13 +63,14 @@ package final class ShardCounters: Sendable {
             }
     }
 
-    /// The shard's counters, to be added up over all shards.
+    /// The shard's counters; the sums over all shards are published.
     package var samples: [MetricSample] {
         var samples: [MetricSample] = []
         for (row, route) in routeNames.enumerated() {
             for column in 0..<Self.classes.count * 2 {
                 let value = requests[row * Self.classes.count * 2 + column].value
-                // An alert compares failures with answers; other classes come with their first request.
+                // An alert compares server errors with successes, so these are always reported. Other classes appear
+                // with their first request.
                 let isExpected = column / 2 == Self.serverErrors || column == Self.upstreamSuccesses
                 if value == 0, !isExpected { continue }
                 let origin: Origin = column % 2 == 0 ? .upstream : .lanyard

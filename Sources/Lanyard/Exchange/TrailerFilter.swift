@@ -1,6 +1,7 @@
-/// Which fields of a response's trailer section go on (http-rules.md 6.6, RFC 9110 §6.5.1).
+/// Decides which fields of a response's trailer section are forwarded (http-rules.md 6.6, RFC 9110 §6.5.1).
 ///
-/// A client that merged one of the others into the head would be told of another length, place, user or freshness than the head said.
+/// A client that merges trailers into the head would otherwise get another length, location, user or freshness than the
+/// head stated.
 enum TrailerFilter {
     private static let refused: [StaticString] = [
         // Framing.
@@ -17,12 +18,12 @@ enum TrailerFilter {
         "cookie", "cookie2", "set-cookie", "set-cookie2", "clear-site-data",
         // Caching.
         "age", "cache-control", "expires", "date", "pragma", "vary", "warning", "cdn-cache-control",
-        // Content; digests of it are what trailers are for.
+        // Content. Digests are allowed: trailers exist for them.
         "content-type", "content-encoding", "content-range", "content-language", "content-location",
         "content-disposition",
     ]
 
-    /// Whether the field may be forwarded. Look-alikes are judged as what they look like (http-rules.md 10.4).
+    /// Whether the field may be forwarded. A look-alike is treated as the field that it resembles (http-rules.md 10.4).
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
         if read == .lanyard || read.isForwarding { return false }

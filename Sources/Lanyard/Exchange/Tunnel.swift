@@ -1,8 +1,11 @@
-/// Two directions of raw bytes between a client and an upstream, as decisions: an event goes in, a step comes out, `TunnelRelay`
-/// performs it (http-rules.md 15.5).
+/// Two directions of raw bytes between a client and an upstream, as a state machine (http-rules.md 15.5). An event goes
+/// in, an action comes out, and `TunnelRelay` performs it.
 ///
-/// It does no I/O and sees no bytes. What it guards: each side's end reaches the other only behind its last byte, one direction may go on
-/// after the other has ended, a reset ends both, and what was cut does not look ended.
+/// It does no I/O and sees no bytes. It guarantees:
+/// - The end of one side reaches the other only behind its last byte.
+/// - One direction may go on after the other has ended.
+/// - A reset ends both directions.
+/// - A stream that was cut off does not look complete.
 package struct Tunnel: Equatable, Sendable {
     package enum Side: Equatable, Sendable, CaseIterable {
         case client, upstream
@@ -10,17 +13,17 @@ package struct Tunnel: Equatable, Sendable {
         package var other: Side { self == .client ? .upstream : .client }
     }
 
-    /// Why a tunnel is over.
+    /// Why a tunnel has ended.
     package enum End: String, Equatable, Sendable {
-        /// Both sides have ended, each told of the other's end.
+        /// Both sides have ended, and each was told of the other's end.
         case ended
-        /// A side was reset, or gone when bytes for it came.
+        /// A side was reset, or bytes could not be sent to it.
         case reset
-        /// No byte for too long.
+        /// No byte came for too long.
         case idle
-        /// A side took no byte of ours for too long.
+        /// A side took no byte for too long.
         case stuck
-        /// `upgraded_max_age` is over.
+        /// `upgraded_max_age` has passed.
         case aged
         /// `close_upgraded_on: [logout]`.
         case logout
@@ -32,18 +35,18 @@ package struct Tunnel: Equatable, Sendable {
 
     package enum Action: Equatable, Sendable {
         case wait
-        /// The other side's last byte has gone to this one: shut down writing.
+        /// The other side's last byte was sent to this one: shut down writing.
         case shutDown(Side)
         /// Close both sides.
         case close(End)
     }
 
     package struct Limits: Equatable, Sendable {
-        /// Without a byte in either direction.
+        /// Time without a byte in either direction.
         package var idle = Duration.seconds(3600)
-        /// The same once one side has ended.
+        /// The same after one side has ended.
         package var halfClosedIdle = Duration.seconds(30)
-        /// A side that takes no byte of ours.
+        /// Time in which a side takes no byte.
         package var write = Duration.seconds(60)
         /// From the 101 on; nil is no limit.
         package var maxAge: Duration?
@@ -51,17 +54,17 @@ package struct Tunnel: Equatable, Sendable {
         package init() {}
     }
 
-    /// What goes to one side.
+    /// The bytes for one side.
     private struct Direction: Equatable {
-        /// Bytes that the sink has not taken yet.
+        /// Bytes that the side has not taken yet.
         var waiting = 0
-        /// When the sink must have taken one.
+        /// When the side must have taken one of them.
         var stuckAt = Instant.never
-        /// The source sends no more.
+        /// The other side sends no more.
         var sourceHasEnded = false
-        /// The sink was told so.
+        /// This side was told so.
         var isShut = false
-        /// The sink takes nothing any more.
+        /// This side takes no more bytes.
         var isBroken = false
     }
 
@@ -70,7 +73,7 @@ package struct Tunnel: Equatable, Sendable {
     private var toUpstream = Direction()
     private var lastByte: Instant
     private let agedAt: Instant
-    /// A side failed: what it said before goes out, then all ends.
+    /// A side failed: the bytes that it sent before are delivered, then the tunnel ends.
     private var hasFailed = false
 
     /// - Parameter now: the time of the 101.
@@ -85,16 +88,16 @@ package struct Tunnel: Equatable, Sendable {
         set { if side == .client { toClient = newValue } else { toUpstream = newValue } }
     }
 
-    /// Bytes of this side are welcome: it has not ended, and the other has taken what came before.
+    /// Whether this side should be read: it has not ended, and the other side has taken all earlier bytes.
     package func wantsBytes(of side: Side) -> Bool {
         let direction = self[to: side.other]
         return !hasFailed && !direction.sourceHasEnded && !direction.isBroken && direction.waiting == 0
     }
 
-    /// Nothing can be sent to this side any more; what it has sent is still read.
+    /// Whether no more bytes can be sent to this side. Its own bytes are still read.
     package func isBroken(_ side: Side) -> Bool { self[to: side].isBroken }
 
-    /// When `due` is to be called at the latest.
+    /// When `due` must be called at the latest.
     package var deadline: Instant { min(min(toClient.stuckAt, toUpstream.stuckAt), min(idleAt, agedAt)) }
 
     private var idleAt: Instant {
@@ -102,7 +105,9 @@ package struct Tunnel: Equatable, Sendable {
         return lastByte + (isHalf ? min(limits.idle, limits.halfClosedIdle) : limits.idle)
     }
 
-    /// This side was handed bytes, or took some that waited; so many wait now.
+    /// Bytes were sent to this side or queued for it.
+    ///
+    /// - Parameter waiting: bytes that are queued now.
     package mutating func wrote(to side: Side, waiting: Int, at now: Instant) -> Action {
         lastByte = now
         self[to: side].waiting = waiting
@@ -110,15 +115,16 @@ package struct Tunnel: Equatable, Sendable {
         return advance(side)
     }
 
-    /// This side has ended its direction in order.
+    /// This side has shut down writing.
     package mutating func ended(_ side: Side) -> Action {
-        // After a failed write nobody can tell an end from a reset whose news that write has used up.
+        // After a failed write an end cannot be told from a reset, because the write has consumed the error.
         if isBroken(side) { return failed(side) }
         self[to: side.other].sourceHasEnded = true
         return advance(side.other)
     }
 
-    /// Writing to this side failed. That is not the end yet: what it has said before is read first (http-rules.md 9.7).
+    /// Writing to this side failed. The tunnel goes on: the bytes that the side has sent are read first
+    /// (http-rules.md 9.7).
     package mutating func writeFailed(to side: Side) -> Action {
         self[to: side].isBroken = true
         self[to: side].waiting = 0
@@ -126,7 +132,7 @@ package struct Tunnel: Equatable, Sendable {
         return self[to: side.other].sourceHasEnded ? failed(side) : .wait
     }
 
-    /// This side was reset, or has nothing left to say after a failed write.
+    /// This side was reset, or all its bytes were read after a failed write.
     package mutating func failed(_ side: Side) -> Action {
         hasFailed = true
         self[to: side].waiting = 0
@@ -134,14 +140,14 @@ package struct Tunnel: Equatable, Sendable {
         return self[to: side.other].waiting == 0 ? .close(.reset) : .wait
     }
 
-    /// This side took none of the bytes that wait here, but some that its kernel's buffer held: it is slow, and has not stopped
+    /// This side took some bytes of its kernel buffer, but none of those queued here: it is slow and has not stopped
     /// (http-rules.md 8.2).
     package mutating func madeProgress(_ side: Side, at now: Instant) {
         lastByte = now
         if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.write }
     }
 
-    /// Until now neither side was read, for want of memory: that no byte came is not their silence.
+    /// Until now neither side was read, because memory was short: the silence is not theirs.
     package mutating func paused(until now: Instant) { lastByte = now }
 
     /// The deadline has passed.
@@ -151,7 +157,7 @@ package struct Tunnel: Equatable, Sendable {
         return now >= idleAt ? .close(.idle) : .wait
     }
 
-    /// Whether this side's connection is to end in a reset: an orderly end would say that all bytes have come.
+    /// Whether this side's connection must end in a reset: an orderly close would state that all bytes have come.
     package func resets(_ side: Side, by end: End) -> Bool {
         let direction = self[to: side]
         guard !direction.isShut else { return false }
@@ -161,7 +167,7 @@ package struct Tunnel: Equatable, Sendable {
         }
     }
 
-    /// What follows once nothing waits for this side.
+    /// The action when no more bytes are queued for this side.
     private mutating func advance(_ side: Side) -> Action {
         guard self[to: side].waiting == 0 else { return .wait }
         if hasFailed { return .close(.reset) }

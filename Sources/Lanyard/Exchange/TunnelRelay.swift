@@ -1,24 +1,25 @@
-// Which of the two modules owns SHUT_WR depends on what was compiled first.
+// Both imports are needed for SHUT_WR: which module declares it depends on the order of compilation.
 import CLanyard.Linux
 import Glibc
 
-/// The thin shell around `Tunnel`: moves bytes between a client and an upstream after a 101.
+/// Performs the actions of `Tunnel`: moves bytes between a client and an upstream after a 101.
 ///
-/// What one side sends goes to the other in the same turn; what that one does not take waits in its queue, at most one read (64 KiB), and
-/// nothing more is read meanwhile. An idle tunnel owns no buffer. Belongs to the shard's queue; its client tells it of events.
+/// Bytes of one side are sent to the other in the same turn. What is not taken is queued, at most one read (64 KiB),
+/// and no more is read meanwhile. An idle tunnel owns no buffer. Belongs to the shard's queue; its client forwards the
+/// events.
 final class TunnelRelay {
     /// Bytes of one turn, both directions together (http-rules.md 20.5).
     private static let turnBytesMax = 256 << 10
 
-    /// As whom the upgrade was asked for; nil: nobody knows.
+    /// The account that the upgrade was requested as; nil: unknown.
     let account: Int?
     private unowned let client: ClientConnection
     private let upstream: UpstreamConnection
     private let shard: Shard
     private var machine: Tunnel
     private var isOver = false
-    /// What the kernel held for each side when it last took a byte of ours, or at the last look: a side that takes little at a time has that
-    /// to empty first.
+    /// Bytes in the kernel's send buffer of each side when it last took a byte, or at the last check. A side that reads
+    /// slowly empties that buffer first.
     private var kernelBytesForClient = 0
     private var kernelBytesForUpstream = 0
 
@@ -32,12 +33,12 @@ final class TunnelRelay {
 
     func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool { machine.resets(side, by: end) }
 
-    /// Nothing is moved any more.
+    /// No more bytes are moved.
     func stop() { isOver = true }
 
     // MARK: Events
 
-    /// Sends what waits and moves what has come, up to a turn's share.
+    /// Sends queued bytes and moves bytes that have arrived, up to one turn's share.
     func run() {
         flush()
         detectResets()
@@ -63,17 +64,17 @@ final class TunnelRelay {
         if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
     }
 
-    /// Since the last look. The first one at a side for which nothing waits here has nothing to compare with: what the kernel holds for it
-    /// counts as moving until the next.
+    /// Whether the kernel's buffer has shrunk since the last check. The first check has no earlier value: bytes in the
+    /// buffer then count as progress.
     private func hasKernelProgress(_ raw: CInt, _ before: inout Int) -> Bool {
         let held = Socket.unsentBytes(raw)
         defer { before = held }
         return held > 0 && before == 0 || held < before
     }
 
-    // MARK: Bytes that the relay did not read itself
+    // MARK: Sending
 
-    /// Hands the client the shard's out buffer, the 101, and what came behind it.
+    /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
     func begin(_ after: UnsafeRawBufferPointer) {
         let code = SocketWriter.send(
             client.raw, shard.out.bytes, after, "", queue: &client.outbound, canWrite: &client.canWrite)
@@ -94,7 +95,7 @@ final class TunnelRelay {
         recordClientWrite(code)
     }
 
-    // MARK: Moving
+    // MARK: Moving bytes
 
     private func flush() {
         if !client.outbound.isEmpty, client.canWrite {
@@ -108,7 +109,8 @@ final class TunnelRelay {
         if code != 0 || upstream.outbound.count < before { recordUpstreamWrite(code) }
     }
 
-    /// A side that is not read, because the other takes nothing or because it has ended, may have been reset (http-rules.md 9.5).
+    /// Detects a reset of a side that is not read, because the other takes no bytes or because it has ended
+    /// (http-rules.md 9.5).
     private func detectResets() {
         if !isOver, client.hasEnded, !machine.wantsBytes(of: .client), Socket.pendingError(client.raw) != 0 {
             perform(machine.failed(.client))
@@ -118,10 +120,10 @@ final class TunnelRelay {
         }
     }
 
-    /// One read of the client. Returns how many bytes came.
+    /// Reads from the client once. Returns the number of bytes.
     private func moveToUpstream() -> Int {
         guard !isOver, client.canRead, machine.wantsBytes(of: .client) else { return 0 }
-        // Without memory for what the other side does not take, it waits in the socket (http-rules.md 8).
+        // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         let received = Socket.receive(client.raw, into: room)
         guard case .bytes(let count) = received else {
@@ -135,10 +137,10 @@ final class TunnelRelay {
         return count
     }
 
-    /// One read of the upstream. Returns how many bytes came.
+    /// Reads from the upstream once. Returns the number of bytes.
     private func moveToClient() -> Int {
         guard !isOver, upstream.canRead, machine.wantsBytes(of: .upstream) else { return 0 }
-        // Without memory for what the other side does not take, it waits in the socket (http-rules.md 8).
+        // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         let received = Socket.receive(upstream.raw, into: room)
         guard case .bytes(let count) = received else {
@@ -151,7 +153,7 @@ final class TunnelRelay {
         return count
     }
 
-    /// A read brought no bytes.
+    /// A read returned no bytes.
     private func handleRead(_ received: Socket.Received, of side: Tunnel.Side) {
         switch received {
         case .bytes: break

@@ -1,21 +1,22 @@
-/// The clients of one shard that wait for a request, in the order in which they began to wait.
-/// At `connections_max` the first one is closed (http-rules.md 20.5).
+/// The clients of one shard that wait for a request, in the order in which they began to wait. At `connections_max` the
+/// first one is closed for a new client (http-rules.md 20.5).
 ///
-/// The clients are linked through themselves: to begin and to end waiting costs a few stores for each request, whatever their number, and no
-/// memory. The list holds none of them: the shard does, and a client leaves the list before it leaves the shard.
+/// The list is intrusive: to begin and to end waiting costs a few stores for each request, whatever the number of
+/// clients, and no memory. The list does not retain the clients. The shard does, and a client leaves the list before it
+/// leaves the shard.
 struct WaitingClients {
-    /// A client's place in the list.
+    /// A client's links in the list.
     struct Links {
         unowned(unsafe) var earlier: ClientConnection?
         unowned(unsafe) var later: ClientConnection?
         fileprivate(set) var isListed = false
     }
 
-    /// Who waits longest.
+    /// The client that has waited longest.
     private(set) unowned(unsafe) var first: ClientConnection?
     private unowned(unsafe) var last: ClientConnection?
 
-    /// The client begins to wait now, whether it waited before or not.
+    /// The client begins to wait now, even if it already waited.
     mutating func append(_ client: ClientConnection) {
         remove(client)
         client.waitingLinks = Links(earlier: last, later: nil, isListed: true)
@@ -23,7 +24,7 @@ struct WaitingClients {
         last = client
     }
 
-    /// The client no longer waits; nothing happens if it did not.
+    /// The client no longer waits. Does nothing if it did not wait.
     mutating func remove(_ client: ClientConnection) {
         let links = client.waitingLinks
         guard links.isListed else { return }

@@ -1,24 +1,25 @@
 import CLanyard.Linux
 import Glibc
 
-/// A connected socket on its way to the connection that owns it.
+/// A connected socket on its way to the connection that will own it.
 struct ConnectedSocket {
     fileprivate let raw: CInt
 
-    /// Whoever calls this closes it.
-    func take() -> OwnedDescriptor { OwnedDescriptor(taking: raw) }
+    /// The caller becomes the owner and closes it.
+    func release() -> OwnedDescriptor { OwnedDescriptor(taking: raw) }
 }
 
-/// One attempt to connect: addresses in order, the next one after 250 ms or a failure (RFC 8305), the first that answers wins.
+/// Establishes one connection: tries the addresses in order, the next one after 250 ms or a failure (RFC 8305). The
+/// first connection is used.
 ///
-/// Belongs to the shard's queue. Answers exactly once, unless it is cancelled.
+/// Belongs to the shard's queue. Completes exactly once, unless it is cancelled.
 package final class Connector: Watcher, @unchecked Sendable {
     typealias Completion = (Result<ConnectedSocket, UpstreamError>) -> Void
 
     private struct Attempt {
         let raw: CInt
         let watch: EventLoop.Watch
-        let end: Instant
+        let deadlineAt: Instant
     }
 
     private static let attemptDelay = Duration.milliseconds(250)
@@ -29,7 +30,7 @@ package final class Connector: Watcher, @unchecked Sendable {
     private var attempts: [Attempt] = []
     private var completion: Completion?
     private var failure = UpstreamError.nameNotFound
-    private let end: Instant
+    private let overallDeadline: Instant
     private var nextAttemptAt = Instant.never
     private lazy var deadline = Deadline(of: self)
 
@@ -40,11 +41,11 @@ package final class Connector: Watcher, @unchecked Sendable {
         self.settings = settings
         self.loop = loop
         self.completion = completion
-        end = loop.now + settings.timeouts.connectAll
+        overallDeadline = loop.now + settings.timeouts.connectAll
         super.init()
     }
 
-    /// May answer before it returns.
+    /// May complete before it returns.
     func start() { startNextAttempt() }
 
     func cancel() {
@@ -80,12 +81,12 @@ package final class Connector: Watcher, @unchecked Sendable {
         let code = errno
         guard code == EINPROGRESS else {
             close(raw)
-            // A unix socket whose backlog is full says EAGAIN: it is there, but takes nobody now.
+            // A unix socket with a full backlog returns EAGAIN: the server exists but accepts no connection now.
             return .failed(.refused(code))
         }
         do {
             let watch = try loop.watch(raw, for: [.write], by: self)
-            attempts.append(Attempt(raw: raw, watch: watch, end: loop.now + settings.timeouts.connect))
+            attempts.append(Attempt(raw: raw, watch: watch, deadlineAt: loop.now + settings.timeouts.connect))
             return .underWay
         } catch {
             close(raw)
@@ -105,18 +106,18 @@ package final class Connector: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
-        if loop.now >= end { return finish(.failure(.connectTimedOut)) }
-        for attempt in attempts where attempt.end <= loop.now {
+        if loop.now >= overallDeadline { return finish(.failure(.connectTimedOut)) }
+        for attempt in attempts where attempt.deadlineAt <= loop.now {
             loop.unwatch(attempt.watch)
             close(attempt.raw)
             failure = .connectTimedOut
         }
-        attempts.removeAll { $0.end <= loop.now }
+        attempts.removeAll { $0.deadlineAt <= loop.now }
         if attempts.isEmpty || loop.now >= nextAttemptAt { startNextAttempt() } else { armDeadline() }
     }
 
     private func armDeadline() {
-        loop.set(deadline, at: min(end, nextAttemptAt, attempts.map(\.end).min() ?? .never))
+        loop.set(deadline, at: min(overallDeadline, nextAttemptAt, attempts.map(\.deadlineAt).min() ?? .never))
     }
 
     private func finish(_ result: Result<ConnectedSocket, UpstreamError>) {

@@ -1,23 +1,24 @@
-/// The idle upstream connections of one shard, of all its pools together, and how many connections the shard has in all.
+/// The idle upstream connections of one shard, of all its pools together, and the number of its connections.
 ///
-/// Each idle connection holds a descriptor that clients, requests and identity calls may need more. So there is a bound, and a shortage makes
-/// all of them go. Belongs to the shard's queue.
+/// Clients, requests and identity calls may need the descriptors of idle connections more. So their number is bounded,
+/// and a shortage closes all of them. Belongs to the shard's queue.
 package final class IdleConnections: @unchecked Sendable {
-    /// Why idle connections are closed before their time.
+    /// Why idle connections are closed early.
     package enum EvictionReason: String, CaseIterable, Sendable {
-        /// The shard has as many upstream connections open as leave room for clients.
+        /// The shard has as many upstream connections as leave descriptors for clients.
         case limit
         /// The process has no descriptor left.
         case shortage
     }
 
-    /// Connections of the shard, in use or idle, beyond which idle ones are closed, the oldest first. Those in use are bounded by their clients.
+    /// Connections of the shard, in use or idle, beyond which idle ones are closed, the oldest first. The number of
+    /// clients bounds those in use.
     private let openMax: Int
-    /// Open or being opened.
+    /// Connections that are open or being opened.
     private var open = 0
     private var list = IdleList(.shard)
     private let evictions = EvictionReason.allCases.map { _ in Counter() }
-    /// Called when the bound has closed a connection.
+    /// Called when the limit has closed a connection.
     package var onLimit: () -> Void = {}
 
     package init(openMax: Int = .max) { self.openMax = openMax }
@@ -26,32 +27,32 @@ package final class IdleConnections: @unchecked Sendable {
         while let oldest = list.oldest { remove(oldest) }
     }
 
-    /// Connections closed for this reason so far; from anywhere.
+    /// Connections closed for this reason so far. From any thread.
     package func evictionCount(_ reason: EvictionReason) -> Int { counter(reason).value }
 
     private func counter(_ reason: EvictionReason) -> Counter {
         evictions[EvictionReason.allCases.firstIndex(of: reason)!]
     }
 
-    // MARK: What pools tell
+    // MARK: Events from the pools
 
-    /// A connection is being opened; idle ones may have to go for it.
+    /// A connection is being opened. Idle ones may be closed for it.
     func opening() {
         open += 1
-        keepBound()
+        enforceLimit()
     }
 
-    /// A connection was closed, or came to nothing.
+    /// A connection was closed, or could not be opened.
     func closed() { open -= 1 }
 
-    /// Holds a connection that came to rest; an older one, or this one, may have to go.
+    /// Adds a connection that has become idle. An older one, or this one, may be closed.
     func add(_ connection: UpstreamConnection) {
         _ = Unmanaged.passRetained(connection)
         list.append(connection)
-        keepBound()
+        enforceLimit()
     }
 
-    /// Lets go of a connection that was added.
+    /// Removes a connection that was added.
     func remove(_ connection: UpstreamConnection) {
         list.remove(connection)
         Unmanaged.passUnretained(connection).release()
@@ -59,13 +60,13 @@ package final class IdleConnections: @unchecked Sendable {
 
     // MARK: Making room
 
-    private func keepBound() {
+    private func enforceLimit() {
         var hasEvicted = false
         while open > openMax, evictOldest(.limit) { hasEvicted = true }
         if hasEvicted { onLimit() }
     }
 
-    /// Closes all. Returns how many there were.
+    /// Closes all. Returns their number.
     package func evictAll() -> Int {
         var count = 0
         while evictOldest(.shortage) { count += 1 }

@@ -1,10 +1,10 @@
-/// Idle connections in the order in which they came to rest, linked through themselves: to add one, and to take any one out, costs the same
-/// however many there are, and no memory. The list holds none of them: `IdleConnections` does.
+/// Idle connections in the order in which they became idle, as an intrusive list. Adding one and removing any one costs
+/// the same whatever their number, and no memory. The list does not retain the connections: `IdleConnections` does.
 struct IdleList {
     /// The lists that an idle connection is in at the same time.
     enum Scope: Int { case shard, pool, user }
 
-    /// A connection's place in one list.
+    /// A connection's links in one list.
     struct Links {
         unowned(unsafe) var older: UpstreamConnection?
         unowned(unsafe) var newer: UpstreamConnection?
@@ -35,6 +35,6 @@ struct IdleList {
         count -= 1
     }
 
-    /// The connection that came to rest after this one.
+    /// The connection that became idle after this one.
     func next(after connection: UpstreamConnection) -> UpstreamConnection? { connection.idleLinks[scope].newer }
 }

@@ -1,33 +1,35 @@
-/// What is known of an upstream's name, as decisions: when to ask again, and which answer serves meanwhile (architecture.md 2.6).
+/// The addresses of one upstream name, with the decisions when to look them up again and which ones to use meanwhile
+/// (architecture.md 2.6).
 ///
-/// An answer serves for `refresh`. One that is in use is asked anew before that time is over, so that no request waits for a name server; one
-/// that is older is waited for. A question that fails leaves the old answer in use.
+/// Addresses are used for `refresh`. Those in use are looked up again before that time has passed, so that no request
+/// waits for a name server. Older addresses are not used before a new lookup has ended or is late. A lookup that fails
+/// leaves the old addresses in use.
 package struct DNSCache: Equatable, Sendable {
     package enum Action: Equatable, Sendable {
-        /// Dial these; with `asks`, a new question goes out beside it.
+        /// Connect to these. `startsLookup`: start a lookup as well.
         case use([SocketAddress], startsLookup: Bool)
-        /// Wait for an answer; without `asks`, of a question that is under way.
+        /// Wait for a lookup. `startsLookup`: start it; else one is under way.
         case wait(startsLookup: Bool)
     }
 
-    /// A question that failed is not repeated for so long, or for a quarter of `refresh` if that is shorter.
+    /// The delay after a failed lookup: this, or a quarter of `refresh` if that is shorter.
     private static let retryDelayMax = Duration.seconds(5)
 
     private let refresh: Duration
     package private(set) var addresses: [SocketAddress] = []
-    /// When the present answer was asked for.
+    /// When the lookup of the present addresses was started.
     private var lookedUpAt = Instant.past
-    /// No question before this: one has failed, or is late.
+    /// No lookup starts before this instant: one has failed or is late.
     private var retryAt = Instant.past
     private var isLookingUp = false
 
     /// - Parameter refresh: `upstream_dns.refresh`.
     package init(refresh: Duration) { self.refresh = refresh }
 
-    /// When the answer in use should be asked anew.
+    /// When the addresses should be looked up again.
     package var refreshAt: Instant { max(lookedUpAt + refresh * 3 / 4, retryAt) }
 
-    /// Somebody wants to dial.
+    /// Addresses are needed for a new connection.
     package mutating func addressesNeeded(at now: Instant) -> Action {
         guard !addresses.isEmpty else { return .wait(startsLookup: startLookup(at: now)) }
         let isFresh = lookedUpAt + refresh > now
@@ -35,18 +37,18 @@ package struct DNSCache: Equatable, Sendable {
         return .wait(startsLookup: startLookup(at: now))
     }
 
-    /// Connections to the name are open: true if a question is to go out now.
+    /// Connections to the name are open. True: start a lookup now.
     package mutating func beginRefreshIfDue(at now: Instant) -> Bool { now >= refreshAt && startLookup(at: now) }
 
-    /// An answer that is awaited is late: the old one serves, if there is one, and for a while nobody waits.
+    /// The lookup is late. Returns the old addresses, which are used for a while without waiting.
     package mutating func lookupTimedOut(at now: Instant) -> [SocketAddress] {
         if !addresses.isEmpty { retryAt = now + retryDelay }
         return addresses
     }
 
-    /// The question that was asked at `askedAt` is answered.
+    /// The lookup that was started at `startedAt` has succeeded.
     ///
-    /// - Returns: whether the set of addresses has changed; their order says nothing.
+    /// - Returns: whether the set of addresses has changed; their order does not matter.
     package mutating func lookupSucceeded(_ found: [SocketAddress], startedAt: Instant) -> Bool {
         isLookingUp = false
         (lookedUpAt, retryAt) = (startedAt, .past)
@@ -55,7 +57,7 @@ package struct DNSCache: Equatable, Sendable {
         return !isSame
     }
 
-    /// The question has failed. A name that never had an answer is asked again by whoever wants it next.
+    /// The lookup has failed. A name without addresses is looked up again at the next need.
     package mutating func lookupFailed(at now: Instant) {
         isLookingUp = false
         if !addresses.isEmpty { retryAt = now + retryDelay }

@@ -2,28 +2,28 @@ import CLanyard.Linux
 import Dispatch
 import Glibc
 
-/// Resolves names by `getaddrinfo` on threads of its own: never on a shard, one lookup per name at a time.
+/// Resolves names by `getaddrinfo` on threads of its own, never on a shard, with one lookup per name at a time.
 ///
-/// The call cannot be ended, so who asks bounds its own waiting. Each name that waits has a thread of its own, up to eight: a silent name
-/// server for some names holds up no other. Two threads stay when there is nothing to do.
+/// The call cannot be cancelled, so the caller bounds its own waiting. Each waiting name has a thread of its own, up to
+/// 8: a name server that is silent for some names delays no others. Two threads stay when there is nothing to do.
 package final class Resolver: Sendable {
     package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamError>) -> Void
     typealias Lookup = @Sendable (String) -> Result<[SocketAddress], UpstreamError>
-    /// Starts a thread that runs the resolver; 0 or the reason why there is none.
+    /// Starts a thread that runs the resolver. Returns 0 or the error number.
     typealias Start = @Sendable (Resolver) -> CInt
 
-    /// A lookup is answered by then, or nobody waits for it any more.
+    /// How long a caller waits for a lookup.
     package static let waitMax = Duration.seconds(5)
     private static let threadsAtRest = 2
     private static let threadsMax = 8
 
     private struct State {
-        /// Who waits for a name, from its question to its answer.
+        /// The callers that wait for each name.
         var waiting: [String: [Reply]] = [:]
-        /// Names that no thread has taken yet.
+        /// Names that no thread looks up yet.
         var order: [String] = []
         var threads = 0
-        /// Threads that wait, those included that are being woken: each name in `order` speaks for one.
+        /// Threads that wait, including those that are being woken: each name in `order` stands for one.
         var idle = 0
     }
 
@@ -36,14 +36,14 @@ package final class Resolver: Sendable {
 
     package convenience init() { self.init { Self.lookUpBlocking($0) } }
 
-    /// - Parameter lookUp: blocks until a name's addresses are known.
+    /// - Parameter lookUp: blocks until the addresses of a name are known.
     init(lookUp: @escaping Lookup, start: @escaping Start = { Resolver.startThread($0) }) {
         self.lookUp = lookUp
         self.start = start
     }
 
-    /// Looks `host` up; `reply` comes on a thread of the resolver, perhaps late: bound your waiting by `patience`. If no thread can be had at
-    /// all, it comes before this returns.
+    /// Looks `host` up. `reply` is called on a thread of the resolver, possibly late: bound the waiting by `waitMax`.
+    /// If no thread can be started at all, it is called before this returns.
     package func resolve(_ host: String, reply: @escaping Reply) {
         let spawn = state.withLock { state in
             let isNew = state.waiting[host] == nil
@@ -75,7 +75,8 @@ package final class Resolver: Sendable {
         return code
     }
 
-    /// There is no thread for a name: the next one that is free takes it. If there is none at all, nobody would ever answer.
+    /// No thread could be started for a name: the next free one takes it. If there is no thread at all, all lookups
+    /// fail.
     private func threadUnavailable(_ code: CInt) {
         let replies = state.withLock { state -> [Reply] in
             state.threads -= 1
@@ -87,12 +88,12 @@ package final class Resolver: Sendable {
         for reply in replies { reply(.failure(.local(code))) }
     }
 
-    /// One thread's life.
+    /// Runs one thread.
     func run() {
         lanyard_limit_resolver()
         while true {
             switch nextWork() {
-            case .lookUp(let host): answer(host)
+            case .lookUp(let host): complete(host)
             case .wait:
                 work.wait()
                 state.withLock { $0.idle -= 1 }
@@ -113,10 +114,10 @@ package final class Resolver: Sendable {
         }
     }
 
-    private func answer(_ host: String) {
-        let answer = lookUp(host)
+    private func complete(_ host: String) {
+        let result = lookUp(host)
         let replies = state.withLock { $0.waiting.removeValue(forKey: host) ?? [] }
-        for reply in replies { reply(answer) }
+        for reply in replies { reply(result) }
     }
 
     /// Blocks for as long as the name servers take.
@@ -127,7 +128,7 @@ package final class Resolver: Sendable {
         var list: UnsafeMutablePointer<addrinfo>?
         var code = getaddrinfo(host, nil, &hints, &list)
         if code != 0, DescriptorShortage.shared.isExhausted {
-            // It could open neither its files nor a socket, and calls that a name that is not found.
+            // getaddrinfo reports a shortage of descriptors as a name that is not found.
             DescriptorShortage.shared.releaseAndWait()
             code = getaddrinfo(host, nil, &hints, &list)
         }

@@ -1,17 +1,18 @@
-/// Decides the steps by which one shard hands on the connection slots that all shards share.
+/// Decides how one shard uses the connection slots that all shards share, as a state machine.
 ///
-/// Each step is one atomic operation on shared numbers or one act on the shard's own lists. `UpstreamPool` carries it out. The promise:
-/// when nothing is left to do, no request waits on any shard while a slot is free or a connection is idle. Two orders make it true, both
-/// sequentially consistent:
-/// - A request is counted as a waiter before its shard tries to take a slot. A slot is freed before its shard looks for waiters.
-/// - A request is counted as a waiter before its shard looks for idle connections. A connection is counted as idle before its shard looks
+/// Each action is one atomic operation on shared numbers or one operation on the shard's own lists. `UpstreamPool`
+/// performs it. The guarantee: when no action is left, no request waits on any shard while a slot is free or a usable
+/// connection is idle. Two orders ensure it, both sequentially consistent:
+/// - A request is counted as a waiter before its shard tries to take a slot. A slot is freed before its shard checks
 ///   for waiters.
+/// - A request is counted as a waiter before its shard checks for idle connections. A connection is counted as idle
+///   before its shard checks for waiters.
 ///
-/// `SlotModelTests` runs this type through every interleaving of small cases.
+/// `SlotModelTests` runs this type through each interleaving of small cases.
 struct SlotScheduler: Hashable {
-    /// Why there may be something to do.
+    /// What may make an action necessary.
     enum Event: Hashable {
-        /// A request has joined the shard's line, or another shard has freed a slot.
+        /// A request has joined the shard's queue, or another shard has freed a slot.
         case serve
         /// This shard has freed a slot.
         case freed
@@ -22,19 +23,19 @@ struct SlotScheduler: Hashable {
     }
 
     enum Action: Hashable {
-        /// The first waiter gets an idle connection of its own user.
+        /// Give the first waiter an idle connection of its own user.
         case handOver
-        /// Take a slot for the first waiter of this shard. Outcome: whether there was one.
+        /// Take a slot for the first waiter of this shard. Outcome: whether one was free.
         case takeSlot
-        /// The first waiter has the slot: count it no longer, and dial.
+        /// The first waiter has the slot: remove it from the waiters and connect.
         case serveFirst
-        /// One idle connection of this shard goes, and is counted no longer.
+        /// Close one idle connection of this shard and remove it from the count.
         case closeIdle
-        /// Its slot is free.
+        /// Free the slot of the closed connection.
         case freeSlot
-        /// Outcome: whether a request waits on any shard, to whom the freed slot is to be announced.
+        /// Outcome: whether a request waits on any shard, so that the freed slot is announced.
         case checkWaiting
-        /// Outcome: whether a request waits on any shard, for whom an idle connection is to go.
+        /// Outcome: whether a request waits on any shard, so that an idle connection is closed for it.
         case checkDemand
         /// Report `.serve` to all other shards.
         case notifyWaiters
@@ -45,7 +46,7 @@ struct SlotScheduler: Hashable {
     private var mustServe = false
     private var mustAnnounce = false
     private var mustShed = false
-    /// The outcome of the step before has decided it.
+    /// The next action, if the outcome of the last one has decided it.
     private var decided: Action?
 
     mutating func record(_ event: Event) {
@@ -57,12 +58,12 @@ struct SlotScheduler: Hashable {
         }
     }
 
-    /// The next step, or nil when there is none.
+    /// The next action, or nil if none is left.
     ///
     /// - Parameters:
     ///   - hasWaiters: requests wait on this shard.
     ///   - hasIdle: connections are idle on this shard.
-    ///   - hasFitting: one of them is of the first waiter's user.
+    ///   - hasMatchingIdle: one of them belongs to the first waiter's user.
     mutating func next(hasWaiters: Bool, hasIdle: Bool, hasMatchingIdle: Bool) -> Action? {
         if let action = decided {
             decided = nil
@@ -75,13 +76,13 @@ struct SlotScheduler: Hashable {
             return .checkDemand
         }
         mustShed = false
-        // Even if the slot is taken again: who wants it then asks for another idle connection.
+        // Also if the slot was taken again meanwhile: a shard that wants it then asks for another idle connection.
         guard mustAnnounce else { return nil }
         mustAnnounce = false
         return .checkWaiting
     }
 
-    /// Tells what came of a step, before anything else happens on the shard.
+    /// Reports the outcome of an action, before anything else happens on the shard.
     ///
     /// - Parameter hasIdle: connections are idle on this shard.
     mutating func finished(_ action: Action, _ outcome: Bool = true, hasIdle: Bool) {

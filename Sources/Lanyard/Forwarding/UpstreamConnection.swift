@@ -1,14 +1,14 @@
 import Glibc
 
-/// What a connection tells the exchange that uses it. On the shard's queue.
+/// The exchange that uses a connection. Called on the shard's queue.
 package protocol UpstreamOwner: AnyObject {
-    /// Bytes or an end can be read, or room to write has come.
+    /// Bytes or an end can be read, or bytes can be written.
     func upstreamReady(_ connection: UpstreamConnection)
 }
 
-/// One connection to an upstream: carries one request at a time, then waits in its shard's pool.
+/// One connection to an upstream. It carries one request at a time, then it is idle in its shard's pool.
 ///
-/// Belongs to the shard's queue. Reading and writing are the owner's business; the connection only remembers what epoll said.
+/// Belongs to the shard's queue. Its owner reads and writes; the connection only stores what epoll reported.
 package final class UpstreamConnection: Watcher, @unchecked Sendable {
     private let socket: OwnedDescriptor
     private let loop: EventLoop
@@ -16,32 +16,33 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     private var watch: EventLoop.Watch?
     private let deadline = Deadline()
 
-    /// The exchange at work; nil while the connection is idle.
+    /// The exchange that uses it; nil while the connection is idle.
     package var owner: (any UpstreamOwner)?
     /// Bytes that the upstream has not taken yet.
     package var outbound: ByteQueue
     package var canRead = false
     package var canWrite = true
-    /// An end or an error was told: reading goes on until it is met.
+    /// epoll reported an end or an error. Reading goes on until it is read.
     package private(set) var hasEnded = false
-    /// A write failed: when nothing is left to read, it has ended, and not in good order.
+    /// A write failed: after the last byte is read, the connection has ended, and not in an orderly way.
     package var isBroken = false
-    /// It carried a request before: one that ends without a byte may be tried again elsewhere (http-rules.md 16.5).
+    /// It has carried a request before: a request that ends without a byte may be retried on another connection
+    /// (http-rules.md 16.5).
     package fileprivate(set) var isReused = false
     private(set) var isOpen = true
-    /// Its end is to be a reset: an orderly one would say that all bytes have come.
+    /// The close must be a reset: an orderly close would state that all bytes have come.
     package var resetsOnClose = false
-    /// Seconds that the upstream said it keeps an idle connection, or -1.
+    /// Seconds for which the upstream keeps an idle connection, or -1.
     package var keepAliveSeconds = -1
 
-    /// Its places among idle connections, while it is one.
+    /// Links in the lists of idle connections.
     var idleLinks = InlineArray<3, IdleList.Links>(repeating: IdleList.Links())
     private(set) var isIdle = false
 
-    /// The target's `epoch` in which the connection's address was known to be one of the name's.
+    /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
 
-    /// Whose requests it carries: a connection never serves two users (http-rules.md 16.1, threats.md T18).
+    /// The user of the requests that it carries: a connection never serves two users (http-rules.md 16.1, threats.md T18).
     let user: UserIndex
 
     init(
@@ -57,7 +58,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         watch = try loop.watch(self.socket.raw, for: [.read, .write, .readHangUp, .edge], by: self)
     }
 
-    /// The descriptor, lent.
+    /// The descriptor, borrowed.
     package var raw: CInt { socket.raw }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
@@ -68,14 +69,14 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         if let owner {
             owner.upstreamReady(self)
         } else if canRead {
-            // An idle connection has nothing to say: an end, a reset or a late byte (http-rules.md 16.2).
+            // Anything that can be read on an idle connection is an end, a reset or a late byte (http-rules.md 16.2).
             pool.discard(self)
         }
     }
 
     package override func due(_ deadline: Deadline) { pool.discard(self) }
 
-    /// Waits in the pool until `instant`.
+    /// Becomes idle in the pool until `instant`.
     func becomeIdle(until instant: Instant) {
         owner = nil
         isReused = true
@@ -84,22 +85,22 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.set(deadline, at: instant)
     }
 
-    /// Carries another request of the same exchange; nothing may be left of the one before.
+    /// Carries another request of the same exchange. No byte of the one before may be left.
     package func reuse() { isReused = true }
 
-    /// Is idle no more.
+    /// The connection is no longer idle.
     func becomeActive() {
         isIdle = false
         loop.set(deadline, at: .never)
     }
 
-    /// Ends it before its time; only while it is idle.
+    /// Closes it early. Only while it is idle.
     func evict() { pool.discard(self) }
 
-    /// Nothing to read and not ended.
+    /// Nothing can be read, and it has not ended.
     package var isQuiet: Bool { !canRead && Socket.isQuiet(socket.raw) }
 
-    /// Ends it: the descriptor closes when the last reference goes, at the latest with the present batch.
+    /// Closes it. The descriptor is closed with the last reference, at the latest with the present batch.
     func close() {
         guard isOpen else { return }
         isOpen = false

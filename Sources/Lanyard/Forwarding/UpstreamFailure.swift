@@ -1,15 +1,15 @@
-/// Why no usable upstream connection came about, or why it ended: each is a `Proxy-Status` error (RFC 9209 §2.3).
+/// Why no upstream connection was established, or why it ended. Each case is a `Proxy-Status` error (RFC 9209 §2.3).
 package enum UpstreamError: Error, Equatable, Sendable {
     case nameNotFound
     case nameTimedOut
     case refused(CInt)
     case connectTimedOut
-    /// The configured limit of connections, after `timeouts.connect` of waiting in line.
+    /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
     case connectionLimit
     /// All of the route's addresses are link-local, which the route does not allow.
     case forbiddenAddress
     /// None of the addresses is loopback, and the route does not allow plain http to others.
     case plainBeyondLoopback
-    /// No descriptor left, or another fault of this machine.
+    /// No descriptor is left, or another error of this machine.
     case local(CInt)
 }

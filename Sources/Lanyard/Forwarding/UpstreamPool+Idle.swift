@@ -1,9 +1,9 @@
-/// Connections that wait for the next request: last used, first reused.
+/// Idle connections: the last used is reused first.
 extension UpstreamPool {
-    /// An idle connection is kept so long (http-rules.md 8).
+    /// How long an idle connection is kept (http-rules.md 8).
     private static let idleTimeout = Duration.seconds(30)
 
-    /// An idle connection of `user` that is still good, or nil.
+    /// An idle connection of `user` that can be used, or nil.
     package func takeIdle(for user: UserIndex) -> UpstreamConnection? {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
@@ -14,12 +14,12 @@ extension UpstreamPool {
         return nil
     }
 
-    /// Whether a connection of `user` is idle, good or not.
+    /// Whether a connection of `user` is idle, usable or not.
     func hasIdle(for user: UserIndex) -> Bool {
         user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty
     }
 
-    /// Keeps a connection for the next request; an older one may have to go for it.
+    /// Keeps a connection for the next request. An older one may be closed for it.
     func keepIdle(_ connection: UpstreamConnection) {
         var time = Self.idleTimeout
         if connection.keepAliveSeconds >= 0 { time = min(time, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
@@ -32,7 +32,7 @@ extension UpstreamPool {
         idleOfShard.add(connection)
     }
 
-    /// Takes a connection out of those that are idle; it stays open.
+    /// Removes a connection from the idle ones. It stays open.
     func removeIdle(_ connection: UpstreamConnection) {
         connection.becomeActive()
         idleOfUsers[connection.user.number].remove(connection)
@@ -46,7 +46,7 @@ extension UpstreamPool {
         while let connection = idle.newest { discard(connection) }
     }
 
-    /// The name has other addresses now: closes idle connections to those that it had.
+    /// The addresses of the name have changed: closes idle connections to addresses that it no longer has.
     func closeStaleConnections() {
         var moved: [UpstreamConnection] = []
         var place = idle.oldest
@@ -54,7 +54,7 @@ extension UpstreamPool {
             if !hasCurrentAddress(connection) { moved.append(connection) }
             place = idle.next(after: connection)
         }
-        // The end of one may be another one's: its slot serves a request that waits.
+        // Closing one may end another one: its slot serves a request that waits.
         for connection in moved where connection.isIdle { discard(connection) }
     }
 }

@@ -1,39 +1,39 @@
 import Glibc
 import Synchronization
 
-/// One shard's connections to one upstream: last used, first reused; who finds none at the limit waits in order.
+/// One shard's connections to one upstream: the last used is reused first. At the limit requests wait in order.
 ///
 /// Belongs to the shard's queue.
 package final class UpstreamPool: Watcher, @unchecked Sendable {
     package typealias Completion = (Result<UpstreamConnection, UpstreamError>) -> Void
 
-    /// An acquisition that is under way, to be cancelled if its client goes.
+    /// An acquisition that is under way. It is cancelled if its client disconnects.
     package final class Acquisition {
         fileprivate let user: UserIndex
-        fileprivate var dial: Connector?
-        fileprivate var answer: Completion?
-        fileprivate var end = Instant.never
-        /// It is in the line for a slot, and counted as a waiter of its upstream.
+        fileprivate var connector: Connector?
+        fileprivate var completion: Completion?
+        fileprivate var deadlineAt = Instant.never
+        /// It waits for a slot and is counted as a waiter of its upstream.
         fileprivate var isWaiting = false
-        /// It counts as one of the process's waiting requests.
+        /// It counts as one of the process's parked requests.
         fileprivate var isParked = false
         /// How often descriptors were released for it.
         private var releases = 0
 
-        fileprivate init(_ user: UserIndex, _ answer: @escaping Completion) {
+        fileprivate init(_ user: UserIndex, _ completion: @escaping Completion) {
             self.user = user
-            self.answer = answer
+            self.completion = completion
         }
 
-        /// Others take descriptors, too: what was released may be gone again.
-        fileprivate func mayAskForDescriptors(after code: CInt) -> Bool {
+        /// Whether descriptors may be released once more: released ones may have been used by others.
+        fileprivate func canReleaseDescriptors(after code: CInt) -> Bool {
             guard DescriptorShortage.isCause(of: code), releases < 3 else { return false }
             releases += 1
             return true
         }
     }
 
-    /// So many waiters are served at once: if each dial fails at once, the others of the shard are to have their turn.
+    /// Waiters that are served in one run: if each connection fails at once, other work of the shard must get its turn.
     private static let servedMax = 64
 
     let loop: EventLoop
@@ -46,25 +46,25 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     var idleOfUsers: [IdleList] = []
     private var waiters: [Acquisition] = []
     private var scheduler = SlotScheduler()
-    /// The scheduler's steps are being carried out further up: whatever comes meanwhile is only noted.
+    /// The scheduler's actions are being performed in a caller: events are only recorded meanwhile.
     private var isScheduling = false
-    /// `resume` will go on.
+    /// `resume` continues the run.
     private var isDeferred = false
     private var resolving: [Acquisition] = []
     private lazy var deadline = Deadline(of: self)
-    /// When the name is to be looked up again, as long as connections are open.
+    /// When the addresses are looked up again, as long as connections are open.
     private lazy var refreshDeadline = Deadline(of: self)
-    /// Connections of this shard, used or idle.
+    /// Connections of this shard, in use or idle.
     package let open = Counter()
-    /// Written here only; sequentially consistent, as `SlotScheduler` demands.
+    /// Written here only; sequentially consistent, as `SlotScheduler` requires.
     private let idleNumber = Atomic<Int>(0)
-    /// Idle connections of this shard. From anywhere.
+    /// Idle connections of this shard. From any thread.
     package var idleCount: Int { idleNumber.load(ordering: .sequentiallyConsistent) }
 
     /// - Parameters:
-    ///   - parked: the process's bound of waiting requests.
-    ///   - buffers: the process's bound of memory.
-    ///   - idle: of all pools of the shard.
+    ///   - parked: the process's limit of parked requests.
+    ///   - buffers: the process's limit of buffer memory.
+    ///   - idle: the idle connections of all pools of the shard.
     package init(
         target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
         idle: IdleConnections = IdleConnections()
@@ -78,56 +78,57 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         target.add(self)
     }
 
-    /// A fresh connection, when there is one; `answer` may come before this returns. nil means it has.
+    /// Establishes a new connection. `completion` may be called before this returns; then the result is nil.
     ///
-    /// - Parameter old: a connection in use, which ends: its slot goes to the fresh one, whoever else waits.
+    /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
     package func connect(
-        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, answer: @escaping Completion
+        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, completion: @escaping Completion
     ) -> Acquisition? {
-        let request = Acquisition(user, answer)
+        let request = Acquisition(user, completion)
         if let old {
             old.close()
             open.add(-1)
             idleOfShard.closed()
-            dial(request)
+            resolveAndConnect(request)
         } else if waiters.isEmpty, target.connections.take() {
-            dial(request)
+            resolveAndConnect(request)
         } else {
             wait(request)
         }
-        return request.answer == nil ? nil : request
+        return request.completion == nil ? nil : request
     }
 
-    /// The client has gone: nothing will be answered.
+    /// The client has disconnected: `completion` will not be called.
     package func cancel(_ request: Acquisition) {
-        guard request.answer != nil else { return }
-        request.answer = nil
+        guard request.completion != nil else { return }
+        request.completion = nil
         if request.isWaiting {
             waiters.removeAll { $0 === request }
             leaveQueue(request)
         } else {
-            request.dial?.cancel()
+            request.connector?.cancel()
             resolving.removeAll { $0 === request }
             freeSlot()
         }
     }
 
-    /// The exchange has ended soundly: the connection waits for the next one.
+    /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
         guard !connection.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
         keepIdle(connection)
-        // Whoever waits here may use it; if somebody waits who cannot, here or on another shard, its slot is what helps.
+        // A waiter here may use the connection. A waiter that cannot, here or on another shard, needs its slot.
         schedule(.idled)
     }
 
-    /// Closes a connection that is not to be used again.
+    /// Closes a connection that must not be used again.
     package func discard(_ connection: UpstreamConnection) {
         if connection.isIdle { removeIdle(connection) }
         end(connection)
     }
 
-    /// A connection to an address that the name no longer has carries no further request (architecture.md 2.6).
+    /// Whether the name still has the connection's address. If not, it carries no further request
+    /// (architecture.md 2.6).
     func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
         if connection.epoch == epoch { return true }
@@ -139,7 +140,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         return true
     }
 
-    /// Closes it, once: a request that waits for a slot may have ended an idle one already.
+    /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
         guard connection.isOpen else { return }
         connection.close()
@@ -151,10 +152,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     // MARK: Waiting at the limit
 
-    /// Joins the line. It may have left it again with a slot when this returns.
+    /// Adds the request to the queue. It may have left the queue with a slot when this returns.
     private func wait(_ request: Acquisition) {
         request.isWaiting = true
-        request.end = loop.now + target.settings.timeouts.connect
+        request.deadlineAt = loop.now + target.settings.timeouts.connect
         target.waiting.add(1, ordering: .sequentiallyConsistent)
         waiters.append(request)
         schedule(.serve)
@@ -186,8 +187,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         schedule(.freed)
     }
 
-    /// Carries out what the scheduler decides. A dial may fail before it returns and free its slot, and a connection may be given back by
-    /// whom it was just handed to: that is noted, and the loop further up goes on. A call for each would nest as deep as the line is long.
+    /// Performs the scheduler's actions. A connection attempt may fail before it returns and free its slot, and an
+    /// exchange may give back the connection that it just received. Such events are recorded, and the loop of the first
+    /// caller continues: nested calls could be as deep as the queue is long.
     private func schedule(_ event: SlotScheduler.Event) {
         scheduler.record(event)
         guard !isScheduling, !isDeferred else { return }
@@ -220,7 +222,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         runScheduler()
     }
 
-    /// One step. Returns its outcome.
+    /// Performs one action. Returns its outcome.
     private func perform(_ action: SlotScheduler.Action) -> Bool {
         switch action {
         case .handOver:
@@ -232,7 +234,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         case .serveFirst:
             let first = waiters.removeFirst()
             leaveQueue(first)
-            dial(first)
+            resolveAndConnect(first)
         case .closeIdle:
             let connection = idle.oldest!
             removeIdle(connection)
@@ -248,14 +250,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     package override func due(_ deadline: Deadline) {
         guard deadline !== refreshDeadline else { return refreshAddresses() }
-        // The news of a free slot may be on its way.
+        // The notification of a free slot may be on its way.
         if !waiters.isEmpty { schedule(.serve) }
-        while let first = waiters.first, first.end <= loop.now {
+        while let first = waiters.first, first.deadlineAt <= loop.now {
             waiters.removeFirst()
             leaveQueue(first)
             reply(first, .failure(.connectionLimit))
         }
-        while let first = resolving.first, first.end <= loop.now {
+        while let first = resolving.first, first.deadlineAt <= loop.now {
             let old = target.staleAddresses(at: loop.now)
             guard old.isEmpty else { return resolved(.success(old)) }
             resolving.removeFirst()
@@ -265,22 +267,22 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func armDeadline() {
-        loop.set(deadline, at: min(waiters.first?.end ?? .never, resolving.first?.end ?? .never))
+        loop.set(deadline, at: min(waiters.first?.deadlineAt ?? .never, resolving.first?.deadlineAt ?? .never))
     }
 
     // MARK: Connecting
 
-    /// A slot is taken; from here on each way out either keeps it for a connection or gives it back.
-    private func dial(_ request: Acquisition) {
+    /// A slot is taken. From here each exit either keeps it for a connection or frees it.
+    private func resolveAndConnect(_ request: Acquisition) {
         idleOfShard.opening()
-        let whereabouts = target.whereabouts(at: loop.now) { [self] answer in
-            // Whoever waited may have gone meanwhile.
-            loop.post { [self] in resolved(answer) }
+        let lookup = target.addresses(at: loop.now) { [self] result in
+            // The waiting requests may have been cancelled meanwhile.
+            loop.post { [self] in resolved(result) }
         }
-        switch whereabouts {
-        case .known(let addresses): dial(request, addresses)
-        case .pending(let most):
-            request.end = loop.now + most
+        switch lookup {
+        case .known(let addresses): connect(request, to: addresses)
+        case .pending(let waitMax):
+            request.deadlineAt = loop.now + waitMax
             resolving.append(request)
             armDeadline()
         }
@@ -291,41 +293,41 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         loop.set(refreshDeadline, at: target.refreshIfDue(at: loop.now))
     }
 
-    /// The name is resolved: all who wait for it go on.
-    private func resolved(_ answer: Result<[SocketAddress], UpstreamError>) {
+    /// The lookup has ended: all requests that wait for it continue.
+    private func resolved(_ result: Result<[SocketAddress], UpstreamError>) {
         let waiting = resolving
         resolving = []
         armDeadline()
-        // What follows from one may cancel another.
-        for request in waiting where request.answer != nil {
-            switch answer {
-            case .success(let addresses): dial(request, addresses)
-            case .failure(let failure): fail(request, failure)
-            }
-        }
-    }
-
-    private func dial(_ request: Acquisition, _ addresses: [SocketAddress]) {
-        let dial = Connector(addresses, target.settings, loop: loop) { [self] result in
-            request.dial = nil
+        // Completing one request may cancel another.
+        for request in waiting where request.completion != nil {
             switch result {
-            case .failure(.local(let code)) where request.mayAskForDescriptors(after: code):
-                dialAfterRelease(request, addresses)
+            case .success(let addresses): connect(request, to: addresses)
             case .failure(let failure): fail(request, failure)
-            case .success(let socket): adopt(socket.take(), for: request)
             }
         }
-        request.dial = dial
-        dial.start()
     }
 
-    /// No descriptor is left: idle connections of all pools and shards are closed, then it is tried again.
-    private func dialAfterRelease(_ request: Acquisition, _ addresses: [SocketAddress]) {
+    private func connect(_ request: Acquisition, to addresses: [SocketAddress]) {
+        let connector = Connector(addresses, target.settings, loop: loop) { [self] result in
+            request.connector = nil
+            switch result {
+            case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
+                connectAfterRelease(request, addresses)
+            case .failure(let failure): fail(request, failure)
+            case .success(let socket): adopt(socket.release(), for: request)
+            }
+        }
+        request.connector = connector
+        connector.start()
+    }
+
+    /// No descriptor is left: closes the idle connections of all pools and shards, then tries again.
+    private func connectAfterRelease(_ request: Acquisition, _ addresses: [SocketAddress]) {
         nonisolated(unsafe) let request = request
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
-                // Its client may have gone meanwhile.
-                if request.answer != nil { dial(request, addresses) }
+                // Its client may have disconnected meanwhile.
+                if request.completion != nil { connect(request, to: addresses) }
             }
         }
     }
@@ -347,8 +349,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func reply(_ request: Acquisition, _ result: Result<UpstreamConnection, UpstreamError>) {
-        let answer = request.answer
-        request.answer = nil
-        answer?(result)
+        let completion = request.completion
+        request.completion = nil
+        completion?(result)
     }
 }

@@ -1,4 +1,4 @@
-/// Where a route's requests go and how long each step may take (architecture.md 4.3).
+/// Where a route's requests are sent and how long each step may take (architecture.md 4.3).
 package struct UpstreamSettings: Equatable, Sendable {
     package enum Endpoint: Equatable, Hashable, Sendable {
         /// A name or address literal (v6 without brackets) and a port; `tls` for `https:`.
@@ -13,11 +13,11 @@ package struct UpstreamSettings: Equatable, Sendable {
         package var connectAll = Duration.seconds(10)
         /// From the last request byte to the whole response head.
         package var responseHeader = Duration.seconds(60)
-        /// A request body without a byte.
+        /// Time without a byte of a request body.
         package var requestIdle = Duration.seconds(30)
-        /// A response body without a byte; nil is no limit.
+        /// Time without a byte of a response body; nil is no limit.
         package var responseIdle: Duration? = .seconds(300)
-        /// A side that takes no byte of ours.
+        /// Time in which a side takes no byte.
         package var write = Duration.seconds(60)
         package var upgradedIdle = Duration.seconds(3600)
         package init() {}
@@ -29,9 +29,9 @@ package struct UpstreamSettings: Equatable, Sendable {
     package var timeouts = Timeouts()
     /// Connections to this upstream, all shards together.
     package var connectionsMax = 1024
-    /// Metadata services (169.254.0.0/16, fe80::/10) are never dialled without it.
+    /// Link-local addresses (169.254.0.0/16, fe80::/10) may be connected to; metadata services use them.
     package var allowLinkLocal = false
-    /// `unsafe_plain`: tokens may travel over plain http to addresses that are not loopback.
+    /// `unsafe_plain`: tokens may be sent over plain http to addresses that are not loopback.
     package var allowPlain = false
     /// How long resolved addresses are used.
     package var dnsRefresh = Duration.seconds(30)
@@ -41,7 +41,8 @@ package struct UpstreamSettings: Equatable, Sendable {
         self.authority = authority
     }
 
-    /// Why this address must not be dialled; nil: it may be. A name says nothing about that, `localhost` neither.
+    /// Why this address must not be connected to; nil: it may be. The check needs the address: a name, even
+    /// `localhost`, says nothing about it.
     func prohibition(of address: SocketAddress) -> UpstreamError? {
         if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress }
         if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback { return .plainBeyondLoopback }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// One route's upstream as all shards share it: where it is, how many connections it has, who waits for one.
+/// One route's upstream as all shards share it: its addresses, its number of connections, and its waiting requests.
 package final class UpstreamTarget: Sendable {
-    /// Pools hold their target; it does not hold them.
+    /// The pools retain their target, and it does not retain them.
     private struct PoolReference {
         weak var pool: UpstreamPool?
     }
@@ -12,26 +12,28 @@ package final class UpstreamTarget: Sendable {
         var pools: [PoolReference] = []
     }
 
-    /// How an acquisition goes on.
+    /// The addresses for an acquisition.
     enum Addresses {
         case known([SocketAddress])
-        /// The reply comes, on another thread, perhaps never: go on without it after this time.
+        /// `reply` is called on another thread, possibly never. Continue without it after this time.
         case pending(waitMax: Duration)
     }
 
-    /// Who has an old answer to fall back on does not wait long for a new one.
+    /// How long a lookup is waited for if old addresses are known.
     private static let staleWaitMax = Duration.seconds(1)
 
     package let settings: UpstreamSettings
     /// Connections of all shards.
     let connections: SharedLimit
-    /// Requests of all shards that wait for a connection of this upstream. Sequentially consistent throughout, as `SlotScheduler` demands.
+    /// Requests of all shards that wait for a connection of this upstream. Sequentially consistent, as `SlotScheduler`
+    /// requires.
     let waiting = Atomic<Int>(0)
-    /// Grows when the name's addresses change: a connection that has seen an older number must be looked at. 0 where there is no name.
+    /// Grows when the name's addresses change: a connection with an older number must be checked. 0 if there is no
+    /// name.
     let epoch = Atomic<Int>(0)
     private let state: Guarded<State>
     private let resolver: Resolver
-    /// Literal addresses and unix paths need no resolver.
+    /// Literal addresses and unix paths, which need no resolver.
     private let fixed: [SocketAddress]?
     var hasName: Bool { fixed == nil }
 
@@ -47,10 +49,10 @@ package final class UpstreamTarget: Sendable {
         }
     }
 
-    /// Addresses to dial, in order: at once if there is an answer that serves, else when the resolver has one.
+    /// Addresses to connect to, in order: at once if usable ones are known, else after a lookup.
     ///
-    /// An old answer serves while a new one cannot be had. `reply` may come on another thread.
-    func whereabouts(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
+    /// Old addresses are used while a lookup fails. `reply` may be called on another thread.
+    func addresses(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
         if let fixed { return .known(fixed) }
         guard case .tcp(let host, let port, _) = settings.endpoint else { return .known([]) }
         let (action, hasOld) = state.withLock { ($0.cache.addressesNeeded(at: now), !$0.cache.addresses.isEmpty) }
@@ -59,21 +61,21 @@ package final class UpstreamTarget: Sendable {
             if startsLookup { startLookup(at: now) }
             return .known(addresses)
         case .wait(let startsLookup):
-            // The resolver answers in this order, so that the book knows first.
+            // The resolver replies in this order, so the cache is updated first.
             if startsLookup { startLookup(at: now) }
-            resolver.resolve(host) { [self] answer in
+            resolver.resolve(host) { [self] result in
                 let old = state.withLock { $0.cache.addresses }
-                if case .failure = answer, !old.isEmpty { return reply(.success(old)) }
-                reply(answer.map { $0.map { $0.with(port: port) } })
+                if case .failure = result, !old.isEmpty { return reply(.success(old)) }
+                reply(result.map { $0.map { $0.with(port: port) } })
             }
             return .pending(waitMax: hasOld ? Self.staleWaitMax : Resolver.waitMax)
         }
     }
 
-    /// The reply has not come in time: the old answer, if there is one.
+    /// The lookup is late: returns the old addresses, if there are any.
     func staleAddresses(at now: Instant) -> [SocketAddress] { state.withLock { $0.cache.lookupTimedOut(at: now) } }
 
-    /// Connections to the name are open: asks anew when it is time to. Returns when to call again.
+    /// Connections to the name are open: starts a lookup if it is due. Returns when to call again.
     func refreshIfDue(at now: Instant) -> Instant {
         let (startsLookup, next) = state.withLock { state in
             let startsLookup = state.cache.beginRefreshIfDue(at: now)
@@ -88,15 +90,16 @@ package final class UpstreamTarget: Sendable {
 
     private func startLookup(at now: Instant) {
         guard case .tcp(let host, let port, _) = settings.endpoint else { return }
-        resolver.resolve(host) { [self] answer in
-            switch answer {
+        resolver.resolve(host) { [self] result in
+            switch result {
             case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
             case .failure: state.withLock { $0.cache.lookupFailed(at: .now) }
             }
         }
     }
 
-    /// Idle connections to an address that the name no longer has are given up; those in use, when their exchange has ended.
+    /// Closes idle connections to addresses that the name no longer has. Connections in use are closed when their
+    /// exchange has ended.
     private func updateAddresses(_ addresses: [SocketAddress], startedAt: Instant) {
         let pools = state.withLock { state -> [UpstreamPool] in
             guard state.cache.lookupSucceeded(addresses, startedAt: startedAt) else { return [] }
@@ -108,9 +111,9 @@ package final class UpstreamTarget: Sendable {
 
     func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(PoolReference(pool: pool)) } }
 
-    /// Has the other shards' pools give up an idle connection, or serve who waits there: a connection slot is wanted or free.
+    /// Calls the other shards' pools on their queues, because a connection slot is needed or free.
     ///
-    /// - Parameter isMeant: which of them; asked here, not on their queues.
+    /// - Parameter isAffected: which pools are called; evaluated here, not on their queues.
     func notifyOtherPools(
         than pool: UpstreamPool, where isAffected: (UpstreamPool) -> Bool = { _ in true },
         _ what: @escaping @Sendable (UpstreamPool) -> Void

@@ -2,15 +2,15 @@ import CLanyard.Linux
 import Glibc
 import Logging
 
-/// One shard's ear on a listening socket that all shards share.
+/// Accepts connections for one shard on a listening socket that all shards share.
 ///
-/// It accepts one connection per turn, and hands it on where another shard holds clearly fewer: the kernel's spread over nested epolls
-/// is lopsided. Belongs to the shard's queue.
+/// It accepts one connection per turn, and hands it to another shard that has clearly fewer: the kernel distributes
+/// connections over nested epolls unevenly. Belongs to the shard's queue.
 package final class Acceptor: Watcher, @unchecked Sendable {
-    /// Out of descriptors, or another lasting fault: nothing is accepted for so long (http-rules.md 20.4).
+    /// The pause after a lasting error, such as no descriptors (http-rules.md 20.4).
     private static let pauseDelay = Duration.milliseconds(100)
     private static let logInterval = Duration.seconds(10)
-    /// More failures in a row than connections can be queued are no client's doing.
+    /// More failures in a row than connections can be queued are not caused by clients.
     private static let failuresMax = ListeningSocket.backlog
 
     private let shard: Shard
@@ -19,13 +19,13 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private let isTCP: Bool
     /// All shards, this one included.
     private let shards: [Shard]
-    /// All but this one.
+    /// All shards except this one.
     private let others: ArraySlice<Shard>
     private var socket: ListeningSocket?
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private var loggedAt = Instant.past
-    /// Since the last connection, or the last look that found none.
+    /// Failures since the last connection, or since the queue was last empty.
     private var failures: CInt = 0
 
     package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], rules: ListenerRules, log: Logger) {
@@ -50,7 +50,8 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Accepts what is queued, then lets go of the socket: it closes with its last acceptor (http-rules.md 20.1).
+    /// Accepts all queued connections, then releases the socket, which closes with its last acceptor
+    /// (http-rules.md 20.1).
     package func stop() {
         while acceptOne() {}
         unwatch()
@@ -62,7 +63,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
 
     package override func due(_ deadline: Deadline) { start() }
 
-    /// Takes one connection from the queue. False if there is none to take.
+    /// Accepts one connection. False if the queue is empty or accepting pauses.
     private func acceptOne() -> Bool {
         guard let socket else { return false }
         let raw = DescriptorShortage.shared.open { lanyard_accept(socket.raw, nil, nil) }
@@ -76,7 +77,8 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         case EAGAIN:
             failures = 0
             return false
-        // The client gave up while it was queued, or the network had an error for it (accept(2)): the next one, please.
+        // The client disconnected while it was queued, or the network had an error for it (accept(2)). The next one is
+        // accepted.
         case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
             ENETUNREACH, ETIMEDOUT:
             guard failures >= Self.failuresMax else {
@@ -90,7 +92,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
             pause()
             releaseDescriptors(code)
             return false
-        // No memory; or the listener itself is unwell, which no next one would change.
+        // No memory, or an error of the listening socket, which the next accept would meet too.
         default:
             pause()
             logPause(code)
@@ -98,7 +100,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Idle upstream connections go for the client that waits. If there were none, the pause lasts.
+    /// Closes idle upstream connections for the client that waits. If there were none, the pause lasts.
     private func releaseDescriptors(_ code: CInt) {
         DescriptorShortage.shared.release { [self] count in
             shard.loop.post { [self] in
@@ -116,7 +118,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         least.handOver(descriptor, rules: rules, isTCP: isTCP, others: shards[...])
     }
 
-    /// A level-triggered listener that cannot be served would spin: it is left alone for a moment.
+    /// A level-triggered listener that cannot accept would spin, so it is not watched for a while.
     private func pause() {
         unwatch()
         shard.loop.set(deadline, at: shard.loop.now + Self.pauseDelay)

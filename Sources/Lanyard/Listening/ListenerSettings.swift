@@ -1,4 +1,4 @@
-/// One entry of `listeners:`, and of `health` and `admin` as far as they listen (architecture.md 4.2).
+/// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture.md 4.2).
 package struct ListenerSettings: Equatable, Sendable {
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
         /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
@@ -15,13 +15,14 @@ package struct ListenerSettings: Equatable, Sendable {
     }
 
     package var address: Address
-    /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the port.
+    /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the
+    /// port.
     package var allowedHosts: [String]?
-    /// Origins of browsers that may ask.
+    /// Origins of web pages that may send requests.
     package var allowedOrigins: [String] = []
     /// Permissions of a unix socket.
     package var socketMode: UInt16 = 0o600
-    /// Binds a non-loopback address without caller authentication.
+    /// A non-loopback address may be bound without caller authentication.
     package var unsafe = false
 
     package init(address: Address) { self.address = address }

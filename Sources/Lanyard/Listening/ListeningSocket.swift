@@ -1,24 +1,24 @@
 import CLanyard.Linux
 import Glibc
 
-/// A socket that listens, and the address it was bound to. Closed, and a unix path removed, when the last user lets go.
+/// A listening socket and its bound address. It is closed, and its unix path removed, with the last reference.
 package final class ListeningSocket: Sendable {
-    /// Connections that the kernel holds for us (http-rules.md 20.4).
+    /// Connections that the kernel queues (http-rules.md 20.4).
     static let backlog: CInt = 1024
 
     private let descriptor: OwnedDescriptor
-    /// What was really bound: the kernel's port where 0 was asked for.
+    /// The bound address: with the kernel's port if 0 was asked for.
     package let address: ListenerSettings.Address
-    /// As the request path's default Host allow-list needs it; nil for a unix socket.
+    /// The port for the default allow-list of hosts; nil for a unix socket.
     package let port: UInt16?
     /// The file of a unix socket.
     private let file: SocketPath?
 
-    /// Binds and listens. No thread, no event yet.
+    /// Binds and listens. Starts no thread and no event.
     ///
-    /// A v6 address takes no v4 connection, `::` neither. A unix path with a socket that nobody answers on is replaced; one that answers, or
-    /// anything that is no socket, is left alone.
-    /// - Throws: `.configuration` `.system(errno)` naming the address: exit 69. `EEXIST` is a unix path where something else stands.
+    /// A v6 address accepts no v4 connection; this includes `::`. A unix path is replaced if its socket refuses
+    /// connections. A socket that accepts, and any other file, is left unchanged.
+    /// - Throws: `.configuration` `.system(errno)` with the address; the exit code is 69. `EEXIST`: another file is at the unix path.
     package init(_ settings: ListenerSettings) throws(SystemError) {
         switch settings.address {
         case .tcp(let host, let port):
@@ -37,7 +37,7 @@ package final class ListeningSocket: Sendable {
                     .configuration, .tooLarge, "binding unix:\(path): the path is empty or longer than 107 bytes")
             }
             try Self.clearStale(path, wanted)
-            // Both at once: a value that cannot be copied is either whole or not there.
+            // Both in one step: a noncopyable value is either initialised whole or not at all.
             let (opened, bound) = try Self.open(wanted, path: path, mode: settings.socketMode)
             descriptor = OwnedDescriptor(taking: opened)
             file = bound
@@ -46,10 +46,10 @@ package final class ListeningSocket: Sendable {
         }
     }
 
-    /// The file goes first: while the descriptor is open, no other file can have its inode number.
+    /// The file is removed first: while the descriptor is open, no other file can have its inode number.
     deinit { file?.remove() }
 
-    /// The descriptor, lent.
+    /// The descriptor, borrowed.
     package var raw: CInt { descriptor.raw }
 
     private static func open(_ address: SocketAddress, _ doing: String) throws(SystemError) -> OwnedDescriptor {
@@ -58,7 +58,8 @@ package final class ListeningSocket: Sendable {
         var one: CInt = 1
         setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<CInt>.size))
         Socket.limitUnsent(raw)
-        // Otherwise `::` takes v4 connections, too, and keeps `0.0.0.0` at the same port from another listener (ipv6(7)).
+        // Otherwise `::` accepts v4 connections too, and no other listener can bind `0.0.0.0` at the same port
+        // (ipv6(7)).
         if address.family == AF_INET6,
             setsockopt(raw, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<CInt>.size)) != 0
         {
@@ -70,8 +71,8 @@ package final class ListeningSocket: Sendable {
         return socket
     }
 
-    /// The file has its permissions from the first moment on: the socket's own, which bind takes over without the umask's (unix(7)). A chmod of
-    /// the path would follow a link that has taken its place.
+    /// The file has its permissions from the start: bind copies those of the socket without the umask (unix(7)). A
+    /// chmod of the path would follow a link that has replaced it.
     private static func open(
         _ address: SocketAddress, path: String, mode: UInt16
     ) throws(SystemError) -> (descriptor: CInt, file: SocketPath) {
@@ -81,7 +82,7 @@ package final class ListeningSocket: Sendable {
         guard fchmod(raw, mode_t(mode)) == 0 else { throw SystemError(.configuration, .system(errno), doing) }
         let failure = Machine.withoutUmask { address.withPointer { bind(raw, $0, $1) } == 0 ? 0 : errno }
         guard failure == 0 else { throw SystemError(.configuration, .system(failure), doing) }
-        // Nobody can connect before `listen`.
+        // No client can connect before `listen`.
         let file = try SocketPath(boundAt: path, mode: mode)
         guard listen(raw, backlog) == 0 else {
             let code = errno
@@ -98,7 +99,7 @@ package final class ListeningSocket: Sendable {
         return OwnedDescriptor(taking: raw)
     }
 
-    /// Removes a socket that a process left behind: one that refuses connections. Waits for nobody.
+    /// Removes the socket of a process that has ended: one that refuses connections. Does not block.
     private static func clearStale(_ path: String, _ address: SocketAddress) throws(SystemError) {
         guard let file = try SocketPath(existingAt: path) else { return }
         let probe = try make(AF_UNIX, "binding unix:\(path)")
@@ -106,7 +107,7 @@ package final class ListeningSocket: Sendable {
         switch code {
         case ECONNREFUSED: file.remove()
         case ENOENT: return
-        // EAGAIN: its owner has no room for another connection now (connect(2)).
+        // EAGAIN: the owner's queue of connections is full (connect(2)).
         case 0, EAGAIN: throw SystemError(.configuration, .system(EADDRINUSE), "binding unix:\(path)")
         default: throw SystemError(.configuration, .system(code), "binding unix:\(path)")
         }

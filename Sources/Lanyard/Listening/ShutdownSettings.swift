@@ -1,8 +1,8 @@
 /// `shutdown:` of the configuration (architecture.md 7.7).
 package struct ShutdownSettings: Equatable, Sendable {
-    /// Readiness is off and everything is served, before the listeners close.
+    /// How long requests are still accepted while readiness is off.
     package var drainMin = Duration.zero
-    /// Requests under way have this long to end.
+    /// How long requests under way may take to end.
     package var drainMax = Duration.seconds(30)
     package var exitZeroOnSIGTERM = false
     package init() {}

@@ -1,20 +1,20 @@
 import Glibc
 
-/// The file of a bound unix socket: which one it is, however the path changes later.
+/// The file of a bound unix socket, identified by device and inode, so that a later change of the path is noticed.
 struct SocketPath {
     let path: String
     private let device: dev_t
     private let inode: ino_t
 
-    /// What stands at a path now; nil with `errno` if nothing does. Nothing is followed.
+    /// The status of the file at a path; nil with `errno` if there is none. Links are not followed.
     private static func fileStatus(at path: String) -> stat? {
         var status = stat()
         return lstat(path, &status) == 0 ? status : nil
     }
 
-    /// The socket file of another process, or nil if nothing stands there.
+    /// The socket file of another process; nil if there is no file.
     ///
-    /// - Throws: `EEXIST` if it is no socket.
+    /// - Throws: `EEXIST` if the file is no socket.
     init?(existingAt path: String) throws(SystemError) {
         guard let status = Self.fileStatus(at: path) else { return nil }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
@@ -25,8 +25,9 @@ struct SocketPath {
 
     /// The socket file that has just been bound.
     ///
-    /// - Parameter mode: its permissions; a default ACL of the folder may have narrowed them.
-    /// - Throws: `EEXIST` or `EADDRINUSE` if something else stands there already, `EOPNOTSUPP` if the file system has given it wider permissions.
+    /// - Parameter mode: its permissions; a default ACL of the folder may have restricted them.
+    /// - Throws: `EEXIST` or `EADDRINUSE` if another file is there already, `EOPNOTSUPP` if the file system gave wider
+    ///   permissions.
     init(boundAt path: String, mode: UInt16) throws(SystemError) {
         let doing = "binding unix:\(path)"
         guard let status = Self.fileStatus(at: path) else { throw SystemError(.configuration, .system(errno), doing) }
@@ -45,8 +46,8 @@ struct SocketPath {
         inode = status.st_ino
     }
 
-    /// Removes the path if this socket still stands there. The kernel knows no removal of a certain file: what takes its place between the look
-    /// and the removal is lost.
+    /// Removes the path if it is still this socket. The kernel cannot remove a certain file only: a file that replaces
+    /// the socket between the check and the removal is lost.
     func remove() {
         guard let status = Self.fileStatus(at: path), status.st_dev == device, status.st_ino == inode else { return }
         unlink(path)

@@ -1,9 +1,9 @@
-/// The hosts that a listener answers to: name and port (http-rules.md 4.2, threats.md T2).
+/// The hosts that requests on a listener may name: name and port (http-rules.md 4.2, threats.md T2).
 package struct AllowedHosts: Sendable {
-    /// Lower-case `host:port` values; nil takes any (a unix socket).
+    /// Lower-case `host:port` values; nil allows any (a unix socket).
     private let values: [[UInt8]]?
-    /// Also any IP literal with any port: the kubelet probes health by the pod's address, others through a mapped port. A name
-    /// is what a rebinding web page needs.
+    /// Also any IP literal with any port: the kubelet probes health by the pod's address, other clients use a mapped
+    /// port. A web page that uses DNS rebinding needs a name.
     private let allowsLiterals: Bool
 
     package enum Decision: Equatable, Sendable { case allowed, unknown, malformed }
@@ -18,7 +18,7 @@ package struct AllowedHosts: Sendable {
         self.allowsLiterals = allowsLiterals
     }
 
-    /// Judges a `Host` value or the authority of an absolute target.
+    /// Checks a `Host` value or the authority of an absolute target.
     package func check(_ value: Bytes) -> Decision {
         if let values {
             for allowed in values where allowed.count == value.count {

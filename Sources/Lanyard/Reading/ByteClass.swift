@@ -1,4 +1,4 @@
-/// Which bytes HTTP allows where (RFC 9110 §5.6), as bit masks: no table to load, no bounds to check.
+/// Which bytes HTTP allows where (RFC 9110 §5.6), as bit masks: no table is loaded, no bounds are checked.
 package enum ByteClass {
     /// `tchar`: bytes of methods, field names, list words.
     @inline(__always)
@@ -10,7 +10,7 @@ package enum ByteClass {
         return (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 == 1
     }
 
-    /// Bytes of a request target (http-rules.md 1.5): visible ASCII but `#`.
+    /// Bytes of a request target (http-rules.md 1.5): visible ASCII except `#`.
     @inline(__always)
     package static func isTarget(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: "#")

@@ -1,14 +1,14 @@
-/// A run of bytes inside a buffer that somebody else owns. Valid only as long as the reader says.
+/// A range of bytes in a buffer that another object owns. The owner's comment says how long it is valid.
 package typealias Bytes = UnsafeBufferPointer<UInt8>
 
 extension UnsafeBufferPointer where Element == UInt8 {
-    /// The bytes of `range`, as a run of their own.
+    /// The bytes of `range`.
     @inline(__always)
     package subscript(run range: Range<Int>) -> Bytes {
         Bytes(start: baseAddress.unsafelyUnwrapped + range.lowerBound, count: range.count)
     }
 
-    /// Equal without regard to ASCII case. `lowered` is already lower case.
+    /// Equality without regard to ASCII case. `lowered` is already lower case.
     @inline(__always)
     package func equals(lowered: StaticString) -> Bool {
         guard count == lowered.utf8CodeUnitCount else { return false }
@@ -17,7 +17,7 @@ extension UnsafeBufferPointer where Element == UInt8 {
         return true
     }
 
-    /// Equal without regard to ASCII case.
+    /// Equality without regard to ASCII case.
     package func equalsIgnoringCase(_ other: Bytes) -> Bool {
         guard count == other.count else { return false }
         for index in 0..<count where ByteClass.lower(self[index]) != ByteClass.lower(other[index]) { return false }

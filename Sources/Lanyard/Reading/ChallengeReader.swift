@@ -1,19 +1,20 @@
 /// Reads the value of one `WWW-Authenticate` field: a list of challenges, each a scheme with a token68 or with parameters
-/// (RFC 9110 §§11.2, 11.3, 11.6.1). Allocates nothing; what it returns lies in the value.
+/// (RFC 9110 §§11.2, 11.3, 11.6.1). Allocates nothing; its results are ranges of the value.
 ///
-/// Commas separate challenges as well as parameters, so that only what follows a word tells what it was: `=` makes it a parameter's
-/// name, anything else a scheme. Whatever does not fit is a fault, which says nothing about the response: who reads drops the field.
+/// Commas separate challenges as well as parameters. So only what follows a word tells its kind: `=` makes it the name
+/// of a parameter, anything else a scheme. Any other syntax is an error, which says nothing about the response: the
+/// caller ignores the field.
 package struct ChallengeReader {
     package enum Element {
         /// A challenge begins.
         case scheme(Bytes)
-        /// All that the challenge has besides its scheme.
+        /// The token68 of the challenge, which then has no parameters.
         case token68(Bytes)
         case parameter(name: Bytes, ChallengeValue)
     }
 
     private enum State {
-        /// No challenge yet: a parameter would belong to none.
+        /// No challenge was read: a parameter would belong to none.
         case nothing
         /// A scheme and one space were read: a token68 or the first parameter may follow directly.
         case afterScheme
@@ -27,8 +28,8 @@ package struct ChallengeReader {
     private var position = 0
     private var state: State
 
-    /// - Parameter continued: a field of that name went before, and its last challenge may go on: several fields are one list
-    ///   (RFC 9110 §5.3).
+    /// - Parameter continued: a field of that name came before, and its last challenge may continue: several fields are
+    ///   one list (RFC 9110 §5.3).
     package init(_ value: Bytes, continued: Bool = false) {
         self.value = value
         state = continued ? .parameters : .nothing
@@ -59,7 +60,7 @@ package struct ChallengeReader {
         return .scheme(word)
     }
 
-    private static let malformedError = HeadError.malformed("a WWW-Authenticate field that is no list of challenges")
+    private static let malformedError = HeadError.malformed("a WWW-Authenticate field that is not a list of challenges")
 
     private var current: UInt8? { position < value.count ? value[position] : nil }
 
@@ -75,7 +76,7 @@ package struct ChallengeReader {
         return value[run: start..<position]
     }
 
-    /// A token68 if the whole member is one, else the first parameter.
+    /// Reads a token68 if the whole member is one, else the first parameter.
     private mutating func readAfterScheme() throws(HeadError) -> Element? {
         state = .parameters
         let start = position
@@ -115,7 +116,7 @@ package struct ChallengeReader {
         return .parameter(name: name, content)
     }
 
-    /// A quoted string (RFC 9110 §5.6.4), where commas and escaped quotes are mere text.
+    /// Reads a quoted string (RFC 9110 §5.6.4), in which commas and escaped quotes are text.
     private mutating func readQuotedString() throws(HeadError) -> ChallengeValue {
         position += 1
         let start = position

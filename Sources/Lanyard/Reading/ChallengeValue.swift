@@ -1,4 +1,4 @@
-/// The value of a challenge's parameter: a token, or the inside of a quoted string with its escapes still in it.
+/// The value of a challenge's parameter: a token, or the content of a quoted string with its escapes.
 package struct ChallengeValue {
     /// As received, without the quotes.
     package let raw: Bytes

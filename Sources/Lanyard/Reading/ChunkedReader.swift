@@ -1,14 +1,14 @@
-/// Reads a chunked body, resumable at every byte (http-rules.md 6, RFC 9112 §7.1).
+/// Reads a chunked body, resumable at each byte (http-rules.md 6, RFC 9112 §7.1).
 ///
-/// Extensions are parsed by their grammar and left out; trailers are checked, and it says where they lie.
+/// Extensions are parsed by their grammar and dropped. Trailers are checked, and their offsets are reported.
 package struct ChunkedReader {
-    /// What the next bytes are.
+    /// The meaning of the next bytes.
     package enum Piece: Equatable {
-        /// Body bytes, at these places of the buffer.
+        /// Body bytes, at these offsets of the buffer.
         case data(Range<Int>)
-        /// The buffer is used up.
+        /// All bytes of the buffer were read.
         case needsMore
-        /// The body is whole: zero chunk, trailer section and empty line were read.
+        /// The body is complete: last chunk, trailer section and empty line were read.
         case end
     }
 
@@ -28,14 +28,14 @@ package struct ChunkedReader {
     private var lineBytes = 0
     private var extensionBytes = 0
     private var trailers = FieldSectionReader()
-    /// Where the last `gather` met bytes of the trailer section, its empty line included.
+    /// The offsets of trailer bytes in the last `gather`, including the empty line.
     package private(set) var trailerBytes = 0..<0
 
     package init() {}
 
     package var isDone: Bool { state == .done }
 
-    /// Reads on from `position`, which it moves. Call again until it says `.needsMore` or `.end`.
+    /// Continues at `position`, which it advances. Call it until it returns `.needsMore` or `.end`.
     package mutating func next(_ bytes: Bytes, from position: inout Int) throws(HeadError) -> Piece {
         while position < bytes.count {
             switch state {
@@ -101,7 +101,8 @@ package struct ChunkedReader {
         }
     }
 
-    /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: white space only in front of `;`, `=` and what follows them.
+    /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: white space is allowed only before `;`, `=`
+    /// and what follows them.
     private mutating func readExtension(_ byte: UInt8) throws(HeadError) {
         let isSpace = ByteClass.isSpace(byte)
         let isToken = ByteClass.isToken(byte)
@@ -127,15 +128,16 @@ package struct ChunkedReader {
         case .extensionName where byte == 0x0d, .extensionToken where byte == 0x0d,
             .extensionQuotedEnd where byte == 0x0d:
             state = .sizeLineFeed
-        default: throw .malformed("a chunk extension that breaks its grammar")
+        default: throw .malformed("a malformed chunk extension")
         }
     }
 }
 
 extension ChunkedReader {
-    /// Reads on from `position` to the end of `bytes` or of the body, and moves the data together at the front of `bytes`.
+    /// Continues at `position` to the end of `bytes` or of the body, and moves the data together at the front of
+    /// `bytes`.
     ///
-    /// - Returns: how many bytes of data stand there now.
+    /// - Returns: the number of data bytes there.
     package mutating func gather(
         _ bytes: UnsafeMutableRawBufferPointer, from position: inout Int
     ) throws(HeadError) -> Int {

@@ -1,20 +1,22 @@
-/// What all `Connection` fields of a head say together (RFC 9110 §7.6.1, http-rules.md 9.1, 10.1).
+/// The options of all `Connection` fields of a head together (RFC 9110 §7.6.1, http-rules.md 9.1, 10.1).
 package struct ConnectionOptions: Equatable, Sendable {
     package var close = false
     package var keepAlive = false
     package var upgrade = false
-    /// `TE` is nominated, so that `TE: trailers` counts.
+    /// `Connection` names `TE`, so `TE: trailers` is valid.
     package var te = false
-    /// Some member is another word: a field that must not travel.
+    /// A member is another word: the name of a field that must not be forwarded.
     package var nominatesFields = false
 
     package init() {}
 
     mutating func add(_ value: Bytes) throws(HeadError) {
         for member in FieldList(value) {
-            guard member.allSatisfy(ByteClass.isToken) else { throw .malformed("a Connection option that is no token") }
+            guard member.allSatisfy(ByteClass.isToken) else {
+                throw .malformed("a Connection option that is not a token")
+            }
             if member.equals(lowered: "close") {
-                // It nominates a field of that name, too.
+                // It also names a field `Close`.
                 (close, nominatesFields) = (true, true)
             } else if member.equals(lowered: "keep-alive") {
                 keepAlive = true

@@ -1,4 +1,4 @@
-/// Field names that the proxy itself reads, writes or drops. All others are `.other`.
+/// Field names that Lanyard reads, writes or drops. All others are `.other`.
 package enum FieldName: UInt8, Sendable {
     case other
     case connection, contentLength, transferEncoding, host, keepAlive, proxyConnection, te, trailer, upgrade
@@ -6,7 +6,7 @@ package enum FieldName: UInt8, Sendable {
     case expect, via, forwarded, xForwarded, xRealIP, origin, secFetchSite, maxForwards, lanyard
     case date, proxyStatus, wwwAuthenticate
 
-    /// Looks a name up, without regard to case.
+    /// The case of a name, compared without regard to ASCII case.
     package static func of(_ name: Bytes) -> FieldName {
         switch name.count {
         case 2: name.equals(lowered: "te") ? .te : .other
@@ -47,7 +47,7 @@ package enum FieldName: UInt8, Sendable {
         }
     }
 
-    /// Belongs to one connection and never travels (RFC 9110 §7.6.1, http-rules.md 10.1).
+    /// The field belongs to one connection and is never forwarded (RFC 9110 §7.6.1, http-rules.md 10.1).
     package var isHopByHop: Bool {
         switch self {
         case .connection, .transferEncoding, .keepAlive, .proxyConnection, .te, .upgrade, .proxyAuthenticate,
@@ -57,15 +57,15 @@ package enum FieldName: UInt8, Sendable {
         }
     }
 
-    /// A look-alike of one of these is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
+    /// A look-alike of one of these fields is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
     package var refusesLookAlikes: Bool { isHopByHop || self == .host || self == .contentLength || self == .trailer }
 
-    /// Who relayed the request, by the client's own word (http-rules.md 18.2).
+    /// A field in which the client states which proxies relayed the request (http-rules.md 18.2).
     package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
 }
 
 extension FieldName {
-    /// What a name would be if each byte that is no letter or digit were a `-`.
+    /// The case of a name after each byte that is no letter or digit was replaced by `-`.
     package static func of(canonical name: Bytes) -> FieldName {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: max(name.count, 1)) { room in
             for index in 0..<name.count {

@@ -1,8 +1,8 @@
-/// Reads a field section, byte by byte resumable: the one strict parser for requests, responses and trailers
+/// Reads a field section, resumable at each byte: the strict parser for requests, responses and trailers
 /// (http-rules.md 3, RFC 9112 §5).
 ///
-/// Only CRLF ends a line; no obs-fold, no space before the colon, no control byte. What it says does not depend on how the
-/// bytes were cut.
+/// Only CRLF ends a line. Refused are obs-fold, white space before the colon, and control bytes. The result does not
+/// depend on how the bytes were split.
 package struct FieldSectionReader {
     private enum State: UInt8 { case lineStart, name, valueStart, value, lineFeed, endLineFeed }
 
@@ -19,10 +19,10 @@ package struct FieldSectionReader {
 
     package init() {}
 
-    /// Reads on from `position`, which it moves past what it has taken.
+    /// Continues at `position`, which it advances past the bytes that were read.
     ///
-    /// - Parameter table: where the lines go; their offsets count from the first byte of `bytes`, so that the whole section must be
-    ///   contiguous there. nil only checks, and pieces need not be.
+    /// - Parameter table: receives the lines. Their offsets count from the first byte of `bytes`, so the whole section
+    ///   must be contiguous there. nil: the section is only checked and may come in pieces.
     /// - Returns: true after the empty line that ends the section; false when more bytes are needed.
     package mutating func read(
         _ bytes: Bytes, from position: inout Int, into table: FieldTable?, limits: HeadLimits
@@ -68,7 +68,7 @@ package struct FieldSectionReader {
         } else if ByteClass.isSpace(byte) {
             throw .malformed("a line begins with white space (obs-fold)")
         } else {
-            throw .malformed("a byte that no field name may have")
+            throw .malformed("a byte that is not allowed in a field name")
         }
     }
 
@@ -94,7 +94,7 @@ package struct FieldSectionReader {
             state = .valueStart
         case 0x20, 0x09: throw .malformed("white space between field name and colon")
         case 0x0d, 0x0a: throw .malformed("a field line without colon")
-        default: throw .malformed("a byte that no field name may have")
+        default: throw .malformed("a byte that is not allowed in a field name")
         }
     }
 
@@ -129,7 +129,7 @@ package struct FieldSectionReader {
         state = .lineFeed
     }
 
-    /// False if the table is full. The caller holds the table: counting references per field would be felt.
+    /// False if the table is full. The caller retains the table: reference counting for each field would cost time.
     private func add(to table: Unmanaged<FieldTable>, _ bytes: Bytes, end: Int) -> Bool {
         var end = end
         while end > Int(valueStart), ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
@@ -140,7 +140,8 @@ package struct FieldSectionReader {
         return table._withUnsafeGuaranteedRef { $0.append(line) }
     }
 
-    /// Limits bite while bytes arrive, not when the line ends. Of two limits, the one met first is named, however many bytes came at once.
+    /// Limits are checked while bytes arrive, not at the end of the line. If two limits are passed, the first one in
+    /// the bytes is reported, however many bytes came at once.
     private func checkLength(_ limits: HeadLimits) throws(HeadError) {
         let left = limits.sectionBytesMax - sectionBytes
         guard lineBytes > min(left, limits.fieldLineBytesMax) else { return }

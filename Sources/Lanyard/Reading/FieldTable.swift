@@ -1,17 +1,17 @@
-/// One field line of a head: where its name and value lie in the head's buffer.
+/// One field line of a head: the offsets of its name and value in the head's buffer.
 package struct FieldLine: Equatable, Sendable {
     package var nameStart: Int32
     package var nameLength: Int32
     package var valueStart: Int32
     package var valueLength: Int32
     package var name: FieldName
-    /// The name has a byte that is neither letter, digit nor `-`: it may look like another (http-rules.md 10.4).
+    /// The name has a byte other than letters, digits and `-`: it may look like another name (http-rules.md 10.4).
     package var isOdd: Bool
 }
 
 /// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.
 ///
-/// Allocated once and reused for one head after another; belongs to the queue of the connection that uses it.
+/// Allocated once and reused for each head. Belongs to the queue of the connection that uses it.
 package final class FieldTable {
     package let capacity: Int
     private let lines: UnsafeMutablePointer<FieldLine>

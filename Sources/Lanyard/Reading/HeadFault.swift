@@ -1,4 +1,5 @@
-/// Why a message was not understood. For a request each is a status and a problem type, for a response "502 drop".
+/// Why a message cannot be read. For a request each kind has a status and a problem type; for a response all mean "502
+/// drop".
 package struct HeadError: Error, Equatable, Sendable {
     package enum Kind: Sendable, CaseIterable {
         /// 400 `malformed-request`, close.

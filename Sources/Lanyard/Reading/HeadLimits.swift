@@ -1,4 +1,4 @@
-/// What one head may measure (http-rules.md 8).
+/// The limits of one head (http-rules.md 8).
 package struct HeadLimits: Equatable, Sendable {
     /// Request line or status line, without CRLF.
     package var startLineBytesMax: Int
@@ -29,6 +29,6 @@ package struct HeadLimits: Equatable, Sendable {
     package static let trailers = HeadLimits(
         startLineBytesMax: 0, fieldLineBytesMax: 16 << 10, sectionBytesMax: 16 << 10, fieldsMax: 32)
 
-    /// Bytes of the longest head that passes: start line, section, the empty lines around, their CRLFs.
+    /// Bytes of the longest head that is allowed: start line, section, the empty lines before and behind, their CRLFs.
     package var headBytesMax: Int { startLineBytesMax + sectionBytesMax + 16 }
 }

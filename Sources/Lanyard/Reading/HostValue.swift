@@ -1,6 +1,6 @@
 /// The value of a `Host` field: `host[:port]` (RFC 9110 §7.2, RFC 3986 §3.2.2).
 package enum HostValue {
-    /// Where the host ends and what port is named, or nil if the value is nothing of the kind (http-rules.md 4.1).
+    /// The range of the host and the port; nil if the value is no `host[:port]` (http-rules.md 4.1).
     package static func split(_ value: Bytes) -> (host: Range<Int>, port: UInt16?)? {
         guard value.count > 0 else { return nil }
         var end = 0
@@ -23,7 +23,7 @@ package enum HostValue {
         return (0..<end, UInt16(port))
     }
 
-    /// Unreserved, sub-delims and whole percent escapes.
+    /// Unreserved characters, sub-delims and complete percent escapes.
     private static func isNameByte(_ value: Bytes, _ index: Int) -> Bool {
         let byte = value[index]
         if ByteClass.isAlphanumeric(byte) { return true }
@@ -39,7 +39,7 @@ package enum HostValue {
         }
     }
 
-    /// Groups of up to four hex digits with at most one `::`, and perhaps a dotted tail.
+    /// Groups of up to four hex digits with at most one `::`, and possibly a dotted IPv4 tail.
     private static func isAddressV6(_ text: Bytes) -> Bool {
         var groups = 0
         var sawGap = false

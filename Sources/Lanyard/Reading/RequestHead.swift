@@ -1,6 +1,7 @@
-/// A request's head as one meaning: what the start line and the fields that frame and route the message say.
+/// The content of a request's head: the start line and the fields that frame and route the message.
 ///
-/// Offsets count from the first byte of the head's buffer; the field lines are in the `FieldTable` that the reader filled.
+/// Offsets count from the first byte of the head's buffer. The field lines are in the `FieldTable` that the reader
+/// filled.
 package struct RequestHead: Equatable, Sendable {
     package var method: Range<Int> = 0..<0
     package var kind = Method.other
@@ -9,21 +10,21 @@ package struct RequestHead: Equatable, Sendable {
     package var minorVersion = 1
     package var framing = BodyFraming.none
     package var connection = ConnectionOptions()
-    /// The `Host` line's place in the table, or -1.
+    /// The index of the `Host` line in the table, or -1.
     package var host = -1
     package var expectation = Expectation.none
     /// Bytes of the head, the empty line included.
     package var length = 0
-    /// What the rules of fields need to look for at all.
+    /// Which fields the field rules must look for.
     package var traits: Traits = []
 
     package init() {}
 
-    /// Methods whose treatment differs; `preface` is HTTP/2's `PRI`.
+    /// Methods that are treated differently; `preface` is HTTP/2's `PRI`.
     package enum Method: Sendable {
         case get, head, post, put, delete, options, patch, connect, trace, preface, other
 
-        /// Repeating it does no harm (RFC 9110 §9.2.2).
+        /// The method is idempotent (RFC 9110 §9.2.2).
         package var isIdempotent: Bool {
             switch self {
             case .get, .head, .put, .delete, .options: true
@@ -50,7 +51,7 @@ package struct RequestHead: Equatable, Sendable {
     /// `Expect` (http-rules.md 11.1, 11.4).
     package enum Expectation: Sendable { case none, continue100, unknown }
 
-    /// Fields that were seen.
+    /// Fields that the head has.
     package struct Traits: OptionSet, Sendable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -65,10 +66,11 @@ package struct RequestHead: Equatable, Sendable {
         package static let trailers = Traits(rawValue: 128)
     }
 
-    /// Takes a response's trailers (RFC 9110 §6.5.1): `TE` must be nominated, or it is some earlier hop's.
+    /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier
+    /// hop.
     package var wantsTrailers: Bool { traits.contains(.trailers) && connection.te && minorVersion >= 1 }
 
-    /// Persists by its own word (RFC 9112 §9.3).
+    /// The client asks for a persistent connection (RFC 9112 §9.3).
     package var wantsKeepAlive: Bool {
         minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
     }

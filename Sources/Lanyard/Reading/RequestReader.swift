@@ -1,6 +1,7 @@
-/// Reads a request head, resumable at every byte (http-rules.md 1, 3, 5; RFC 9112 §§2, 3).
+/// Reads a request head, resumable at each byte (http-rules.md 1, 3, 5; RFC 9112 §§2, 3).
 ///
-/// The head's bytes must stay contiguous from the first one on; give it the buffer again, longer, when more have come.
+/// The head's bytes must be contiguous from the first one on. Pass the same buffer again, longer, when more bytes have
+/// come.
 package struct RequestReader {
     private enum State: UInt8 { case leading, leadingLineFeed, method, target, version, lineFeed, fields }
 
@@ -18,24 +19,24 @@ package struct RequestReader {
     private var targetStart = 0
     private var fields = FieldSectionReader()
     private var head = RequestHead()
-    /// The next byte to judge.
+    /// The offset of the next byte to read.
     private var position = 0
 
     package init() {}
 
-    /// A byte of the request itself (not an empty line in front) has been read.
+    /// A byte of the request itself was read, not only an empty line before it.
     package var hasBegun: Bool { state.rawValue >= State.method.rawValue }
 
-    /// The request's method, once it was read; `other` before.
+    /// The request's method after it was read; `other` before.
     package var method: RequestHead.Method { head.kind }
 
-    /// Some byte has been read.
+    /// At least one byte was read.
     package var hasAny: Bool { position > 0 }
 
-    /// Reads on in `bytes`, the head's buffer from its first byte.
+    /// Continues in `bytes`, the head's buffer from its first byte.
     ///
-    /// - Returns: the head when it is whole, with `length` bytes used; nil when more are needed.
-    /// - Throws: the client's fault; nothing behind it is to be read as HTTP.
+    /// - Returns: the head when it is complete, with its `length`; nil when more bytes are needed.
+    /// - Throws: the client's error. No byte behind it may be read as HTTP.
     package mutating func read(
         _ bytes: Bytes, into table: FieldTable, limits: HeadLimits
     ) throws(HeadError) -> RequestHead? {
@@ -91,7 +92,7 @@ package struct RequestReader {
         head.kind = .of(bytes[run: head.method])
         // The first word of HTTP/2's preface, which no client may send to a server of HTTP/1 (RFC 9113 §3.4).
         guard head.kind != .preface else {
-            throw HeadError(.versionNotSupported, "HTTP/2 and gRPC are not spoken here")
+            throw HeadError(.versionNotSupported, "HTTP/2 and gRPC are not supported")
         }
         position += 1
         targetStart = position
@@ -102,11 +103,11 @@ package struct RequestReader {
         if position == targetStart, !canBeginTarget(bytes[position]) {
             throw .malformed("a target that is neither a path nor a URL")
         }
-        // The line's end, " HTTP/1.1", counts too.
-        let most = lineStart + limits.startLineBytesMax - 9
+        // The end of the line, " HTTP/1.1", is counted too.
+        let targetEndMax = lineStart + limits.startLineBytesMax - 9
         while position < bytes.count, ByteClass.isTarget(bytes[position]) {
             position += 1
-            guard position <= most else { throw HeadError(.lineTooLong, "the request line is too long") }
+            guard position <= targetEndMax else { throw HeadError(.lineTooLong, "the request line is too long") }
         }
         guard position < bytes.count else { return }
         guard bytes[position] == 0x20, position > targetStart else {
@@ -117,8 +118,8 @@ package struct RequestReader {
         state = .version
     }
 
-    /// A path, a URL or `*`; CONNECT names an authority instead, and is refused for what it is. Space and bytes of no target are judged by
-    /// the line's form.
+    /// Whether the target can be a path, a URL or `*`. CONNECT has an authority and is refused as CONNECT. A space and
+    /// bytes that no target has are refused by the form of the line.
     private func canBeginTarget(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: "/") || ByteClass.isLetter(byte) || byte == UInt8(ascii: "*") || head.kind == .connect
             || !ByteClass.isTarget(byte)
@@ -143,12 +144,12 @@ package struct RequestReader {
         position += 1
     }
 
-    // MARK: The meaning of the fields
+    // MARK: Fields
 
-    /// In the order of http-rules.md 4.5: version, framing, Host.
+    /// Checks in the order of http-rules.md 4.5: version, framing, Host.
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadError) {
         guard major == 1 else {
-            throw HeadError(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here; HTTP/2 and gRPC are not")
+            throw HeadError(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are supported; HTTP/2 and gRPC are not")
         }
         head.minorVersion = minor == 0 ? 0 : 1
         var seen = SeenFields()
@@ -161,7 +162,7 @@ package struct RequestReader {
         guard seen.hosts <= 1 else { throw .malformed("more than one Host field") }
         guard seen.hosts == 1 || head.minorVersion == 0 else { throw .malformed("no Host field") }
         if seen.expectations > 0 { head.expectation = seen.expectsContinue ? .continue100 : .unknown }
-        // RFC 9110 §10.1.1: without a body to wait for, and from HTTP/1.0, the expectation is void.
+        // RFC 9110 §10.1.1: the expectation is ignored if there is no body, and from HTTP/1.0.
         if head.framing == .none || head.framing == .length(0) || head.minorVersion == 0 { head.expectation = .none }
     }
 
@@ -190,7 +191,7 @@ package struct RequestReader {
         }
     }
 
-    /// Counts of the fields that may stand only once.
+    /// Counts of the fields that may occur only once.
     private struct SeenFields {
         var lengths = 0
         var length = 0

@@ -1,20 +1,21 @@
-/// A request target taken apart (RFC 9112 §3.2). Never parsed again as a URL: path and query go on byte for byte.
+/// The parts of a request target (RFC 9112 §3.2). It is not parsed again as a URL: path and query are forwarded byte
+/// for byte.
 package struct RequestTarget: Equatable, Sendable {
     package enum Form: Equatable, Sendable {
         case origin
-        /// `http://authority/path`; the ranges count within the target.
+        /// `http://authority/path`; the ranges are offsets in the target.
         case absolute(scheme: Range<Int>, authority: Range<Int>)
-        /// `*`, which only OPTIONS may ask.
+        /// `*`, which only OPTIONS may have.
         case asterisk
     }
 
     package var form: Form
-    /// The path's bytes within the target; empty if an absolute target has none (forwarded as `/`).
+    /// The range of the path; empty if an absolute target has none (forwarded as `/`).
     package var path: Range<Int>
-    /// `?` and the query; empty if there is none.
+    /// The range of `?` and the query; empty if there is none.
     package var query: Range<Int>
 
-    /// A stand-in where the target is not looked at.
+    /// A placeholder where the target is not used.
     package static let root = RequestTarget(form: .origin, path: 0..<0, query: 0..<0)
 
     private init(form: Form, path: Range<Int>, query: Range<Int>) {
@@ -23,13 +24,13 @@ package struct RequestTarget: Equatable, Sendable {
         self.query = query
     }
 
-    /// - Throws: the client's fault: none of the forms that a proxy is sent (CONNECT is refused before).
+    /// - Throws: the client's error: the target has none of the allowed forms. CONNECT is refused before.
     package static func parse(_ target: Bytes, method: RequestHead.Method) throws(HeadError) -> RequestTarget {
         if target[0] == UInt8(ascii: "/") {
             return RequestTarget(form: .origin, pathFrom: 0, target)
         }
         if target.count == 1, target[0] == UInt8(ascii: "*") {
-            guard method == .options else { throw .malformed("the target * belongs to OPTIONS only") }
+            guard method == .options else { throw .malformed("the target * is allowed for OPTIONS only") }
             return RequestTarget(form: .asterisk, pathFrom: 1, target)
         }
         guard let colon = target.firstIndex(of: UInt8(ascii: ":")), colon > 0, colon + 3 <= target.count,
@@ -59,7 +60,8 @@ package struct RequestTarget: Equatable, Sendable {
             || byte == UInt8(ascii: ".")
     }
 
-    /// Asks the server as a whole (`OPTIONS *`, or OPTIONS of an origin): answered here.
+    /// Whether the request is for the server as a whole (`OPTIONS *`, or OPTIONS of an origin). Lanyard responds
+    /// itself.
     package func targetsServer(_ method: RequestHead.Method) -> Bool {
         if form == .asterisk { return true }
         if case .absolute = form { return method == .options && path.isEmpty && query.isEmpty }

@@ -1,4 +1,4 @@
-/// A response's head as one meaning. Offsets count from the first byte of the head's buffer.
+/// The content of a response's head. Offsets count from the first byte of the head's buffer.
 package struct ResponseHead: Equatable, Sendable {
     package var status = 0
     package var reason: Range<Int> = 0..<0
@@ -13,10 +13,10 @@ package struct ResponseHead: Equatable, Sendable {
 
     package init() {}
 
-    /// 1xx but 101: more heads follow.
+    /// A 1xx other than 101: more heads follow.
     package var isInterim: Bool { status < 200 && status != 101 }
 
-    /// The upstream goes on with this connection (RFC 9112 §9.3).
+    /// The upstream keeps the connection open (RFC 9112 §9.3).
     package var keepsAlive: Bool {
         minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
     }

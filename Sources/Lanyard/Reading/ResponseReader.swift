@@ -1,4 +1,4 @@
-/// Reads a response head, resumable at every byte (http-rules.md 12, 13; RFC 9112 §4). Every fault is "502 drop".
+/// Reads a response head, resumable at each byte (http-rules.md 12, 13; RFC 9112 §4). Each error means "502 drop".
 package struct ResponseReader {
     private enum State: UInt8 { case statusLine, reason, lineFeed, fields }
 
@@ -13,13 +13,13 @@ package struct ResponseReader {
 
     package init() {}
 
-    /// Some byte has been read.
+    /// At least one byte was read.
     package var hasAny: Bool { position > 0 }
 
-    /// Reads on in `bytes`, the head's buffer from its first byte.
+    /// Continues in `bytes`, the head's buffer from its first byte.
     ///
-    /// - Parameter toHead: the request was a HEAD, whose response has no body.
-    /// - Returns: the head when it is whole; nil when more bytes are needed.
+    /// - Parameter toHead: the request was a HEAD: its response has no body.
+    /// - Returns: the head when it is complete; nil when more bytes are needed.
     package mutating func read(
         _ bytes: Bytes, into table: FieldTable, toHead: Bool, limits: HeadLimits = .response
     ) throws(HeadError) -> ResponseHead? {
@@ -90,7 +90,7 @@ package struct ResponseReader {
         var lengths = 0
         var codings = 0
         var length: Int?
-        // A 1xx has no body that framing fields could be about: they are dropped unread (http-rules.md 11.5).
+        // A 1xx has no body, so its framing fields are dropped unread (http-rules.md 11.5).
         let isFramed = head.status >= 200
         for index in 0..<table.count {
             let value = table.value(index, in: bytes)

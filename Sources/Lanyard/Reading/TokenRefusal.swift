@@ -1,21 +1,24 @@
-/// What the `WWW-Authenticate` fields of a response say about the bearer token that the request carried (RFC 6750 §3.1).
+/// What the `WWW-Authenticate` fields of a response state about the bearer token of the request (RFC 6750 §3.1).
 package enum TokenRefusal: Sendable, CaseIterable {
-    /// Refused as expired or invalid, or without a word: the status decides. Also if the fields cannot be read.
+    /// The token was refused as expired or invalid, or without a reason: the status decides. Also if the fields cannot
+    /// be read.
     case token
-    /// The token is good and not allowed to do this: another one of the same session would be no better.
+    /// The token is valid but its scope is too small. Another one of the same session would have the same scope.
     case insufficientScope
-    /// The request itself is at fault.
+    /// The request itself is invalid.
     case invalidRequest
 
-    /// Reads all fields of that name; only challenges of schemes with RFC 6750's `error` count, which are Bearer and DPoP (RFC 9449 §7.1).
+    /// Reads all fields of that name. Only challenges of Bearer and DPoP (RFC 9449 §7.1) count: they have RFC 6750's
+    /// `error`.
     ///
-    /// Where they disagree `insufficient_scope` wins, then `invalid_token`: a refresh for nothing is worse than none.
+    /// If they differ, `insufficient_scope` takes precedence, then `invalid_token`: a refresh without effect is worse
+    /// than none.
     package init(_ table: FieldTable, in head: Bytes) {
         self = .token
         var findings = Findings()
         var isContinued = false
         for index in 0..<table.count where table[index].name == .wwwAuthenticate {
-            // A field that cannot be read says nothing, and nothing goes on from it.
+            // A field that cannot be read is ignored, and the next field does not continue it.
             var attempt = findings
             isContinued = attempt.add(table.value(index, in: head), continued: isContinued)
             if isContinued { findings = attempt }
@@ -27,12 +30,12 @@ package enum TokenRefusal: Sendable, CaseIterable {
         }
     }
 
-    /// What has been read so far.
+    /// The findings of the fields so far.
     private struct Findings {
         var insufficientScope = false
         var invalidToken = false
         var invalidRequest = false
-        /// The challenge being read is one whose `error` counts.
+        /// The current challenge is of a scheme with an `error` that counts.
         private var isBearer = false
         private var hasError = false
 
@@ -50,7 +53,7 @@ package enum TokenRefusal: Sendable, CaseIterable {
             }
         }
 
-        /// False for a second `error` in one challenge (RFC 9110 §11.2): two readers would take it differently.
+        /// False for a second `error` in one challenge (RFC 9110 §11.2): two readers would use different ones.
         private mutating func record(_ element: ChallengeReader.Element) -> Bool {
             switch element {
             case .scheme(let name):

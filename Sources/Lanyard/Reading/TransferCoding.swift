@@ -1,9 +1,9 @@
-/// The one transfer coding that is understood (RFC 9112 §6.1, http-rules.md 5.3, 13.3).
+/// The one transfer coding that Lanyard supports (RFC 9112 §6.1, http-rules.md 5.3, 13.3).
 enum TransferCoding {
     /// Throws unless the field's value is the one word `chunked`.
     ///
-    /// Judged in the order of http-rules.md 5.4: syntax and misuse of `chunked` are the sender's fault (400), another coding is
-    /// merely not built (501).
+    /// Checks in the order of http-rules.md 5.4: wrong syntax and a misuse of `chunked` are the sender's error (400);
+    /// another coding is not implemented (501).
     static func check(_ value: Bytes) throws(HeadError) {
         if value.equals(lowered: "chunked") { return }
         var rest = value
@@ -23,7 +23,7 @@ enum TransferCoding {
             rest = rest[run: (comma + 1)..<rest.count]
         }
         guard chunked <= 1, chunked == 0 || last else {
-            throw .malformed("chunked is not the last coding, or stands twice")
+            throw .malformed("chunked is not the last coding, or occurs twice")
         }
         if sawOther { throw HeadError(.notImplemented, "a transfer coding other than chunked") }
         throw .malformed("a Transfer-Encoding that is not one plain word")

@@ -1,4 +1,4 @@
-/// A path prefix that matches whole segments only: `/api` takes `/api` and `/api/x`, not `/apix`.
+/// A path prefix that matches whole segments only: `/api` matches `/api` and `/api/x`, not `/apix`.
 package struct PathPrefix: Equatable, Sendable {
     /// Without a trailing slash; empty for `/`.
     package let bytes: [UInt8]
@@ -14,10 +14,10 @@ package struct PathPrefix: Equatable, Sendable {
         return path.count == bytes.count || path[bytes.count] == UInt8(ascii: "/")
     }
 
-    /// Slashes in the prefix: as many segments of a raw path belong to it.
+    /// The number of slashes in the prefix, which is the number of segments of a raw path that belong to it.
     var segments: Int { bytes.count { $0 == UInt8(ascii: "/") } }
 
-    /// Where the prefix ends in a raw path whose plain view it matches: escapes may make it longer there.
+    /// The end of the prefix in a raw path, if it matches the plain view: escapes may make it longer there.
     package func end(in raw: Bytes) -> Int {
         var left = segments
         for index in 0..<raw.count where raw[index] == UInt8(ascii: "/") {

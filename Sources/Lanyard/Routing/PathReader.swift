@@ -1,5 +1,6 @@
-/// One way of reading a path that a server, or a cache before it, may have. All of them remove dot segments; what such a segment takes away
-/// depends on everything else: `/a%5cb/../../c` leaves `/c` to who sees one segment before the dots, and `/a/c` to who sees two.
+/// One way in which a server, or a cache in front of it, may read a path. All of them remove dot segments. What such a
+/// segment removes depends on the other options: `/a%5cb/../../c` becomes `/c` for a reader that sees one segment
+/// before the dots, and `/a/c` for one that sees two.
 struct PathReader: Equatable, Sendable {
     /// Which escapes are decoded before the path is split.
     enum Decoding: CaseIterable, Sendable {
@@ -10,18 +11,18 @@ struct PathReader: Equatable, Sendable {
     }
 
     let decoding: Decoding
-    /// `%2f` becomes a separator where escapes are decoded at all; else it stays as it is.
+    /// `%2f` becomes a separator if escapes are decoded at all; else it stays as it is.
     let decodesSlashes: Bool
     let splitsAtBackslash: Bool
     /// `;parameters` of a segment are cut off.
     let cutsParameters: Bool
     let mergesSlashes: Bool
 
-    /// Takes every liberty: its view is the *hostile* one of http-rules.md 2.2.
+    /// All options are on: its view is the *hostile* one of http-rules.md 2.2.
     static let hostile = PathReader(
         decoding: .twice, decodesSlashes: true, splitsAtBackslash: true, cutsParameters: true, mergesSlashes: true)
 
-    /// Every combination of liberties.
+    /// Each combination of options.
     static let all: [PathReader] = {
         let choices = [false, true]
         return Decoding.allCases.flatMap { decoding in
@@ -40,7 +41,7 @@ struct PathReader: Equatable, Sendable {
     }()
 
     /// - Parameter path: empty, or beginning with `/`.
-    /// - Returns: the path as it is understood, and whether its dot segments lead above where it begins.
+    /// - Returns: the path as this reader understands it, and whether its dot segments lead above its beginning.
     func read(_ path: [UInt8]) -> (path: [UInt8], escapesBase: Bool) {
         var kept: [ArraySlice<UInt8>] = []
         var escapesBase = false
@@ -66,7 +67,7 @@ struct PathReader: Equatable, Sendable {
         return (result, escapesBase)
     }
 
-    /// Whether some reader sees a dot segment: the one who splits most sees every one.
+    /// Whether some reader sees a dot segment. The reader that splits most sees each one.
     static func hasDotSegment(_ path: [UInt8]) -> Bool {
         hostile.decode(path).split(whereSeparator: hostile.isSeparator).contains { segment in
             let name = segment.prefix { $0 != UInt8(ascii: ";") }
@@ -89,7 +90,8 @@ struct PathReader: Equatable, Sendable {
 
     private func isDecoded(_ byte: UInt8) -> Bool { decodesSlashes || byte != UInt8(ascii: "/") }
 
-    /// Decodes the escapes of these bytes. A stray `%`, which a first pass may bring forth, stays as it is.
+    /// Decodes the escapes of these bytes. A `%` without two hex digits, which a first pass may produce, stays as it
+    /// is.
     private static func decode(_ path: [UInt8], where admits: (UInt8) -> Bool) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(path.count)

@@ -1,15 +1,18 @@
-/// A path as the most literal and as the most obliging reader takes it (http-rules.md 2.2).
+/// A path as the most literal reader and as the most lenient reader understand it (http-rules.md 2.2).
 ///
-/// *Plain*: escapes of unreserved characters decoded. *Hostile*: all escapes decoded, twice; `\` read as `/`; slashes merged;
-/// `;parameters` cut; dot segments removed. Where both lead to the same route and verdict, and dots lead nobody else elsewhere (`PathReader`),
-/// the raw path is safe to send on.
+/// - *Plain*: escapes of unreserved characters are decoded.
+/// - *Hostile*: all escapes are decoded, twice. `\` is read as `/`. Slashes are merged, `;parameters` are cut, and dot
+///   segments are removed.
+///
+/// The raw path can be forwarded if both views lead to the same route and decision, and dot segments lead no other
+/// reader elsewhere (`PathReader`).
 package struct PathViews: Equatable, Sendable {
     package let plain: [UInt8]
     package let hostile: [UInt8]
     /// Dot segments lead above the root.
     package let escapesRoot: Bool
 
-    /// Both views are the path itself, which is nearly always so: no escape, no `;`, `\`, `//`, no dot segment.
+    /// Both views are the path itself, as for most paths: no escape, no `;`, `\`, `//`, no dot segment.
     package static func isSimple(_ path: Bytes) -> Bool {
         var previous: UInt8 = 0
         for byte in path {
@@ -23,7 +26,7 @@ package struct PathViews: Equatable, Sendable {
         return true
     }
 
-    /// nil for what is always refused: `%` without two hex digits, `%00` (http-rules.md 2.4).
+    /// nil for a path that is always refused: `%` without two hex digits, `%00` (http-rules.md 2.4).
     package init?(_ path: Bytes) {
         guard let plain = Self.decode(Array(path), only: PathReader.isUnreserved) else { return nil }
         self.plain = plain

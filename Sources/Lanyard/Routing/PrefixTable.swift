@@ -1,4 +1,4 @@
-/// Finds all prefixes of a path among many: one search for each segment that the longest of them reaches to.
+/// Finds all prefixes of a path among many: one search for each segment, up to the length of the longest prefix.
 struct PrefixTable: Sendable {
     private let prefixes: SortedBytes
     private let longest: Int
@@ -10,14 +10,15 @@ struct PrefixTable: Sendable {
 
     var count: Int { prefixes.values.count }
 
-    /// The place of a prefix that the table was made of.
+    /// The index of a prefix that the table was made from.
     func place(of prefix: PathPrefix) -> Int? {
         prefix.bytes.withUnsafeBufferPointer { prefixes.place(of: $0) }
     }
 
-    /// Gives `body` the place of each prefix that `PathPrefix.matches` the path, the longest first, until it returns true.
+    /// Calls `body` with the index of each prefix that `PathPrefix.matches` the path, the longest first, until it
+    /// returns true.
     ///
-    /// - Returns: whether it did.
+    /// - Returns: whether `body` returned true.
     func visit(_ path: Bytes, _ body: (Int) -> Bool) -> Bool {
         var end = min(path.count, longest)
         while end >= 0 {

@@ -6,14 +6,14 @@ package final class Route: Sendable {
         var methods: [[UInt8]]
     }
 
-    /// A fixed field, ready to be copied.
+    /// A fixed field as a complete line.
     package struct FixedField: Sendable {
         package let name: [UInt8]
         package let line: [UInt8]
     }
 
     package let settings: RouteSettings
-    /// Its place among the configured routes.
+    /// The index among the configured routes.
     package let index: Int
     package let prefix: PathPrefix
     let hosts: [[UInt8]]
@@ -26,20 +26,21 @@ package final class Route: Sendable {
     package let injectHead: [UInt8]
     package let injectTail: [UInt8]
     package let injectName: [UInt8]
-    /// The field that carries our request id.
+    /// The name of the field for the request id.
     package let requestIDName: [UInt8]?
     /// Protocols that may be upgraded to.
     package let upgrades: [[UInt8]]
     /// `close_upgraded_on`.
     package let closesOnLogout: Bool
     package let closesOnSwitch: Bool
-    /// Some name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look like it.
+    /// A name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look
+    /// like it.
     package let hasOddNames: Bool
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
-    /// The upstream's path as configured, for a request that names just the prefix.
+    /// The upstream's path as configured, for a request that has just the prefix as its path.
     package let basePathAlone: [UInt8]
-    /// The lowest status of `reauthenticate_on`: most answers are below it.
+    /// The lowest status of `reauthenticate_on`: most responses are below it.
     private let reauthenticatesFrom: Int
     /// The pinned user; nil follows the active one.
     package let user: UserIndex?
@@ -70,7 +71,7 @@ package final class Route: Sendable {
         reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
     }
 
-    /// This status of the upstream means "token refused".
+    /// Whether this status of the upstream means "token refused".
     package func reauthenticates(on status: Int) -> Bool {
         status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
     }

@@ -1,14 +1,15 @@
-/// One entry of `routes:` as far as a request is concerned (architecture.md 4.3); its upstream is an `UpstreamSettings`.
+/// One entry of `routes:` without its upstream, which is an `UpstreamSettings` (architecture.md 4.3).
 package struct RouteSettings: Equatable, Sendable {
-    /// What to do with the injected field if the client sent it itself.
+    /// What happens to the injected field if the client sends it itself.
     package enum ClientAuthorization: String, Sendable, CaseIterable { case replace, reject, pass }
-    /// `Forwarded`, `X-Forwarded-*`, `X-Real-IP` of the client.
+    /// What happens to `Forwarded`, `X-Forwarded-*` and `X-Real-IP` of the client.
     package enum ForwardedPolicy: String, Sendable, CaseIterable { case drop, pass, append, reject }
     /// Which `Host` the upstream sees.
     package enum HostPolicy: Equatable, Sendable { case upstream, client, value(String) }
-    /// What closes a user's upgraded connections: the end of the session, or another active user on a route that pins none.
+    /// What closes a user's upgraded connections: the end of the session, or another active user on a route that pins
+    /// none.
     package enum TunnelCloser: String, Sendable, CaseIterable { case logout, `switch` }
-    /// `strict` refuses every path that two readers could take differently.
+    /// `strict` refuses each path that two readers could understand differently.
     package enum PathMode: String, Sendable, CaseIterable { case lenient, strict }
 
     /// A path prefix and the methods (empty: all) that the route refuses.
@@ -32,11 +33,11 @@ package struct RouteSettings: Equatable, Sendable {
     }
 
     package var name: String
-    /// Host names without port that the route answers; empty is any.
+    /// Host names without port that the route takes; empty: any.
     package var hosts: [String] = []
     /// Path prefix, whole segments.
     package var path = "/"
-    /// Methods; empty is any.
+    /// Methods; empty: any.
     package var methods: [String] = []
     package var deny: [Denial] = []
     /// The path of the upstream URL, which replaces the matched prefix; nil leaves the target as it is.
@@ -53,12 +54,12 @@ package struct RouteSettings: Equatable, Sendable {
     package var replayBodyMax = 64 << 10
     package var host = HostPolicy.upstream
     package var setHeaders: [Field] = []
-    /// The field that carries our request id upstream; nil sends none.
+    /// The field for the request id of Lanyard; nil sends none.
     package var requestIDHeader: String?
     /// nil is no limit.
     package var bodyBytesMax: Int64?
     package var forwarded = ForwardedPolicy.drop
-    /// `name` or `name/version`, compared without case; never one that carries further HTTP requests.
+    /// `name` or `name/version`, compared without case; never a protocol that carries further HTTP requests.
     package var upgrades = ["websocket"]
     package var paths = PathMode.lenient
     /// nil is no limit.

@@ -15,19 +15,20 @@ package struct RouteTable: Sendable {
         case malformed
     }
 
-    /// The methods that `Allow` names where no route limits them.
+    /// The methods that `Allow` names if no route restricts them.
     private static let commonMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
-    /// Bytes of a path with dot segments: reading it in all ways takes time, and nobody writes longer ones in earnest.
+    /// The longest path with dot segments, in bytes. Such a path is read in all ways, which takes time, and longer ones
+    /// do not occur in practice.
     private static let dottedMax = 1_024
 
-    /// The routes of one prefix, each list in the order that they are tried in.
+    /// The routes of one prefix, each list in the order in which they are tried.
     private struct Group: Sendable {
         /// Host names in lower case.
         var hosts = SortedBytes([])
         /// For each of `hosts` the routes that name it.
         var named: [[Route]] = []
-        /// Those that take any host.
+        /// Routes that take any host.
         var open: [Route] = []
 
         init(_ routes: [Route]) {
@@ -46,7 +47,7 @@ package struct RouteTable: Sendable {
     private let prefixes: PrefixTable
     /// In the order of `prefixes`.
     private let groups: [Group]
-    /// Some route answers certain hosts only; else nobody needs the request's.
+    /// Some route takes certain hosts only; else the request's host is not needed.
     package let usesHosts: Bool
 
     package init(_ routes: [Route]) {
@@ -99,8 +100,8 @@ package struct RouteTable: Sendable {
         return .route(route)
     }
 
-    /// Whether dot segments lead some reader out of the route, to another one, or into what it denies. All of its liberties lead the hostile reader to
-    /// one place; a reader that takes fewer may come out elsewhere.
+    /// Whether dot segments lead some reader out of the route, to another one, or into a denied path. The hostile
+    /// reader uses all options and sees one path; a reader with fewer options may see another.
     private func changesRoute(_ raw: Bytes, _ route: Route, _ method: Bytes, _ host: Bytes?) -> Bool {
         let path = Array(raw)
         let rest = Array(path[route.prefix.end(in: raw)...])
@@ -113,7 +114,7 @@ package struct RouteTable: Sendable {
         }
     }
 
-    /// Gives `body` each route that takes the path and the host, in their order, until it returns true.
+    /// Calls `body` with each route that takes the path and the host, in their order, until it returns true.
     private func visit(_ host: Bytes?, _ path: Bytes, _ body: (Route) -> Bool) {
         if usesHosts, let host {
             let isFound = prefixes.visit(path) { place in
@@ -135,14 +136,14 @@ package struct RouteTable: Sendable {
         return found
     }
 
-    /// Why nothing was found: no path and host, or only the method.
+    /// Why no route was found: no path and host match, or only the method does not.
     private func refusal(_ host: Bytes?, _ path: Bytes) -> Decision {
-        var near: [Route] = []
+        var candidates: [Route] = []
         visit(host, path) { route in
-            near.append(route)
+            candidates.append(route)
             return false
         }
-        return near.isEmpty ? .none : .methodNotAllowed(Self.allow(near))
+        return candidates.isEmpty ? .none : .methodNotAllowed(Self.allow(candidates))
     }
 
     /// `Allow` for CONNECT and TRACE, which no route takes.

@@ -1,13 +1,13 @@
-/// Byte strings in order, found by halving: what many routes, hosts or denials are looked up in, without a hash or an allocation.
+/// Sorted byte strings with binary search: routes, hosts and denials are looked up without a hash or an allocation.
 struct SortedBytes: Sendable {
     /// Each once, in the order of `precedes`.
     let values: [[UInt8]]
 
     init(_ values: some Sequence<[UInt8]>) { self.values = Set(values).sorted { $0.lexicographicallyPrecedes($1) } }
 
-    /// The place of a string; nil if it is not there.
+    /// The index of a string; nil if it is not there.
     ///
-    /// - Parameter fold: what each byte of `wanted` is compared as; the values are folded already.
+    /// - Parameter fold: maps each byte of `wanted` before the comparison; the values are mapped already.
     func place(of wanted: Bytes, as fold: (UInt8) -> UInt8 = { $0 }) -> Int? {
         var (low, high) = (0, values.count)
         while low < high {
@@ -21,7 +21,7 @@ struct SortedBytes: Sendable {
         return nil
     }
 
-    /// Below zero: `value` comes first.
+    /// Negative if `value` comes first.
     private static func order(_ value: [UInt8], _ wanted: Bytes, _ fold: (UInt8) -> UInt8) -> Int {
         for index in 0..<min(value.count, wanted.count) {
             let difference = Int(value[index]) - Int(fold(wanted[index]))
