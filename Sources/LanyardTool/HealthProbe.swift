@@ -2,17 +2,17 @@ import CLanyard.Linux
 import Glibc
 import Lanyard
 
-/// One GET over a socket of its own, with one time limit for all of it.
+/// One GET request on a new connection, with one time limit for the whole exchange.
 enum HealthProbe {
     enum Outcome: Equatable {
         case responded(status: Int, body: String)
-        /// In words.
+        /// The reason, as text.
         case failed(String)
     }
 
     /// Between two attempts to connect to a unix socket that has no room.
     private static let retryMicroseconds: UInt32 = 10_000
-    /// More than any health answer.
+    /// More than any health response.
     private static let bytesMax = 64 << 10
 
     static func probe(_ address: ListenerSettings.Address, path: String, within limit: Duration) -> Outcome {
@@ -43,7 +43,7 @@ enum HealthProbe {
                 connect(raw, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
             }
             guard result != 0, errno == EAGAIN, case .unix = address else { break }
-            // The listener's queue is full. No event tells when a unix socket has room again (connect(2)).
+            // The listener's queue is full. No event reports when a unix socket has room again (connect(2)).
             guard ContinuousClock.now < end else { throw ProbeError(words: "no answer in time") }
             usleep(retryMicroseconds)
         }
@@ -57,7 +57,7 @@ enum HealthProbe {
         return socket
     }
 
-    /// A wildcard address is asked at the loopback address of its family.
+    /// A wildcard address is probed at the loopback address of its family.
     private static func fill(
         _ storage: inout sockaddr_storage, with address: ListenerSettings.Address
     ) -> (family: CInt, length: socklen_t) {
@@ -104,7 +104,7 @@ enum HealthProbe {
         }
     }
 
-    /// The answer to its end: the announced body is whole, or the other side closes.
+    /// Reads the response until its `Content-Length` is complete or the server closes.
     private static func receive(
         from socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
     ) throws(ProbeError) -> [UInt8] {
@@ -134,7 +134,7 @@ enum HealthProbe {
         return body.count >= length
     }
 
-    /// What follows the empty line; nil while that has not come.
+    /// The bytes after the empty line; nil: it has not arrived.
     private static func body(of response: [UInt8]) -> ArraySlice<UInt8>? {
         response.indices.first { response[$0...].starts(with: [13, 10, 13, 10]) }.map { response[($0 + 4)...] }
     }

@@ -6,8 +6,8 @@ extension OperatorResponse {
     static let tokenRequired: OperatorResponse = {
         var response = problem(
             401, "admin-token-required", "Admin token required",
-            "Over TCP a call carries `Authorization: Bearer` with the content of admin.token_file.")
-        // RFC 9110 §11.6.1: a 401 says what would be accepted.
+            "A call over TCP carries `Authorization: Bearer` with the content of admin.token_file.")
+        // RFC 9110 §11.6.1: a 401 names the accepted authentication scheme.
         response.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
         return response
     }()
@@ -45,9 +45,9 @@ extension OperatorResponse {
         }
     }
 
-    /// What a person asked for and did not get.
+    /// The problem for an operation that failed.
     ///
-    /// - Parameter user: as the call named it.
+    /// - Parameter user: the name in the call.
     static func problem(_ fault: UserError, user: String) -> OperatorResponse {
         switch fault {
         case .noSuchUser: noSuchUser
@@ -97,7 +97,7 @@ extension OperatorResponse {
         }
     }
 
-    /// What the identity service said, or that it said nothing.
+    /// The problem for an error of the identity service, or for a service that did not respond.
     private static func problem(_ fault: IdentityError, user: String) -> OperatorResponse {
         let detail = fault.message + "."
         switch fault.verdict {
@@ -105,7 +105,7 @@ extension OperatorResponse {
             return problem(
                 422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
         case .transient(let retryAfter):
-            // What is neither an outage nor an overload was refused as it stands.
+            // Other 4xx statuses are refusals: a repeat of the same call would fail again.
             if let status = fault.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
             return unreachable(detail, user, fault, retryAfter: retryAfter)
         case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, fault, retryAfter: nil)

@@ -1,7 +1,7 @@
 import Glibc
 
-/// Where the addresses to listen at were given, by key: whether they can be had shows only when they are bound, long after
-/// the configuration was found to be right.
+/// The places of listen addresses, by key. Whether an address can be bound is known only later, after the configuration has been
+/// accepted.
 package struct AddressPlaces: Equatable, Sendable {
     private var places: [String: ConfigurationPlace] = [:]
 
@@ -14,11 +14,11 @@ package struct AddressPlaces: Equatable, Sendable {
         for section in ["health", "admin"] { places["\(section).address"] = tree[section]?["address"]?.place }
     }
 
-    /// What an operator reads about an address that cannot be bound: place, key, address, reason and remedy in one line.
+    /// The error for an address that cannot be bound: place, key, address, reason and remedy in one line.
     ///
     /// - Parameters:
-    ///   - key: as a file would say it: `listeners[0].address`.
-    ///   - code: `errno` of the call that failed; `EEXIST` stands for a unix path that is no socket, nil for an address that is none.
+    ///   - key: as in a file: `listeners[0].address`.
+    ///   - code: `errno` of the failed call. `EEXIST` means a unix path that is not a socket, nil means text that is not an address.
     package func bindError(binding address: ListenerSettings.Address, of key: String, code: CInt?) -> ConfigurationError
     {
         let place = places[key] ?? .commandLine
@@ -29,7 +29,7 @@ package struct AddressPlaces: Equatable, Sendable {
             remedy: isDefault ? "\(remedy) with \(Self.setting(key))" : remedy)
     }
 
-    /// How a default is changed.
+    /// The key and the flag that change a default.
     private static func setting(_ key: String) -> String {
         key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(key.replacing(".", with: "-"))"
     }

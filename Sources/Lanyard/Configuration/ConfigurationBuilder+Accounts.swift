@@ -23,7 +23,7 @@ extension ConfigurationBuilder {
         let shown = "identities.\(name)"
         guard let kind = singleKind(section, of: Self.kinds, shown: shown) else { return nil }
         let inner = section.section(kind)
-        // First: a missing file is told even where the rest is wrong, too.
+        // First, so that a missing file is reported even if the rest is wrong.
         let tls = section.section("tls")
         let caFile = certificates(tls, "ca_file", shown: "\(shown).tls")
         let certificateFile = certificates(tls, "certificate_file", shown: "\(shown).tls")
@@ -57,7 +57,7 @@ extension ConfigurationBuilder {
         return identity
     }
 
-    /// Nobody is stopped: inside one pod or compose network it may be meant.
+    /// A warning only: inside one pod or compose network plain http may be intended.
     private mutating func warnOfPlainHTTP(_ section: ConfigurationSection, shown: String) {
         guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"]),
             parts.scheme == "http", AddressText.reach(parts.host) != .loopback
@@ -68,7 +68,7 @@ extension ConfigurationBuilder {
             remedy: "use https unless that way is safe")
     }
 
-    /// Certificates guard nothing where no TLS is spoken.
+    /// Warns of TLS settings that have no effect because no TLS is used.
     private mutating func warnOfNeedlessTLS(
         _ identity: IdentitySettings, _ section: ConfigurationSection, shown: String
     ) {
@@ -86,7 +86,7 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// The only one of several keys that may be there. nil: a fault was reported, or the value is invalid.
+    /// The one key of `kinds` that is given. nil: an error was reported, or the value is invalid.
     private mutating func singleKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
         guard case .mapping(let entries) = section.node.content else { return nil }
         let given = entries.filter { kinds.contains($0.key) }

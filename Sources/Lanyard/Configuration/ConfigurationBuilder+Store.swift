@@ -1,4 +1,4 @@
-/// `store:`, where each key says little without the others.
+/// `store:`, whose keys depend on one another.
 extension ConfigurationBuilder {
     private static let keys = ["key_file", "key_credential", "passphrase_file", "passphrase_credential"]
 
@@ -44,7 +44,7 @@ extension ConfigurationBuilder {
         if let keyFile { configuration.store = .file(path: path, sealedBy: keyFile) }
     }
 
-    /// Must be there: without it Lanyard could not start.
+    /// The key or passphrase file. It must exist, because Lanyard cannot start without it.
     private mutating func keyFile(_ section: ConfigurationSection, _ key: String) -> StoreSettings.KeyFile? {
         guard var path = section.text(key) else { return nil }
         if key.hasSuffix("_credential") {

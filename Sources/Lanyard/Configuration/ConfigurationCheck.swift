@@ -1,15 +1,15 @@
-/// Holds one source's tree against the known keys: names, shapes and single values. Faulty parts become `.invalid`.
+/// Checks the tree of one source against the known keys: names, shapes and single values. Wrong parts become `.invalid`.
 struct ConfigurationCheck {
-    /// Beyond it a file is not misspelt but something else.
+    /// Reported errors of one source. A file with more errors is probably not a configuration.
     static let diagnosticsMax = 100
 
-    /// The folder that relative paths start from; nil is the working folder.
+    /// The folder that relative paths start from; nil: the working folder.
     let folder: String?
     private(set) var diagnostics: [ConfigurationError] = []
 
     init(folder: String?) { self.folder = folder }
 
-    /// `tree` with what is wrong in it marked.
+    /// `tree` with its wrong parts marked, and the errors.
     static func run(
         _ tree: ConfigurationNode, folder: String?
     ) -> (tree: ConfigurationNode, diagnostics: [ConfigurationError]) {
@@ -27,14 +27,14 @@ struct ConfigurationCheck {
         var entries: [ConfigurationNode.Entry] = []
         var unread: ConfigurationNode.Entry?
         for var entry in node.entries {
-            // A fault was reported when the text was read.
+            // An error was reported when the text was read.
             if entry.isUnread {
                 unread = entry
                 continue
             }
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
-                // The key that was meant is not missing as well.
+                // The intended key is then not reported as missing.
                 if diagnostics.count <= Self.diagnosticsMax,
                     let meant = NearestName.of(entry.key, among: known.map(\.name)),
                     node[meant] == nil,
@@ -133,7 +133,7 @@ struct ConfigurationCheck {
             }
             names[canonical] = entry.key
             if let text = entry.value.text {
-                // An empty value is lawful in a field (RFC 9110 §5.5).
+                // A field value may be empty (RFC 9110 §5.5).
                 if !text.isEmpty { entry.value = scalar(text, entry.value, as: .fieldValue, words: [], shown: shown) }
             } else {
                 entry.value = reportWrongShape(entry.value, "a single value", shown: "\(shown).\(entry.key)")
@@ -192,7 +192,7 @@ struct ConfigurationCheck {
         if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
             return report(entry.place, words, remedy: "did you mean \"\(nearest)\"?")
         }
-        // Right word, wrong place: happens when a line is indented too little or too much.
+        // A known key in the wrong section: a line may be indented too little or too much.
         if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
             let home = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
             return report(entry.place, words, remedy: "it belongs \(home): check the indentation")
@@ -205,7 +205,7 @@ struct ConfigurationCheck {
     }
 
     private mutating func report(_ place: ConfigurationPlace, _ words: String, remedy: String) {
-        // One more than is told, so that it is known that there are more.
+        // One more than the limit, so that the loader knows that there are more.
         if diagnostics.count <= Self.diagnosticsMax { diagnostics.append(.init(at: place, words, remedy: remedy)) }
     }
 }
