@@ -7,7 +7,7 @@ struct ControlAPI {
     func response(_ request: HTTPRequest) async -> EmulatorResponse {
         let body: JSONValue
         do throws(ServiceError) { body = try await RequestBody.json(request) } catch {
-            return Self.wrong("the body is no JSON object")
+            return Self.wrong("the body is not a JSON object")
         }
         let call = request.method.rawValue + " " + request.path.dropFirst("/emulator".count)
         switch call {

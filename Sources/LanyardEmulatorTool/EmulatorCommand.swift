@@ -10,7 +10,7 @@ struct EmulatorCommand: AsyncParsableCommand {
         commandName: "lanyard-emulator",
         abstract:
             "A stand-in of the App Services client API, with a protected resource at /protected/ and controls at /emulator/.",
-        discussion: "Holds everything in memory. Meant for development and tests: its controls ask nobody who they are."
+        discussion: "Holds everything in memory. For development and tests: its controls require no authentication."
     )
 
     @Option(help: "Where to listen: 127.0.0.1:PORT, [::1]:PORT or unix:/PATH. Port 0 takes any free one.")

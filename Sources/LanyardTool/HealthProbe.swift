@@ -44,7 +44,7 @@ enum HealthProbe {
             }
             guard result != 0, errno == EAGAIN, case .unix = address else { break }
             // The listener's queue is full. No event reports when a unix socket has room again (connect(2)).
-            guard ContinuousClock.now < end else { throw ProbeError(words: "no answer in time") }
+            guard ContinuousClock.now < end else { throw ProbeError(words: "no response in time") }
             usleep(retryMicroseconds)
         }
         if result != 0 {
@@ -141,10 +141,10 @@ enum HealthProbe {
 
     private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(ProbeError) {
         let left = end - ContinuousClock.now
-        guard left > .zero else { throw ProbeError(words: "no answer in time") }
+        guard left > .zero else { throw ProbeError(words: "no response in time") }
         var item = pollfd(fd: raw, events: events, revents: 0)
         let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1
-        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw ProbeError(words: "no answer in time") }
+        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw ProbeError(words: "no response in time") }
     }
 
     private static func outcome(of response: [UInt8]) throws(ProbeError) -> Outcome {
@@ -152,9 +152,9 @@ enum HealthProbe {
         let words = text.prefix { $0 != "\r\n" }.split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), words[1].utf8.count == 3, let status = Int(words[1])
         else {
-            throw ProbeError(words: response.isEmpty ? "closed without an answer" : "not an HTTP answer")
+            throw ProbeError(words: response.isEmpty ? "closed without a response" : "not an HTTP response")
         }
-        guard let body = body(of: response) else { throw ProbeError(words: "a torn answer") }
+        guard let body = body(of: response) else { throw ProbeError(words: "an incomplete response") }
         return .responded(status: status, body: String(decoding: body, as: UTF8.self))
     }
 }

@@ -67,7 +67,7 @@ enum AdminBody {
         guard bytes.count > 0 else { return }
         try check(bytes)
         var cursor = Cursor(bytes, depthMax: depthMax)
-        guard try cursor.next() == .objectStart else { throw .invalid("the body is no JSON object") }
+        guard try cursor.next() == .objectStart else { throw .invalid("the body is not a JSON object") }
         try cursor.members(take)
     }
 
@@ -108,7 +108,7 @@ enum AdminBody {
         }
 
         mutating func secret(_ key: String) throws(ReadError) -> Secret {
-            guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
             // The limit for a whole body is the same, so a secret always fits.
             guard let secret = JSONText.secret(text, of: bytes, countMax: SecretFile.bytesMax), secret.count > 0 else {
                 throw .invalid("\(key) is empty")
@@ -118,7 +118,7 @@ enum AdminBody {
 
         /// A string that is not secret.
         mutating func text(_ key: String, bytesMax: Int) throws(ReadError) -> String {
-            guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
             var bytes: [UInt8] = []
             JSONText.decode(text, of: self.bytes) { if bytes.count <= bytesMax { bytes.append($0) } }
             guard !bytes.isEmpty else { throw .invalid("\(key) is empty") }
@@ -134,14 +134,14 @@ enum AdminBody {
 
         /// An object with one member, the kind of login (architecture.md 7.4).
         mutating func credential(_ key: String) throws(ReadError) -> GivenCredential {
-            guard case .objectStart = try next() else { throw .invalid("\(key) is no object") }
+            guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
             var credential: GivenCredential?
             try members { kind, body throws(ReadError) in
                 guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
                 guard kinds.contains(kind) else {
-                    throw .invalid("credential.\(kind) is no kind of login; known: \(kinds.joined(separator: ", "))")
+                    throw .invalid("credential.\(kind) is not a kind of login; known: \(kinds.joined(separator: ", "))")
                 }
-                guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is no object") }
+                guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is not an object") }
                 credential = try body.credential(of: kind)
             }
             guard let credential else {

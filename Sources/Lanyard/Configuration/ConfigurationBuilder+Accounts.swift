@@ -64,7 +64,7 @@ extension ConfigurationBuilder {
         else { return }
         reportWarning(
             section.place("base_url"),
-            "\(shown).app_services.base_url: plain http shows passwords and tokens to everybody on the way to \(parts.host)",
+            "\(shown).app_services.base_url: plain http shows passwords and tokens on the network path to \(parts.host)",
             remedy: "use https unless that way is safe")
     }
 
@@ -102,7 +102,7 @@ extension ConfigurationBuilder {
                 }
             }
             reportError(
-                section.node.place, "\(shown) says nothing", remedy: "add one of \(known.joined(separator: ", "))")
+                section.node.place, "\(shown) has no kind", remedy: "add one of \(known.joined(separator: ", "))")
         }
         return given.first?.key
     }
@@ -141,7 +141,7 @@ extension ConfigurationBuilder {
         case "app_services" where !section.has("login") && !section.node.hasUnread:
             reportWarning(
                 section.node.place,
-                "\(shown) has no login: its requests get 503 login-required until somebody logs it in",
+                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
                 remedy: "add login, or log it in by the admin API")
         default: break
         }

@@ -38,7 +38,7 @@ extension ConfigurationBuilder {
         if section.text("socket_mode") != nil {
             reportError(
                 section.place("socket_mode"),
-                "\(shown).socket_mode: \(address) is no unix socket, so this keeps nobody away",
+                "\(shown).socket_mode: \(address) is no unix socket, so this restricts no client",
                 remedy: "use unix:/path, or remove socket_mode")
         }
         if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
@@ -65,7 +65,7 @@ extension ConfigurationBuilder {
         reportWarning(
             section.place("allowed_hosts"),
             "\(shown).allowed_hosts is ignored: a unix socket takes every Host",
-            remedy: "remove it; socket_mode says who may connect")
+            remedy: "remove it; socket_mode decides which clients may connect")
     }
 
     mutating func readHealth(_ top: ConfigurationSection) {
@@ -84,7 +84,7 @@ extension ConfigurationBuilder {
         }
         var admin = AdminSettings(folder: adminFolder)
         if section.has("token_file") || section.has("token_credential") {
-            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "nobody may call")
+            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "every call over TCP is refused")
         }
         if let text = section.text("address"), let address = try? AddressText.listenAddress(text) {
             admin.address = address
@@ -106,7 +106,7 @@ extension ConfigurationBuilder {
     ) {
         if !section.has("token_file"), !section.has("token_credential"), !section.node.hasUnread {
             reportError(
-                section.place("address"), "admin.address: anybody on this machine could call \(host):\(port)",
+                section.place("address"), "admin.address: every Unix user of this machine could call \(host):\(port)",
                 remedy: "add admin.token_file, or use unix:/path")
         }
         checkAdminToken(admin, section)

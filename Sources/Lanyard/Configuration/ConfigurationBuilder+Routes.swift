@@ -156,7 +156,7 @@ extension ConfigurationBuilder {
         if timeouts.connectAll < timeouts.connect, section.text("connect_all") != nil, !section.isUnread("connect") {
             reportWarning(
                 section.place("connect_all"),
-                "\(shown).timeouts.connect_all is shorter than connect, which never comes to pass",
+                "\(shown).timeouts.connect_all is shorter than connect, which then has no effect",
                 remedy: "make connect_all the longer one")
         }
     }
@@ -168,7 +168,7 @@ extension ConfigurationBuilder {
         let place = section.place("upstream")
         if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
             reportError(
-                place, "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
+                place, "\(shown).upstream: plain http would show tokens on the network path to \(host)",
                 remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
         }
         if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {

@@ -145,7 +145,7 @@ struct ConfigurationBuilder {
         case .fine: break
         case .worldReadable:
             guard configuration.openSecretFiles.insert(path).inserted else { break }
-            reportWarning(place, "\(shown): everybody on this machine can read \(path)", remedy: "chmod o-rwx it")
+            reportWarning(place, "\(shown): every Unix user of this machine can read \(path)", remedy: "chmod o-rwx it")
         case .missing:
             reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
@@ -187,7 +187,7 @@ struct ConfigurationBuilder {
         case .worldReadable:
             if isPrivate {
                 reportWarning(
-                    place, "\(shown): everybody on this machine can read \(path)",
+                    place, "\(shown): every Unix user of this machine can read \(path)",
                     remedy: "chmod o-rwx it")
             }
             return path

@@ -194,8 +194,8 @@ struct ConfigurationCheck {
         }
         // A known key in the wrong section: a line may be indented too little or too much.
         if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
-            let home = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
-            return report(entry.place, words, remedy: "it belongs \(home): check the indentation")
+            let location = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
+            return report(entry.place, words, remedy: "it belongs \(location): check the indentation")
         }
         report(entry.place, words, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
     }

@@ -244,7 +244,7 @@ struct ConfigurationLoader {
         guard kept.count > ConfigurationCheck.diagnosticsMax else { return kept }
         let next = kept[ConfigurationCheck.diagnosticsMax]
         let rest = ConfigurationError(
-            next.severity, at: next.place, "and more faults from here on", remedy: "mend those above first")
+            next.severity, at: next.place, "and more errors from here on", remedy: "correct those above first")
         return kept.prefix(ConfigurationCheck.diagnosticsMax) + [rest]
     }
 

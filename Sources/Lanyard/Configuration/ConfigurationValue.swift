@@ -70,7 +70,7 @@ package enum ConfigurationValue: Equatable, Sendable {
             guard !isRight(text) else { return }
             if case .choice(let words) = self {
                 throw ValueError(
-                    "\(ConfigurationText.quoted(text)) is none of \(words.joined(separator: ", "))",
+                    "\(ConfigurationText.quoted(text)) is not one of \(words.joined(separator: ", "))",
                     remedy: NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" } ?? "write one of them")
             }
             throw ValueError("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy(for: text))
@@ -161,7 +161,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
         case .method: "write such as GET"
-        case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user"
+        case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user"
         case .name, .credential: "choose another name"
         case .hostName: "write such as orders.internal"
         case .fieldValue: "remove control characters, and blanks at the ends"

@@ -56,7 +56,7 @@ extension FaultCases {
         (
             both + "routes:\n  - upstream: http://api.internal:8080\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens to everybody on the way to api.internal; add unsafe_plain: true if that way is safe"
+                "lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens on the network path to api.internal; add unsafe_plain: true if that way is safe"
             ]
         ),
         (
@@ -74,9 +74,9 @@ extension FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', upgrades: [H2C, Foo/2, websocket/, tls/1.2]}\n",
             [
-                "lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
-                "lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
-                "lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
+                "lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
+                "lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
+                "lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
             ]
         ),
         (
