@@ -23,11 +23,11 @@ enum HealthProbe {
             try send("GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n", on: socket, until: end)
             return try outcome(of: receive(from: socket, until: end))
         } catch {
-            return .failed(error.words)
+            return .failed(error.message)
         }
     }
 
-    private struct ProbeError: Error { var words: String }
+    private struct ProbeError: Error { var message: String }
 
     private static func connected(
         to address: ListenerSettings.Address, until end: ContinuousClock.Instant
@@ -35,7 +35,7 @@ enum HealthProbe {
         var storage = sockaddr_storage()
         let (family, length) = fill(&storage, with: address)
         let raw = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard raw >= 0 else { throw ProbeError(words: Errno.text(of: errno)) }
+        guard raw >= 0 else { throw ProbeError(message: Errno.text(of: errno)) }
         let socket = OwnedDescriptor(taking: raw)
         var result: CInt
         while true {
@@ -44,15 +44,15 @@ enum HealthProbe {
             }
             guard result != 0, errno == EAGAIN, case .unix = address else { break }
             // The listener's queue is full. No event reports when a unix socket has room again (connect(2)).
-            guard ContinuousClock.now < end else { throw ProbeError(words: "no response in time") }
+            guard ContinuousClock.now < end else { throw ProbeError(message: "no response in time") }
             usleep(retryMicroseconds)
         }
         if result != 0 {
-            guard errno == EINPROGRESS else { throw ProbeError(words: Errno.text(of: errno)) }
+            guard errno == EINPROGRESS else { throw ProbeError(message: Errno.text(of: errno)) }
             try wait(for: Int16(POLLOUT), on: raw, until: end)
             var (code, size) = (CInt(0), socklen_t(MemoryLayout<CInt>.size))
             getsockopt(raw, SOL_SOCKET, SO_ERROR, &code, &size)
-            if code != 0 { throw ProbeError(words: Errno.text(of: code)) }
+            if code != 0 { throw ProbeError(message: Errno.text(of: code)) }
         }
         return socket
     }
@@ -99,7 +99,7 @@ enum HealthProbe {
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLOUT), on: socket.raw, until: end)
             } else if errno != EINTR {
-                throw ProbeError(words: Errno.text(of: errno))
+                throw ProbeError(message: Errno.text(of: errno))
             }
         }
     }
@@ -119,7 +119,7 @@ enum HealthProbe {
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLIN), on: socket.raw, until: end)
             } else if errno != EINTR {
-                throw ProbeError(words: Errno.text(of: errno))
+                throw ProbeError(message: Errno.text(of: errno))
             }
         }
         return response
@@ -141,10 +141,12 @@ enum HealthProbe {
 
     private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(ProbeError) {
         let left = end - ContinuousClock.now
-        guard left > .zero else { throw ProbeError(words: "no response in time") }
+        guard left > .zero else { throw ProbeError(message: "no response in time") }
         var item = pollfd(fd: raw, events: events, revents: 0)
         let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1
-        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw ProbeError(words: "no response in time") }
+        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else {
+            throw ProbeError(message: "no response in time")
+        }
     }
 
     private static func outcome(of response: [UInt8]) throws(ProbeError) -> Outcome {
@@ -152,9 +154,9 @@ enum HealthProbe {
         let words = text.prefix { $0 != "\r\n" }.split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), words[1].utf8.count == 3, let status = Int(words[1])
         else {
-            throw ProbeError(words: response.isEmpty ? "closed without a response" : "not an HTTP response")
+            throw ProbeError(message: response.isEmpty ? "closed without a response" : "not an HTTP response")
         }
-        guard let body = body(of: response) else { throw ProbeError(words: "an incomplete response") }
+        guard let body = body(of: response) else { throw ProbeError(message: "an incomplete response") }
         return .responded(status: status, body: String(decoding: body, as: UTF8.self))
     }
 }
