@@ -68,11 +68,11 @@ final class Program: Sendable {
             let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
-        let facts = ProgramInfo(version: BuildVersion.number, startedAt: .now, listeners: listeners)
+        let info = ProgramInfo(version: BuildVersion.number, startedAt: .now, listeners: listeners)
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
-                facts: facts, refused: refused, stop: { stop.end() }, log: log)
+                info: info, refused: refused, stop: { stop.end() }, log: log)
         }
     }
 
@@ -85,11 +85,11 @@ final class Program: Sendable {
         let pinned = configuration.routes.compactMap(\.route.user)
         let follows = configuration.routes.contains { $0.route.user == nil }
         return HealthPages.Sources(
-            facts: {
-                var facts = HealthSnapshot(sessions.report, followsActiveUser: follows, pinnedUsers: pinned)
-                if store.isFailing { facts.store = .failing }
-                facts.isDraining = stop.isDraining.load(ordering: .relaxed)
-                return facts
+            snapshot: {
+                var snapshot = HealthSnapshot(sessions.report, followsActiveUser: follows, pinnedUsers: pinned)
+                if store.isFailing { snapshot.store = .failing }
+                snapshot.isDraining = stop.isDraining.load(ordering: .relaxed)
+                return snapshot
             },
             samples: {
                 let dropped = MetricSample(

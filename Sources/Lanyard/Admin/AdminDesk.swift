@@ -7,7 +7,7 @@ final class AdminHandler: Sendable {
     /// What a call reads and whom it calls.
     struct Sources: Sendable {
         var users: any UserOperations
-        var facts: ProgramInfo
+        var info: ProgramInfo
         /// Starts the orderly shutdown, as SIGTERM does.
         var stop: @Sendable () -> Void
     }
@@ -37,7 +37,7 @@ final class AdminHandler: Sendable {
         }
         switch call {
         case .status:
-            let response = AdminResponses.status(sources.facts, sources.users.report, now: .now)
+            let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
             finish(response, call, nil, peer, reply)
         case .users: finish(AdminResponses.users(sources.users.report), call, nil, peer, reply)
         case .user(let name):

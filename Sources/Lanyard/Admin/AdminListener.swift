@@ -27,17 +27,17 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///     every call over TCP is refused.
     ///   - files: reads `tokenFile`.
     ///   - refused: counts refused calls.
-    ///   - facts: the process's part of the status response.
+    ///   - info: the process's part of the status response.
     ///   - stop: starts the orderly shutdown, as SIGTERM does.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
-        users: any UserOperations, facts: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
+        users: any UserOperations, info: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
         stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
         refusals = AdminRefusalLog(refused, on: loop, log: log)
-        handler = AdminHandler(AdminHandler.Sources(users: users, facts: facts, stop: stop), log: log)
+        handler = AdminHandler(AdminHandler.Sources(users: users, info: info, stop: stop), log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)

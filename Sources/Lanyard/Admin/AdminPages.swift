@@ -1,19 +1,19 @@
 /// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
 enum AdminResponses {
     /// `GET /v1/status`.
-    static func status(_ facts: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
+    static func status(_ info: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
         body.key("version")
-        body.string(facts.version)
+        body.string(info.version)
         body.key("uptime_seconds")
-        body.number((now - facts.startedAt).nanoseconds / 1_000_000_000)
+        body.number((now - info.startedAt).nanoseconds / 1_000_000_000)
         body.key("active_user")
         let active = report.activeUser.flatMap { active in report.users.first { $0.index == active }?.user }
         write(active, into: &body)
         body.key("listeners")
         body.beginArray()
-        for listener in facts.listeners {
+        for listener in info.listeners {
             body.beginObject()
             body.key("listener")
             body.string(listener.name)

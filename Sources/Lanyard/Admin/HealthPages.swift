@@ -5,16 +5,16 @@
 package final class HealthPages: Watcher, @unchecked Sendable {
     /// The functions that the data comes from. Each is called on the health loop and must not wait for any queue.
     package struct Sources: Sendable {
-        package var facts: @Sendable () -> HealthSnapshot
+        package var snapshot: @Sendable () -> HealthSnapshot
         package var samples: @Sendable () -> [MetricSample]
         /// Posts a piece of work to the control plane's queue.
         package var controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void
 
         package init(
-            facts: @escaping @Sendable () -> HealthSnapshot, samples: @escaping @Sendable () -> [MetricSample],
+            snapshot: @escaping @Sendable () -> HealthSnapshot, samples: @escaping @Sendable () -> [MetricSample],
             controlPlane: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
         ) {
-            self.facts = facts
+            self.snapshot = snapshot
             self.samples = samples
             self.controlPlane = controlPlane
         }
@@ -59,7 +59,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         guard let loop else { return }
         beat(at: loop.now)
         // A user that was ready only between two requests counts as started, too.
-        if !hasStarted { hasStarted = HealthReport(sources.facts()).hasStarted }
+        if !hasStarted { hasStarted = HealthReport(sources.snapshot()).hasStarted }
     }
 
     private func beat(at now: Instant) {
@@ -92,9 +92,9 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     }
 
     private func report() -> HealthReport {
-        var facts = sources.facts()
-        facts.heartbeatAge = heartbeat.age(at: .now)
-        let report = HealthReport(facts)
+        var snapshot = sources.snapshot()
+        snapshot.heartbeatAge = heartbeat.age(at: .now)
+        let report = HealthReport(snapshot)
         hasStarted = hasStarted || report.hasStarted
         return report
     }

@@ -104,7 +104,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     func reject(_ refusal: OperatorResponse) {
         isRejected = true
         request.closes = true
-        response(refusal)
+        respond(refusal)
     }
 
     deinit {
@@ -131,10 +131,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         switch phase {
         case .readingHead where hasHeadBegun:
             request = Request(closes: true)
-            response(.timedOut)
-        case .readingBody: response(.bodyTimedOut)
+            respond(.timedOut)
+        case .readingBody: respond(.bodyTimedOut)
         case .delaying(let refusal):
-            response(refusal)
+            respond(refusal)
             resumeReading()
         case .readingHead, .performing, .writing, .lingering, .closed: close()
         }
@@ -185,14 +185,14 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             case .call(let call): begin(call, head)
             case .response(let response):
                 endWithBody(head)
-                self.response(response)
+                self.respond(response)
             case .delayed(let response, let delay):
                 endWithBody(head)
                 delayResponse(response, for: delay)
             }
         } catch {
             request = Request(closes: true)
-            response(.malformed(error))
+            respond(.malformed(error))
         }
         return true
     }
@@ -227,8 +227,8 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     private func begin(_ call: OperatorCall, _ head: RequestHead) {
-        guard head.expectation != .unknown else { return response(.expectationFailed) }
-        if case .length(let length) = head.framing, length > call.bodyBytesMax { return response(.bodyTooLarge) }
+        guard head.expectation != .unknown else { return respond(.expectationFailed) }
+        if case .length(let length) = head.framing, length > call.bodyBytesMax { return respond(.bodyTooLarge) }
         request.call = call
         body = OperatorRequestBody(head.framing, bytesMax: call.bodyBytesMax)
         phase = .readingBody
@@ -244,15 +244,15 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private func readBody() -> Bool {
         let bytes = Bytes(rebasing: input[0..<inputCount])
         do throws(HeadError) {
-            guard let (progress, used) = try body?.take(bytes) else { return false }
+            guard let (progress, used) = try body?.append(bytes) else { return false }
             wipeConsumed(used)
             switch progress {
             case .needsMore: return false
-            case .tooLarge: response(.bodyTooLarge)
+            case .tooLarge: respond(.bodyTooLarge)
             case .whole: perform()
             }
         } catch {
-            response(.malformed(error))
+            respond(.malformed(error))
         }
         return true
     }
@@ -277,7 +277,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             call.perform(bytes) { [self] response in
                 loop.post { [self] in
                     guard isPerforming else { return }
-                    self.response(response)
+                    self.respond(response)
                     resumeReading()
                 }
             }
@@ -286,7 +286,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     // MARK: Writing
 
-    private func response(_ response: OperatorResponse) {
+    private func respond(_ response: OperatorResponse) {
         request.closes = request.closes || response.closes
         body = nil
         output = response.write(

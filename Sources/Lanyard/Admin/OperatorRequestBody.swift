@@ -28,15 +28,15 @@ struct OperatorRequestBody: ~Copyable {
     /// Appends arrived bytes and returns how many of them belong to the body.
     ///
     /// - Throws: malformed chunks. Nothing after them can be read as HTTP.
-    mutating func take(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
-        guard let left else { return try takeChunks(bytes) }
+    mutating func append(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
+        guard let left else { return try appendChunks(bytes) }
         let count = min(left, bytes.count)
         content.append(UnsafeRawBufferPointer(bytes[run: 0..<count]))
         self.left = left - count
         return (left == count ? .whole : .needsMore, count)
     }
 
-    private mutating func takeChunks(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
+    private mutating func appendChunks(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
         var position = 0
         while true {
             switch try chunks.next(bytes, from: &position) {
