@@ -1,5 +1,5 @@
-/// Everything that listens, bound: the last step before the first thread (architecture.md 7.8). Whoever takes it over closes the
-/// listeners when they are done: nothing else holds them.
+/// All listening sockets, bound as the last step before the first thread (architecture.md 7.8). The owner of this value closes them:
+/// nothing else holds them.
 struct Bindings: ~Copyable {
     /// In the order of the configuration's `listeners`.
     let data: [ListeningSocket]

@@ -1,6 +1,6 @@
 import FlyingFox
 
-/// The routes whose calls are counted, delayed and failed. The raw value is the name in `/emulator/…`.
+/// The routes with calls that are counted, delayed and failed. The raw value is the name in `/emulator/…`.
 enum Route: String, CaseIterable, Sendable {
     case location, register, login, refresh, logout, profile, protected
     /// Every other path under `/api`.

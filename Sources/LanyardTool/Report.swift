@@ -7,7 +7,7 @@ enum Report {
     /// EX_IOERR of sysexits.h: the output could not be written.
     private static let outputFailed: Int32 = 74
 
-    /// `errno` of the first write to standard output that failed; 0 is none.
+    /// `errno` of the first failed write to standard output; 0: none failed.
     private static let outputFailure = Atomic<CInt>(0)
     /// The same for standard error.
     private static let errorFailure = Atomic<CInt>(0)

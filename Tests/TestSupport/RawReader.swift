@@ -77,7 +77,7 @@ package final class RawReader {
     ) throws -> RawMessage {
         guard
             let message = try readResponseIfAny(to: method, within: limit, bodyBytesMax: bodyBytesMax)
-        else { throw endedEarly("an answer") }
+        else { throw endedEarly("a response") }
         return message
     }
 

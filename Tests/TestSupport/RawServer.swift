@@ -66,9 +66,9 @@ package final class RawServer: Sendable {
     /// Connections that have not ended.
     package var openCount: Int { records.count { !$0.ended } }
 
-    /// Resets every live connection; the server goes on.
+    /// Resets every open connection. The server continues.
     package func resetAll() { core.live().forEach { $0.reset() } }
-    /// Closes every live connection; the server goes on.
+    /// Closes every open connection. The server continues.
     package func closeAll() { core.live().forEach { $0.close() } }
     /// Ends the listener and every connection.
     package func stop() { core.stop() }

@@ -222,9 +222,9 @@ package final class RawSocket: Sendable {
         use { descriptor in
             var linger = linger(l_onoff: 1, l_linger: 0)
             setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
-            var nobody = sockaddr(
+            var unspecified = sockaddr(
                 sa_family: sa_family_t(AF_UNSPEC), sa_data: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-            _ = Glibc.connect(descriptor, &nobody, socklen_t(MemoryLayout<sockaddr>.size))
+            _ = Glibc.connect(descriptor, &unspecified, socklen_t(MemoryLayout<sockaddr>.size))
         }
         close()
     }

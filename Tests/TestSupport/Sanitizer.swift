@@ -1,6 +1,6 @@
 import Glibc
 
-/// Whether the tests and the programs built with them run under a sanitizer, whose shadow memory takes terabytes of address space.
+/// Whether the tests and the programs built with them run under a sanitizer. Its shadow memory takes terabytes of address space.
 package enum Sanitizer {
     package static var isOn: Bool { isThread || dlsym(nil, "__asan_init") != nil }
     package static var isThread: Bool { dlsym(nil, "__tsan_init") != nil }

@@ -98,7 +98,7 @@ package final class SimulatedDisk: Sendable {
         SimulatedProcess(on: self, number: machine.withLock { $0.number() }, fate: fate)
     }
 
-    // MARK: What happens to the machine
+    // MARK: The machine
 
     /// All processes die, and all changes that were not synced are lost.
     package func losePower() {
@@ -160,7 +160,7 @@ package final class SimulatedDisk: Sendable {
         machine.withLock { $0.names.keys.filter { !$0.hasSuffix(".lock") && !$0.hasSuffix(".open") }.sorted() }
     }
 
-    // MARK: What a process does
+    // MARK: Calls of a process
 
     func kill(_ process: Int) {
         machine.withLock { machine in

@@ -95,7 +95,7 @@ enum AdminBody {
             do throws(JSONError) { return try reader.next() } catch { throw .malformed(error) }
         }
 
-        /// Reads the members of an object whose start has been read: calls `take` for each key, with the cursor before its value.
+        /// Reads the members of an object after its start: calls `take` for each key, with the cursor before its value.
         mutating func members(_ take: (String, inout Cursor) throws(ReadError) -> Void) throws(ReadError) {
             while case .name(let text) = try next() { try take(word(text), &self) }
         }

@@ -4,7 +4,7 @@ import Logging
 ///
 /// From any thread; no call blocks.
 final class AdminHandler: Sendable {
-    /// What a call reads and whom it calls.
+    /// The sources of a call's data, and the operations that it starts.
     struct Sources: Sendable {
         var users: any UserOperations
         var info: ProgramInfo

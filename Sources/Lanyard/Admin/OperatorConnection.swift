@@ -265,7 +265,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         inputCount = left
     }
 
-    // MARK: Carrying out
+    // MARK: Calls
 
     private func perform() {
         guard let body = body.take(), let call = request.call.take() else { return }
@@ -329,7 +329,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         do throws(SystemError) { try listener.loop.change(watch, to: readiness) } catch { close() }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     private func linger() {
         guard !hasInputEnded else { return close() }

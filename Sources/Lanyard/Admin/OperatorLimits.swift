@@ -1,7 +1,7 @@
 /// Limits of an operator listener: for each connection, and for their number. They are independent of the request path's limits.
 protocol OperatorLimits: Sendable {
     /// Open connections. Beyond it the connection that has waited longest for its client is closed.
-    /// A connection whose call is running is never closed for another.
+    /// A connection with a running call is never closed for another.
     var connectionsMax: Int { get }
     /// Connections beyond `connectionsMax` that get a 503. Further ones are closed without a response.
     var rejectionsMax: Int { get }

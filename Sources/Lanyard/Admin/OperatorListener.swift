@@ -146,7 +146,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Closes one connection: an idle one or one with an incomplete request first, then one whose client does not read its response.
+    /// Closes one connection: first an idle one or one with an incomplete request, then one with a client that does not read its response.
     /// False if calls of all connections are running.
     private func closeLongestWaiting() -> Bool {
         let longest = connections.values.filter { !$0.isPerforming && !$0.isRejected }.min {

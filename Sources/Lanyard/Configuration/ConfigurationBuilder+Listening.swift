@@ -118,7 +118,7 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// Reports a token file whose token is too short. A file that appears later is checked when it is read.
+    /// Reports a token that is too short. A file that appears later is checked when it is read.
     private mutating func checkAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
         guard let path = admin.tokenFile else { return }
         do throws(SecretFile.ReadError) {

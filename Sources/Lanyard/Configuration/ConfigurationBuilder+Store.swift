@@ -1,4 +1,4 @@
-/// `store:`, whose keys depend on one another.
+/// `store:`. Its keys depend on one another.
 extension ConfigurationBuilder {
     private static let keys = ["key_file", "key_credential", "passphrase_file", "passphrase_credential"]
 

@@ -204,7 +204,7 @@ struct ConfigurationBuilder {
         return nil
     }
 
-    // MARK: - Faults
+    // MARK: - Errors
 
     mutating func reportError(_ place: ConfigurationPlace, _ message: String, remedy: String) {
         diagnostics.append(ConfigurationError(at: place, message, remedy: remedy))

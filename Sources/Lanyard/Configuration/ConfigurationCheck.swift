@@ -159,7 +159,7 @@ struct ConfigurationCheck {
         return ConfigurationNode(.scalar("\(folder)/\(text)"), at: node.place)
     }
 
-    // MARK: - Faults
+    // MARK: - Errors
 
     private mutating func reportWrongShape(
         _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String

@@ -236,7 +236,7 @@ struct ConfigurationLoader {
                         + (unsupported.alternative ?? key.defaultValue.map { "\($0) holds" } ?? "remove it")))
     }
 
-    // MARK: - What is told
+    // MARK: - Reported errors
 
     /// The sorted errors and warnings, at most a hundred. If there are more, warnings are left out unless all are warnings.
     private func limited(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {

@@ -11,7 +11,7 @@ struct ConfigurationNames {
     /// Comparisons left for suggestions. The limit keeps a long file with many unknown names from taking minutes.
     private var comparisonsLeft = 100_000
 
-    /// - Parameter key: the key of a mapping whose keys are the names.
+    /// - Parameter key: the key of a mapping. The keys of that mapping are the names.
     init(_ key: String, in tree: ConfigurationNode) {
         all = tree[key]?.entries.filter { !$0.isUnread }.map(\.key) ?? []
         known = Set(all)

@@ -25,7 +25,7 @@ package struct ConfigurationNode: Equatable, Sendable {
         /// Whether this entry is `unread`.
         var isUnread: Bool { key == Self.unreadKey && value.content == .invalid }
 
-        /// Replaces entries with a reported error whose key is unknown. They cannot be told apart from absent ones.
+        /// Replaces entries with an unknown key and a reported error. They cannot be distinguished from absent ones.
         static func unread(at place: ConfigurationPlace) -> Entry {
             Entry(key: unreadKey, place: place, value: ConfigurationNode(.invalid, at: place))
         }
