@@ -114,10 +114,10 @@ import Testing
         #expect(outcome.exit == .code(78))
         #expect(
             outcome.errors == [
-                "error: --listen: listeners[0].address: others can reach 0.0.0.0:7400, and would act as the user; "
+                "error: --listen: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; "
                     + "bind 127.0.0.1:7400, or use a configuration file with listeners[].unsafe: true "
-                    + "if something else keeps them away",
-                "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so no Host is known to be right; "
+                    + "if something else prevents that",
+                "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; "
                     + "use a configuration file with listeners[].allowed_hosts, such as [\"api.internal:7400\"]",
                 "error: --upstream: routes[0].upstream: plain http would show tokens on the network path to 10.0.0.1; "
                     + "use a configuration file with routes[].unsafe_plain: true if that way is safe",
@@ -194,7 +194,7 @@ import Testing
             ),
             (
                 ["listeners: [{address: '127.0.0.1:0', socket_mode: '0600'}]\n"], nil,
-                ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is no unix socket"
+                ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is not a unix socket"
             ),
         ] as [([String], [String: String]?, String)])
     func guards(_ given: [String], _ environment: [String: String]?, _ words: String) async throws {

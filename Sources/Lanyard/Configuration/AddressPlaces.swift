@@ -53,10 +53,10 @@ package struct AddressPlaces: Equatable, Sendable {
             )
         case (EADDRNOTAVAIL, _): ("is not an address of this machine", "choose one that is")
         case (EAFNOSUPPORT, _): ("needs IPv6, which this machine does not have", "choose an IPv4 address")
-        case (EEXIST, _): ("is taken by something that is no socket", "remove it, or choose another path")
+        case (EEXIST, _): ("is taken by something that is not a socket", "remove it, or choose another path")
         case (ENOENT, _), (ENOTDIR, _): ("lies in a folder that does not exist", "make it, or choose another path")
         case (let code?, _): ("cannot be bound (\(Errno.text(of: code)))", "choose another address")
-        case (nil, _): ("is no address that can be bound", "choose another address")
+        case (nil, _): ("is not an address that can be bound", "choose another address")
         }
     }
 }

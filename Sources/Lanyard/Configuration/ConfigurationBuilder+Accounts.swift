@@ -136,7 +136,7 @@ extension ConfigurationBuilder {
         switch identityKinds[identity] {
         case "static" where section.has("login"):
             reportError(
-                section.place("login"), "\(shown).login: a static identity's token file is all there is",
+                section.place("login"), "\(shown).login: a static identity has no login",
                 remedy: "remove the login")
         case "app_services" where !section.has("login") && !section.node.hasUnread:
             reportWarning(

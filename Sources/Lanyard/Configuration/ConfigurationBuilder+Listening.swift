@@ -38,18 +38,18 @@ extension ConfigurationBuilder {
         if section.text("socket_mode") != nil {
             reportError(
                 section.place("socket_mode"),
-                "\(shown).socket_mode: \(address) is no unix socket, so this restricts no client",
+                "\(shown).socket_mode: \(address) is not a unix socket, so this restricts no client",
                 remedy: "use unix:/path, or remove socket_mode")
         }
         if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
             let unsafe = place.adding("unsafe: true", to: "listeners[]")
             reportError(
-                place, "\(shown).address: others can reach \(address), and would act as the user",
-                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else keeps them away")
+                place, "\(shown).address: other machines can reach \(address) and would act as the user",
+                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else prevents that")
         }
         if reach == .wildcard, !section.has("allowed_hosts"), !section.node.hasUnread {
             reportError(
-                place, "\(shown).address: \(address) is every address, so no Host is known to be right",
+                place, "\(shown).address: \(address) is every address, so there is no default for allowed_hosts",
                 remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
         }
         // A list with only invalid elements is not empty here. Its errors have been reported.

@@ -15,7 +15,7 @@ extension ConfigurationBuilder {
             let name = section.text("name") ?? (elements.count == 1 ? "default" : "")
             if name.isEmpty, !section.has("name"), !element.hasUnread {
                 reportError(
-                    element.place, "missing key \"\(shown).name\"", remedy: "several routes need names of their own")
+                    element.place, "missing key \"\(shown).name\"", remedy: "each of several routes needs a name")
             }
             if let first = lines[name], !name.isEmpty {
                 reportError(
@@ -173,8 +173,8 @@ extension ConfigurationBuilder {
         }
         if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
             reportError(
-                place, "\(shown).upstream: \(host) is a link-local address, where metadata services live",
-                remedy: place.adding("allow_link_local: true", to: "routes[]") + " if it is meant")
+                place, "\(shown).upstream: \(host) is a link-local address, which metadata services use",
+                remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")
         }
     }
 

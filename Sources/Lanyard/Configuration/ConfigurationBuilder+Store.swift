@@ -50,7 +50,7 @@ extension ConfigurationBuilder {
         if key.hasSuffix("_credential") {
             guard let credentialsFolder else {
                 reportError(
-                    section.place(key), "store.\(key): systemd handed over no credentials",
+                    section.place(key), "store.\(key): systemd passed no credentials",
                     remedy:
                         "add LoadCredential=\(path):/PATH to the unit, or use \(key.replacing("credential", with: "file"))"
                 )

@@ -122,7 +122,7 @@ struct ConfigurationBuilder {
         if let name = section.text(String(sibling)) {
             guard let credentialsFolder else {
                 reportError(
-                    section.place(String(sibling)), "\(shown).\(sibling): systemd handed over no credentials",
+                    section.place(String(sibling)), "\(shown).\(sibling): systemd passed no credentials",
                     remedy: "add LoadCredential=\(name):/PATH to the unit, or use \(key)")
                 return nil
             }
@@ -149,7 +149,7 @@ struct ConfigurationBuilder {
         case .missing:
             reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
-            reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until a file stands there")
+            reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until it is a file")
         case .unreadable(let code):
             reportWarning(
                 place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",

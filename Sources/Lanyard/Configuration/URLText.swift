@@ -69,7 +69,7 @@ package enum URLText {
         }
         guard !what.isEmpty else { return nil }
         // A URL without a path is that of an identity service, where users log in.
-        let secrets = takesPath ? ": a password has no place here" : "; secrets are given as files"
+        let secrets = takesPath ? ": a password is not allowed here" : "; secrets are given as files"
         return .init(
             what.joined(separator: " and "),
             remedy: "remove " + rest.joined(separator: ", and ") + (hasUserInfo ? secrets : ""))

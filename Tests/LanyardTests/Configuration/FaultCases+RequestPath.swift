@@ -5,8 +5,8 @@ extension FaultCases {
             both
                 + "routes:\n  - upstream: http://127.0.0.1:1\n  - {upstream: 'http://127.0.0.1:2', match: {path: /a}}\n",
             [
-                "lanyard.yaml:7:5: missing key \"routes[0].name\"; several routes need names of their own",
-                "lanyard.yaml:8:5: missing key \"routes[1].name\"; several routes need names of their own",
+                "lanyard.yaml:7:5: missing key \"routes[0].name\"; each of several routes needs a name",
+                "lanyard.yaml:8:5: missing key \"routes[1].name\"; each of several routes needs a name",
             ]
         ),
         (
@@ -26,7 +26,7 @@ extension FaultCases {
         (
             both + "routes:\n  - upstream: http://bob:hunter2@127.0.0.1:9000\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a password has no place here"
+                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a password is not allowed here"
             ]
         ),
         (
@@ -62,7 +62,7 @@ extension FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://169.254.169.254', unsafe_plain: true}\n",
             [
-                "lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, where metadata services live; add allow_link_local: true if it is meant"
+                "lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, which metadata services use; add allow_link_local: true if that is intended"
             ]
         ),
         (
@@ -132,20 +132,20 @@ extension FaultCases {
         (
             whole + "listeners:\n  - address: 0.0.0.0:7400\n",
             [
-                "lanyard.yaml:9:14: listeners[0].address: others can reach 0.0.0.0:7400, and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else keeps them away",
-                "lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so no Host is known to be right; add allowed_hosts, such as [\"api.internal:7400\"]",
+                "lanyard.yaml:9:14: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that",
+                "lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]",
             ]
         ),
         (
             whole + "listeners:\n  - {address: '[::]:7400', unsafe: true}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so no Host is known to be right; add allowed_hosts, such as [\"api.internal:7400\"]"
+                "lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so there is no default for allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]"
             ]
         ),
         (
             whole + "listeners:\n  - {address: '10.0.0.1:7400'}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: others can reach 10.0.0.1:7400, and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else keeps them away"
+                "lanyard.yaml:9:15: listeners[0].address: other machines can reach 10.0.0.1:7400 and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that"
             ]
         ),
         (

@@ -229,7 +229,7 @@ enum FaultCases {
         (
             identities + "users: {alice: {identity: demo, login: {anonymous: {}}}}\n" + upstream,
             [
-                "lanyard.yaml:4:40: users.alice.login: a static identity's token file is all there is; remove the login"
+                "lanyard.yaml:4:40: users.alice.login: a static identity has no login; remove the login"
             ]
         ),
         (
@@ -276,7 +276,7 @@ enum FaultCases {
         (
             identities + "    proxy: http://u:hunter2@p:3128\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a password has no place here; or write none or environment"
+                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a password is not allowed here; or write none or environment"
             ]
         ),
         (
@@ -289,7 +289,7 @@ enum FaultCases {
         (
             "identities: {i: {static: {token_credential: token}}}\nusers: {u: {identity: i}}\n" + upstream,
             [
-                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd handed over no credentials; add LoadCredential=token:/PATH to the unit, or use token_file"
+                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd passed no credentials; add LoadCredential=token:/PATH to the unit, or use token_file"
             ]
         ),
     ]
@@ -372,7 +372,7 @@ enum FaultCases {
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7400', socket_mode: '0600'}\n",
             [
-                "lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is no unix socket, so this restricts no client; use unix:/path, or remove socket_mode"
+                "lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is not a unix socket, so this restricts no client; use unix:/path, or remove socket_mode"
             ]
         ),
         (
