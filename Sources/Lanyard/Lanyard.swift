@@ -86,7 +86,7 @@ package enum Lanyard {
         log.debug("everything is bound", metadata: ["event": "start.bound", "threads": .stringConvertible(count)])
         if count != 1 {
             log.warning(
-                "threads run before everything is bound: a sandbox would not hold them",
+                "threads run before everything is bound: a sandbox would not apply to them",
                 metadata: ["event": "start.threads", "threads": .stringConvertible(count)])
         }
     }

@@ -2,7 +2,8 @@ import CLanyard.Linux
 import Foundation
 import Glibc
 
-/// CPU time as the kernel counts it. On a shared machine a program gets only the time that others leave: compare used time with idle time.
+/// CPU time as the kernel counts it. On a shared machine a program gets only the time that others leave. Compare used time with idle
+/// time.
 package enum ProcessorTime {
     /// Idle and waiting time since boot, in seconds: of one CPU, or of all together (proc(5), /proc/stat).
     package static func idle(ofCPU number: Int? = nil) throws -> Double {

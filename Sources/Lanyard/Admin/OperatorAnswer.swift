@@ -65,7 +65,7 @@ package struct OperatorResponse: Equatable, Sendable {
     /// Every connection, or every slot for calls that wait, is in use.
     static let overloaded: OperatorResponse = {
         var response = problem(
-            503, "overloaded", "Overloaded", "Too many calls are under way; try again.", isRetryable: true)
+            503, "overloaded", "Overloaded", "Too many calls are running; try again later.", isRetryable: true)
         response.fields.append("Retry-After: 1")
         return response
     }()

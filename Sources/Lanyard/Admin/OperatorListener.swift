@@ -167,7 +167,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         guard loop.now >= nextOverloadLogAt else { return }
         nextOverloadLogAt = loop.now + Self.overloadLogInterval
         log.warning(
-            "every connection has a call under way; further ones are refused until one ends",
+            "every connection has a running call; further connections are refused until one ends",
             metadata: [
                 "event": "\(profile.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
             ])

@@ -2,8 +2,8 @@
 package enum NearestName {
     /// The nearest of `names` by edit distance, if it is near enough.
     ///
-    /// Near enough means: at most a third of the letters differ, or at most two. If no name is near enough, a name that is a prefix of the
-    /// other counts.
+    /// Near enough means: at most a third of the letters differ, or at most two. If no name is near enough, a name counts that begins with
+    /// `name`, or that `name` begins with.
     package static func of(_ name: String, among names: some Sequence<String>) -> String? {
         let wanted = Array(name.utf8.prefix(65))
         // A longer text is longer than any key, so it is not a typing error. The limit also bounds the table for hostile input.
