@@ -1,15 +1,15 @@
 import Glibc
 
-/// The admin socket, bound: where it was asked for, or in its default place if that can be had (architecture.md 4.2).
+/// Binds the admin socket at the configured address, or at the default one if possible (architecture.md 4.2).
 enum AdminBinding {
     enum Outcome {
         case off
         case bound(ListeningSocket)
-        /// Nobody asked for a place, and the default one cannot be had: Lanyard runs without an admin API, and says so.
+        /// No address is configured and the default one cannot be bound. Lanyard runs without an admin API and logs a warning.
         case unavailable(ConfigurationError)
     }
 
-    /// - Throws: a configured address that cannot be had: exit 69.
+    /// - Throws: a configured address cannot be bound: exit 69.
     static func bind(_ settings: AdminSettings?, _ places: AddressPlaces) throws(ConfigurationError) -> Outcome {
         guard let settings else { return .off }
         if let address = settings.address {
@@ -28,18 +28,19 @@ enum AdminBinding {
         }
     }
 
-    /// Makes the folder if it is missing. Whoever could change another's folder could put a socket of their own there and be sent passwords.
+    /// Creates the folder if it is missing, and checks its owner and mode. Another Unix user that can change it could put a socket
+    /// there and receive passwords.
     private static func prepare(_ folder: String) -> ConfigurationError? {
         let failure = Machine.withoutUmask { mkdir(folder, 0o700) == 0 ? 0 : errno }
         if failure != 0, failure != EEXIST {
-            return error("\(folder), the default's folder, cannot be made (\(Errno.text(of: failure)))")
+            return error("\(folder), the folder of the default, cannot be created (\(Errno.text(of: failure)))")
         }
         var status = stat()
         guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
-            return error("\(folder), the default's folder, is none")
+            return error("\(folder), the folder of the default, is not a folder")
         }
         guard status.st_uid == geteuid() || status.st_uid == 0, status.st_mode & 0o022 == 0 else {
-            return error("\(folder), the default's folder, can be changed by other users")
+            return error("\(folder), the folder of the default, can be changed by other Unix users")
         }
         return nil
     }
@@ -47,6 +48,6 @@ enum AdminBinding {
     private static func error(_ message: String) -> ConfigurationError {
         ConfigurationError(
             .warning, at: .commandLine, "admin.address: \(message)",
-            remedy: "choose a place with admin.address or --admin-address, or write admin: off")
+            remedy: "choose an address with admin.address or --admin-address, or write admin: off")
     }
 }

@@ -1,21 +1,20 @@
-/// Everything that listens, bound: the last step before the first thread (architecture.md 7.8). Whoever takes it over closes the
-/// listeners when they are done: nothing else holds them.
+/// All listening sockets, bound as the last step before the first thread (architecture.md 7.8). The owner of this value closes them:
+/// nothing else holds them.
 struct Bindings: ~Copyable {
-    /// In the order of `listeners`.
+    /// In the order of the configuration's `listeners`.
     let data: [ListeningSocket]
     let health: ListeningSocket?
     let admin: ListeningSocket?
-    /// Why there is no admin API, though nobody turned it off.
+    /// Why there is no admin API although it is not turned off.
     let adminError: ConfigurationError?
 
-    /// - Throws: the first address that cannot be had, with where it was given and the remedy: exit 69. What was bound before is
-    ///   closed again.
+    /// - Throws: the first address that cannot be bound, with its place and remedy: exit 69. Sockets bound before it are closed.
     init(_ configuration: Configuration, _ places: AddressPlaces) throws(ConfigurationError) {
         var data: [ListeningSocket] = []
         for (index, settings) in configuration.listeners.enumerated() {
             data.append(try Self.bound(settings, "listeners[\(index)].address", places))
         }
-        // Both at once: a value that cannot be copied is either whole or not there.
+        // All properties are set at once: a noncopyable value cannot be partly initialised when an error is thrown.
         let health = try configuration.health.map { settings throws(ConfigurationError) in
             try Self.bound(ListenerSettings(address: settings.address), "health.address", places)
         }
@@ -26,7 +25,7 @@ struct Bindings: ~Copyable {
         }
     }
 
-    /// Everything that was bound, under its name in the log.
+    /// All bound addresses with their names in the log.
     var listeners: [ProgramInfo.Listener] {
         let data = data.map { ("data", $0.address) }
         let others = [("health", health?.address), ("admin", admin?.address)]

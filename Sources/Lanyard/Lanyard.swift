@@ -4,15 +4,15 @@ import Logging
 ///
 /// Start-up keeps the order of architecture.md 7.8: everything is bound before the first queue, timer, thread or libcurl call.
 package enum Lanyard {
-    /// Holds the rooms to the end of the process. They hold one another, too, and nobody takes them apart at the end: held from
-    /// here, a leak checker sees what was really lost.
+    /// Holds the program until the process ends. Its parts hold one another and are not taken apart at the end. This reference lets a
+    /// leak checker report real leaks only.
     private static let running = Guarded<Program?>(nil)
 
     /// Serves until a signal ends it. Blocks the calling thread, which owns no queue.
     ///
     /// - Parameters:
-    ///   - warnings: what loading the configuration had to say; they go to the log.
-    ///   - addresses: where the addresses were given, for one that cannot be bound.
+    ///   - warnings: warnings from loading the configuration, for the log.
+    ///   - addresses: the places of the configured addresses, for the error of an address that cannot be bound.
     ///   - commit: the source of this build, for `lanyard_build_info`.
     /// - Returns: the exit status of architecture.md 7.5.
     package static func run(
@@ -66,7 +66,8 @@ package enum Lanyard {
         }
     }
 
-    /// Proxy variables stay only where an identity asks for them. Says what was removed, with names only: values may hold passwords.
+    /// Keeps proxy variables only if an identity is configured to use them. Logs the names of removed variables, and no values, because
+    /// values may hold passwords.
     private static func removeProxyVariables(_ configuration: Configuration, _ log: Logger) {
         if !configuration.identities.contains(where: { $0.proxy == .environment }) {
             ProcessEnvironment.clear(.proxies)
@@ -78,22 +79,25 @@ package enum Lanyard {
             metadata: ["event": "start.environment_cleared", "variables": .string(names.joined(separator: ", "))])
     }
 
-    /// A sandbox binds the thread that asks for it and what that thread starts; another one that runs already would stay outside.
+    /// Warns if the process has more than one thread. A sandbox applies to the calling thread and the threads that it starts. A thread
+    /// that already runs would stay outside.
     private static func warnOfThreads(_ log: Logger) {
         guard let count = Machine.threadCount else { return }
         log.debug("everything is bound", metadata: ["event": "start.bound", "threads": .stringConvertible(count)])
         if count != 1 {
             log.warning(
-                "threads run before everything is bound: a sandbox would not hold them",
+                "threads run before everything is bound: a sandbox would not apply to them",
                 metadata: ["event": "start.threads", "threads": .stringConvertible(count)])
         }
     }
 
-    /// Health's and admin's connections, loops, files and identity calls.
+    /// Descriptors for health and admin connections, event loops, files and identity calls.
     private static let descriptorsKept = 200
 
-    /// Two descriptors for each client, its own and its upstream's. What clients leave is for upstream connections: no more of them are ever in
-    /// use than there are clients, and idle ones have the rest.
+    /// Fits the limits to the descriptor limit. Each client needs two descriptors: its own and one for its upstream connection.
+    ///
+    /// All descriptors that clients do not use are for upstream connections. No more of those are in use than there are clients, and the
+    /// rest is for idle ones.
     private static func fittedToDescriptorLimit(_ configuration: Configuration, _ log: Logger) -> Configuration {
         var configuration = configuration
         let descriptors = Machine.raiseDescriptorLimit()

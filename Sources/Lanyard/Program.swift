@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// All rooms put together from one configuration.
+/// The running program: all modules, connected as one configuration says.
 final class Program: Sendable {
     private let path: RequestPath
     private let sessions: SessionService
@@ -15,15 +15,15 @@ final class Program: Sendable {
     private let health: HealthListener?
     private let admin: AdminListener?
     private let log: Logger
-    /// What was bound, under its name in the log.
+    /// All bound addresses with their names in the log.
     private let listeners: [ProgramInfo.Listener]
 
-    /// Queues, but no thread before `serve`.
+    /// Creates queues. No thread runs before `serve`.
     ///
     /// - Parameters:
-    ///   - store: opened; from here on it belongs to the sessions.
-    ///   - signals: what the process is sent, from a descriptor.
-    /// - Throws: `.local` faults: descriptors that cannot be had.
+    ///   - store: the opened store; the sessions own it from here on.
+    ///   - signals: a signalfd.
+    /// - Throws: descriptors cannot be created.
     init(
         _ configuration: Configuration, store opened: OpenedStore, bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
@@ -32,7 +32,7 @@ final class Program: Sendable {
         self.log = log
         listeners = bindings.listeners
         let tokenSource = SessionTokenSource()
-        // First the configured users: a user's place is then its place in the configuration.
+        // Configured users come first, so that a user's index is its position in the configuration.
         let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
             listeners: configuration.listeners, sockets: bindings.data,
@@ -68,15 +68,15 @@ final class Program: Sendable {
             let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
-        let facts = ProgramInfo(version: BuildVersion.number, startedAt: .now, listeners: listeners)
+        let info = ProgramInfo(version: BuildVersion.number, startedAt: .now, listeners: listeners)
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
-                facts: facts, refused: refused, stop: { stop.end() }, log: log)
+                info: info, refused: refused, stop: { stop.end() }, log: log)
         }
     }
 
-    /// What health and `/metrics` are told from: snapshots and relaxed counters, so that they wait for nobody.
+    /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
         _ configuration: Configuration, sessions: SessionService, store: any SessionStore, path: RequestPath,
         stop: ShutdownCoordinator,
@@ -85,11 +85,11 @@ final class Program: Sendable {
         let pinned = configuration.routes.compactMap(\.route.user)
         let follows = configuration.routes.contains { $0.route.user == nil }
         return HealthPages.Sources(
-            facts: {
-                var facts = HealthSnapshot(sessions.report, followsActiveUser: follows, pinnedUsers: pinned)
-                if store.isFailing { facts.store = .failing }
-                facts.isDraining = stop.isDraining.load(ordering: .relaxed)
-                return facts
+            snapshot: {
+                var snapshot = HealthSnapshot(sessions.report, followsActiveUser: follows, pinnedUsers: pinned)
+                if store.isFailing { snapshot.store = .failing }
+                snapshot.isDraining = stop.isDraining.load(ordering: .relaxed)
+                return snapshot
             },
             samples: {
                 let dropped = MetricSample(
@@ -99,7 +99,7 @@ final class Program: Sendable {
             controlPlane: { sessions.loop.post($0) })
     }
 
-    /// All configured identities; users of one share its service.
+    /// All configured identities. Users of one identity share its service.
     private static func identities(
         _ configuration: Configuration, by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning
     ) -> [ConfiguredIdentity] {
@@ -114,7 +114,7 @@ final class Program: Sendable {
         }
     }
 
-    /// Each configured user with what keeps it logged in.
+    /// All configured users, each with the source of its tokens.
     private static func sessionMembers(
         _ configuration: Configuration, _ identities: [ConfiguredIdentity], by files: FileReader, on loop: EventLoop,
         _ warning: SecretFileWarning
@@ -152,10 +152,10 @@ final class Program: Sendable {
         admin?.start()
         announce()
         let status = stop.wait()
-        // A login that waits for a file ends here; a thread that waits for one is left behind.
+        // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {
-            // Whoever supervises the process often gives it no longer than `drain_max`.
+            // The supervisor of the process often allows no more time than `drain_max`.
             sessions.settle(within: .seconds(5), people: min(stop.drainEnd - .now, .seconds(10)))
         }
         sessions.stop()
@@ -167,7 +167,7 @@ final class Program: Sendable {
         return status
     }
 
-    /// One line for each address, as it was bound: with port 0 this is where an operator learns it.
+    /// Logs one line for each bound address. With port 0 an operator learns the port here.
     private func announce() {
         log.notice(
             "serving",

@@ -1,19 +1,20 @@
 import CLanyard.Linux
 import Glibc
 
-/// Signals from the first moment on, in two steps, so that none is lost and none ends the process that must not
+/// Handles signals from the start of the process, in two steps. No signal is lost, and no signal ends the process that must not
 /// (architecture.md 7.6: SIGHUP and SIGUSR2 never do).
 package enum Signals {
-    /// Until there is something to drain, SIGTERM and SIGINT end the process at once, with the status of a drain. By a handler: the
-    /// kernel drops a signal that process 1 of a container has left at its default.
+    /// Ignores signals that must not end the process. SIGTERM and SIGINT end it at once, with the exit status of a drain.
     ///
-    /// The first act of `lanyard run`: a signal may come at once, and reading the configuration may take as long as its file system likes.
+    /// They need a handler, because the kernel drops signals with default action for process 1 of a container. `lanyard run` calls this
+    /// first: a signal may come at any time, and reading the configuration takes as long as its file system needs.
     package static func prepare() {
         for number in [SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
         for number in [SIGTERM, SIGINT] { signal(number) { _exit(128 &+ $0) } }
     }
 
-    /// From here on they wait to be read from the descriptor: before the first thread, since threads inherit what is blocked.
+    /// Blocks the signals and returns a signalfd that reports them. Called before the first thread starts, because threads inherit the
+    /// blocked set.
     static func openDescriptor() throws(SystemError) -> OwnedDescriptor {
         let numbers = [SIGTERM, SIGINT, SIGHUP, SIGUSR1]
         let raw = lanyard_hold_signals(numbers, CInt(numbers.count))
@@ -21,7 +22,7 @@ package enum Signals {
         return OwnedDescriptor(taking: raw)
     }
 
-    /// The next one that waits.
+    /// The next pending signal; nil: none.
     static func next(from descriptor: borrowing OwnedDescriptor) -> CInt? {
         let number = lanyard_next_signal(descriptor.raw)
         return number == 0 ? nil : number

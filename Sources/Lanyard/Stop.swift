@@ -3,7 +3,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// How the program ends: signals come in, the drain goes by `shutdown:`, the exit status comes out (architecture.md 7.5, 7.7).
+/// Ends the program: takes signals, drains as `shutdown:` says, and gives the exit status (architecture.md 7.5, 7.7).
 ///
 /// Belongs to the queue of its own loop.
 package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
@@ -16,17 +16,17 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private let log: Logger
     private var stage = Stage.serving
     private var status: Int32 = 0
-    /// When `drain_max` is over. To be read once `wait` has returned.
+    /// The instant when `drain_max` is over. Valid after `wait` has returned.
     private(set) var drainEnd = Instant.past
-    /// What the process was sent since before its first thread.
+    /// A signalfd that was created before the first thread.
     private let signals: OwnedDescriptor
     private lazy var deadline = Deadline(of: self)
     private let ended = DispatchSemaphore(value: 0)
-    /// Readiness is off from the first signal on.
+    /// True from the first signal on. Readiness is off then.
     let isDraining = Atomic<Bool>(false)
-    /// Somebody wants the end at once.
+    /// True after a second signal: the process ends at once.
     let isForced = Atomic<Bool>(false)
-    /// Called on the loop when somebody wants the end at once, after the drain too. Set before `start`.
+    /// Called on the loop at a second signal, also after the drain. Set before `start`.
     nonisolated(unsafe) var onForce: @Sendable () -> Void = {}
 
     init(
@@ -61,7 +61,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         while let number = Signals.next(from: signals) { handle(number) }
     }
 
-    /// Blocks the calling thread until the end, and says how to exit.
+    /// Blocks the calling thread until the program has ended. Returns the exit status.
     func wait() -> Int32 {
         ended.wait()
         return status
@@ -92,7 +92,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         begin(["signal": number == SIGINT ? "SIGINT" : "SIGTERM"])
     }
 
-    /// Somebody asked for the end: as SIGTERM, with status 0. What has begun is not hastened. From anywhere.
+    /// Starts the shutdown for the admin API: as SIGTERM, but with status 0. A shutdown in progress is not changed. From any thread.
     func end() {
         loop.post { [self] in
             guard stage == .serving else { return }
@@ -108,7 +108,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         if settings.drainMin > .zero { loop.set(deadline, at: loop.now + settings.drainMin) } else { drain() }
     }
 
-    /// The start has come to nothing: nobody can be logged in, and the configuration wants the process to end for it. From anywhere.
+    /// Ends the program because no user can be logged in and the configuration says to exit then. From any thread.
     func end(hopeless status: Int32) {
         loop.post { [self] in
             guard stage == .serving else { return }
@@ -141,7 +141,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         stage = .ended
         loop.drop(deadline)
         path.abort()
-        // The signals stay watched: one that comes while sessions are being settled ends that, too.
+        // Signals stay watched: one that comes while sessions finish their work ends that wait.
         log.notice("stopped", metadata: ["event": "shutdown.finished", "exit": "\(status)"])
         ended.signal()
     }

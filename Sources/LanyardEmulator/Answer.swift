@@ -1,7 +1,7 @@
 import FlyingFox
 import Foundation
 
-/// An answer of the emulator before it becomes FlyingFox's.
+/// A response of the emulator, before it becomes FlyingFox's.
 struct EmulatorResponse: Sendable {
     var status: Int
     var fields: [(name: String, value: String)]
@@ -13,21 +13,21 @@ struct EmulatorResponse: Sendable {
         self.body = body
     }
 
-    /// JSON under exactly `application/json`: clients of the real service read nothing else.
+    /// A JSON response with exactly `application/json`, because clients of the real service accept nothing else.
     static func json(_ status: Int, _ value: JSONValue, fields: [(name: String, value: String)] = [])
         -> EmulatorResponse
     {
         EmulatorResponse(status, fields: fields + [("Content-Type", "application/json")], body: value.text)
     }
 
-    /// The answer as it goes out; one to HEAD keeps its length and loses its body.
+    /// The response for FlyingFox. A response to HEAD has the length and no body.
     ///
     /// - Parameter date: the service's clock.
     func httpResponse(to method: HTTPMethod, date: Date) -> HTTPResponse {
         var headers = HTTPHeaders()
         for (name, value) in fields { headers.setValues([value], for: HTTPHeader(name)) }
         let data = Data(body.utf8)
-        // Clients learn from it how far their clock is off.
+        // Clients compute their clock's skew from it.
         headers[.date] = Self.text(of: date)
         if method == .HEAD { headers[.contentLength] = String(data.count) }
         return HTTPResponse(
@@ -35,7 +35,7 @@ struct EmulatorResponse: Sendable {
             body: method == .HEAD ? Data() : data)
     }
 
-    /// As RFC 9110 §5.6.7 writes it.
+    /// A date in the format of RFC 9110 §5.6.7.
     private static func text(of date: Date) -> String {
         var seconds = time_t(date.timeIntervalSince1970)
         var parts = tm()

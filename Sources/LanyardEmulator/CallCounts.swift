@@ -1,6 +1,6 @@
 import FlyingFox
 
-/// Who called what how often, since the start or the last reset.
+/// The number of calls by route and user, since the start or the last reset.
 struct CallCounts: Sendable {
     private struct Calls: Sendable {
         var count = 0
@@ -32,14 +32,14 @@ struct CallCounts: Sendable {
     mutating func used(token: String) { tokens[token, default: 0] += 1 }
     mutating func refused(_ reason: String) { refusals[reason, default: 0] += 1 }
 
-    /// Forgets everything but the calls that are under way.
+    /// Clears everything except calls in progress.
     mutating func reset() {
         let under = routes.mapValues { Calls(inFlight: $0.inFlight, inFlightMax: $0.inFlight) }
         self = CallCounts()
         routes = under
     }
 
-    /// - Parameter name: an email or another readable name of a user id.
+    /// - Parameter name: returns an email or another readable name for a user id.
     func json(name: (String) -> String?) -> JSONValue {
         let routes = Route.allCases.map { route -> (String, JSONValue) in
             let calls = self.routes[route] ?? Calls()

@@ -2,7 +2,7 @@ import FlyingFox
 
 /// The latest calls in the order of their arrival.
 struct CallJournal: Sendable {
-    /// Calls that are remembered; those of the protected resource are not written down.
+    /// Calls that are kept. Calls of the protected resource are not recorded.
     static let callsMax = 20_000
 
     private var calls: [EmulatorCall] = []
@@ -13,12 +13,12 @@ struct CallJournal: Sendable {
     mutating func begin(_ route: Route, at now: Double) -> Int {
         defer { next += 1 }
         calls.append(EmulatorCall(number: next, route: route.rawValue, arrivedAt: now))
-        // In large steps, so that not every call moves them all.
+        // Removed in large steps, because each removal moves the rest.
         if calls.count > 2 * Self.callsMax { calls.removeFirst(calls.count - Self.callsMax) }
         return next
     }
 
-    /// Writes more about a call; nothing happens when it is remembered no more.
+    /// Changes the record of a call. Nothing happens if the call is no longer kept.
     mutating func edit(_ number: Int, _ change: (inout EmulatorCall) -> Void) {
         guard let first = calls.first?.number, number >= first, number - first < calls.count else { return }
         change(&calls[number - first])

@@ -6,11 +6,11 @@ struct ClientAPI {
 
     private static let apps = "/api/client/v2.0/app/"
 
-    /// - Returns: the answer, and the user whom a login concerned.
+    /// - Returns: the response, and the user id for a login.
     func response(_ request: HTTPRequest, _ route: Route, _ call: Int?) async -> (EmulatorResponse, userID: String?) {
         do throws(ServiceError) {
             let body = try await RequestBody.json(request)
-            // Browsers ask before they call.
+            // Browsers send a preflight request before a call.
             if request.method == .OPTIONS { return (Self.success(204, nil, request), nil) }
             try await requireApp(request.path)
             return try await perform(request, route, body, call)
@@ -42,7 +42,7 @@ struct ClientAPI {
         }
     }
 
-    /// Paths under an app name one that exists; session and profile are not under an app.
+    /// Checks the app id of paths that have one. The paths of session and profile have none.
     private func requireApp(_ path: String) async throws(ServiceError) {
         guard path.hasPrefix(Self.apps) else { return }
         let id = String(path.dropFirst(Self.apps.count).prefix { $0 != "/" })
@@ -53,7 +53,7 @@ struct ClientAPI {
         path.split(separator: "/").dropLast().last.map(String.init) ?? ""
     }
 
-    /// Origins as the client sees us, so that one behind a proxy is not sent somewhere unreachable.
+    /// Origins as the client sees the service, so that a client behind a proxy gets a reachable one.
     private static func location(_ request: HTTPRequest) -> JSONValue {
         let origin = origin(request)
         return .object([
@@ -73,7 +73,7 @@ struct ClientAPI {
         return body.map { .json(status, $0, fields: fields) } ?? EmulatorResponse(status, fields: fields)
     }
 
-    /// An error in the service's shape; the request's id is in a field and in the link.
+    /// An error in the service's format. The request id is in a header field and in the link.
     static func failure(_ error: ServiceError, _ request: HTTPRequest) -> EmulatorResponse {
         let id = Identifiers.new()
         let group = Identifiers.derived(from: "group"), app = Identifiers.derived(from: "app")

@@ -1,13 +1,13 @@
 import FlyingFox
 
-/// `/emulator/…`: what a test or a developer does to the service from outside. Not counted, not delayed, not failed.
+/// `/emulator/…`: the controls for tests and developers. Their calls are not counted, delayed or failed.
 struct ControlAPI {
     let state: ServiceState
 
     func response(_ request: HTTPRequest) async -> EmulatorResponse {
         let body: JSONValue
         do throws(ServiceError) { body = try await RequestBody.json(request) } catch {
-            return Self.wrong("the body is no JSON object")
+            return Self.wrong("the body is not a JSON object")
         }
         let call = request.method.rawValue + " " + request.path.dropFirst("/emulator".count)
         switch call {
@@ -115,7 +115,7 @@ struct ControlAPI {
         return .json(200, await state.settings())
     }
 
-    /// Calls `act` with the user id that `user` in the body names; nil when the body names none and none is required.
+    /// Calls `act` with the user id for `user` in the body; with nil if the body has no `user` and none is required.
     private func withUser(_ body: JSONValue, required: Bool = false, _ act: (String?) async -> EmulatorResponse) async
         -> EmulatorResponse
     {

@@ -4,18 +4,18 @@ import Foundation
 
 /// A stand-in of the App Services client API, with a protected resource and controls beside it.
 ///
-/// It listens when `start` has returned. It lives on the cooperative thread pool: a test that shares its process must not block
-/// the pool's threads.
+/// It listens when `start` has returned. It runs on the cooperative thread pool, so a test in the same process must not block the pool's
+/// threads.
 public final class Emulator: Sendable {
-    /// What cannot be started: an address that is none, or one that is in use.
+    /// Why the emulator cannot start: the address is invalid or in use.
     public struct StartError: Error, CustomStringConvertible {
-        /// One sentence for a person.
+        /// One sentence for the developer.
         public let description: String
     }
 
-    /// Where it listens: `127.0.0.1:port`, `[::1]:port` or `unix:/path`.
+    /// The address that it listens on: `127.0.0.1:port`, `[::1]:port` or `unix:/path`.
     public let address: String
-    /// The TCP port; 0 at a unix socket.
+    /// The TCP port; 0 for a unix socket.
     public let port: UInt16
     private let state: ServiceState
     private let server: HTTPServer
@@ -43,27 +43,27 @@ public final class Emulator: Sendable {
 
     /// Binds and serves.
     ///
-    /// - Throws: `Failure` when the address cannot be read or bound.
+    /// - Throws: `StartError` if the address cannot be read or bound.
     public static func start(_ options: EmulatorOptions = EmulatorOptions()) async throws -> Emulator {
         try await start(ServiceState(options), at: options.listen)
     }
 
-    /// Stops listening and ends every connection. What the service knows is kept for `restart`.
+    /// Stops listening and closes every connection. The service's state is kept for `restart`.
     public func stop() async {
         await server.stop(timeout: 0)
         await running.value
     }
 
-    /// After `stop`: the same service, with its users, sessions and signing key, at the same address again.
+    /// After `stop`: starts the same service again at the same address, with its users, sessions and signing key.
     public func restart() async throws -> Emulator { try await Self.start(state, at: address) }
 
-    /// What the sessions have been through since the start or the last reset of the counts.
+    /// The statistics of sessions since the start or the last reset of the counts.
     public func statistics() async -> EmulatorStatistics { await state.statistics }
 
-    /// The sessions that were made, in order, ended ones too.
+    /// All sessions in the order of their logins, including ended ones.
     public func sessions() async -> [EmulatorSession] { await state.sessionList() }
 
-    /// The calls since the one with this number, in the order of their arrival; those of the protected resource are not written down.
+    /// The calls after the one with this number, in the order of their arrival. Calls of the protected resource are not recorded.
     public func journal(after number: Int = 0) async -> [EmulatorCall] { await state.journal.after(number) }
 
     private static func start(_ state: ServiceState, at listen: String) async throws -> Emulator {
@@ -76,7 +76,7 @@ public final class Emulator: Sendable {
                 await failed.set("\(error)")
             }
         }
-        // The run fails at once when the address is taken; else it listens.
+        // The run fails at once if the address is in use. Otherwise it listens.
         while await !server.isListening {
             if let failure = await failed.text {
                 throw StartError(description: "cannot listen at \(listen): \(failure)")
@@ -86,7 +86,7 @@ public final class Emulator: Sendable {
         return Emulator(state: state, server: server, running: running, address: await server.listeningAddress)
     }
 
-    /// Bodies up to a socket's read pass in one piece, longer ones as a stream; handlers may take as long as a test wants them to.
+    /// Bodies up to 64 KiB pass in one piece, longer ones as a stream. Handlers may take up to a day.
     private static func configuration(_ listen: String) throws -> HTTPServer.Configuration {
         if listen.hasPrefix("unix:") {
             let path = String(listen.dropFirst(5))
@@ -112,7 +112,7 @@ public final class Emulator: Sendable {
     }
 }
 
-/// Why the server's run ended before it listened.
+/// The error that ended the server's run before it listened.
 private actor StartErrorText {
     private(set) var text: String?
     func set(_ text: String) { self.text = text }

@@ -1,14 +1,15 @@
-/// What the service's sessions have been through since the start or the last reset of the counts, by account. An account is named by
-/// its email, by its key's name, or by its user id.
+/// Statistics of the service's sessions since the start or the last reset of the counts, by account.
+///
+/// The name of an account is its email, its key's name or its user id.
 public struct EmulatorStatistics: Equatable, Sendable {
-    /// One account's part, or the sum of all.
+    /// The statistics of one account, or the sum of all.
     public struct Account: Equatable, Sendable {
-        /// Logins that made a session, by the provider's name on the wire (`anon-user`, `local-userpass`, `api-key`). Whether the
-        /// answer ever arrived does not matter.
+        /// Logins that created a session, by the provider's name in the protocol (`anon-user`, `local-userpass`, `api-key`). A login counts
+        /// even if its response was lost.
         public var logins: [String: Int] = [:]
-        /// Session calls that brought an access token, repeats among them.
+        /// Session calls that returned an access token, including repeats.
         public var refreshes = 0
-        /// Session calls with an old refresh token that were answered with the successor it had already been given.
+        /// Session calls with an old refresh token that returned the same successor again.
         public var repeatsWithinGrace = 0
         /// Session calls with an old refresh token that were refused with 401.
         public var repeatsAfterGrace = 0
@@ -16,12 +17,12 @@ public struct EmulatorStatistics: Equatable, Sendable {
         public var repeatsAtLogout = 0
         /// Sessions that ended because an old refresh token was repeated (`one_use`).
         public var familyKills = 0
-        /// Session calls and logouts with the refresh token of a session that had ended before, or had expired.
+        /// Session calls and logouts with the refresh token of a session that had ended or expired.
         public var callsOfDeadSessions = 0
         /// Logouts that ended a session.
         public var revocations = 0
 
-        /// Logins of whatever kind.
+        /// Logins of all kinds.
         public var loginCount: Int { logins.values.reduce(0, +) }
         /// Calls with an old refresh token of a session that rotates.
         public var repeats: Int { repeatsWithinGrace + repeatsAfterGrace + repeatsAtLogout + familyKills }

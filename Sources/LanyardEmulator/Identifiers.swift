@@ -1,6 +1,6 @@
 import CLanyard.OpenSSL
 
-/// Random and derived identifiers in the service's shapes.
+/// Random and derived identifiers in the service's formats.
 enum Identifiers {
     static func random(_ count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
@@ -8,10 +8,10 @@ enum Identifiers {
         return bytes
     }
 
-    /// 24 hex digits, the shape of every id of the service.
+    /// 24 random hex digits, the format of every id of the service.
     static func new() -> String { hex(random(12)) }
 
-    /// The same 24 hex digits for the same text: an app's domain and group.
+    /// 24 hex digits derived from text, for an app's domain and group.
     static func derived(from text: String) -> String { hex(sha256(Array(text.utf8)).prefix(12)) }
 
     /// 24 random lower-case letters, the tail of an anonymous identity's id.

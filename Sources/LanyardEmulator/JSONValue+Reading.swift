@@ -11,10 +11,10 @@ extension JSONValue {
     var int: Int? { double.flatMap(Int.init(exactly:)) }
     var bool: Bool? { if case .boolean(let value) = self { value } else { nil } }
 
-    /// Compact JSON with sorted keys; whole numbers without a fraction.
+    /// Compact JSON with sorted keys. Whole numbers have no fraction.
     var text: String {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed]
-        // Only non-finite numbers could fail, and none is ever put in.
+        // Only non-finite numbers can fail, and the emulator creates none.
         guard let data = try? JSONSerialization.data(withJSONObject: plain, options: options) else { return "null" }
         return String(decoding: data, as: UTF8.self)
     }

@@ -1,6 +1,6 @@
 import FlyingFox
 
-/// The public records as `/emulator/…` shows them.
+/// The public records as JSON for `/emulator/…`.
 extension EmulatorStatistics {
     var json: JSONValue {
         .object(["total": total.json, "accounts": .object(accounts.mapValues(\.json))])

@@ -2,16 +2,16 @@ import FlyingFox
 import FlyingSocks
 import Foundation
 
-/// Ways of losing an answer after the call has had its effect.
+/// Ways to lose a response after the call has had its effect.
 enum LostResponse: Equatable, Sendable {
     /// The connection closes without a byte.
     case closed
-    /// The head and half of the body arrive, then the connection closes.
+    /// The head and half of the body are sent, then the connection closes.
     case cut
-    /// Nothing comes until the client gives up, or for as long.
+    /// Nothing is sent for this long, or until the client closes.
     case silent(seconds: Double)
 
-    /// How the answer goes out, or does not. Returns at once unless silence is asked for.
+    /// The response that FlyingFox gets in place of the real one. Returns at once except for `silent`.
     func httpResponse(instead response: EmulatorResponse, to method: HTTPMethod, date: Date) async -> HTTPResponse {
         switch self {
         case .cut where !response.body.isEmpty:
@@ -26,7 +26,7 @@ enum LostResponse: Equatable, Sendable {
     }
 }
 
-/// FlyingFox asks whoever takes a connection over before it writes anything: refusing then closes it without a byte.
+/// A WebSocket handler that refuses. FlyingFox calls it before it writes anything, so refusing closes the connection without a byte.
 private struct RefusingWebSocketHandler: WSHandler {
     func makeFrames(for client: AsyncThrowingStream<WSFrame, any Error>) async throws -> AsyncStream<WSFrame> {
         throw TornBodyError()
@@ -35,7 +35,7 @@ private struct RefusingWebSocketHandler: WSHandler {
 
 private struct TornBodyError: Error {}
 
-/// Half of what was promised, then a failure, which closes the connection.
+/// Sends half of the body, then fails, which closes the connection.
 private struct TornBody: AsyncBufferedSequence {
     typealias Element = UInt8
     let data: Data

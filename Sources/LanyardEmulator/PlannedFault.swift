@@ -1,9 +1,9 @@
 import FlyingFox
 
-/// What is planned for calls: an answer in place of the real one, so that the call has no effect at all, or the loss of the real one after
-/// the effect. Other transport faults are not made here but by a relay before the emulator.
+/// A fault for the next calls of a route: a response in place of the real one, so that the call has no effect, or the loss of the real
+/// response after the effect. A relay before the emulator makes other transport faults.
 struct PlannedFault: Sendable {
-    /// What the names in `/emulator/faults` stand for.
+    /// The names of faults in `/emulator/faults`.
     enum Kind: String, CaseIterable, Sendable {
         case status, gone, html, malformed, unavailable
         case serverError = "server_error"
@@ -22,11 +22,11 @@ struct PlannedFault: Sendable {
         case late(seconds: Double)
     }
 
-    /// nil: every route of the API, `protected` not among them.
+    /// nil: every route of the API except `protected`.
     let route: Route?
     let kind: Kind
     let effect: Effect
-    /// Calls that are still to be failed; nil: until it is cleared.
+    /// Calls that will still fail; nil: all calls until the fault is cleared.
     var remaining: Int?
 
     func matches(_ route: Route) -> Bool { self.route.map { $0 == route } ?? (route != .protected) }
@@ -34,7 +34,7 @@ struct PlannedFault: Sendable {
     /// Reads `{"route", "fault", "times"?, "status"?, "body"?, "content_type"?, "retry_after"?,
     /// "milliseconds"?}`.
     ///
-    /// - Returns: nil when a name is unknown or a number is no number.
+    /// - Returns: nil if a name is unknown or a number is not a number.
     init?(_ value: JSONValue, appID: String) {
         guard let name = value["route"]?.string, let kind = value["fault"]?.string.flatMap(Kind.init(rawValue:)) else {
             return nil
@@ -55,7 +55,7 @@ struct PlannedFault: Sendable {
         effect = Self.effect(kind, value, appID)
     }
 
-    /// The status of an answer that takes the place of the real one.
+    /// The status of the response that replaces the real one; nil: none does.
     var status: Int? { if case .instead(let response) = effect { response.status } else { nil } }
 
     private static func effect(_ kind: Kind, _ value: JSONValue, _ appID: String) -> Effect {
@@ -86,7 +86,7 @@ struct PlannedFault: Sendable {
         case .unknownApp: return instead(404, ["error": .string(ServiceError.unknownApp(appID).text)])
         case .responseClosed: return .lost(.closed)
         case .responseCut: return .lost(.cut)
-        // A day outlasts every client.
+        // A day is longer than any client waits.
         case .responseSilent: return .lost(.silent(seconds: seconds ?? 86_400))
         case .responseLate: return .late(seconds: seconds ?? 1)
         }

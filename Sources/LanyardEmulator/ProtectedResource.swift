@@ -1,14 +1,14 @@
 import FlyingFox
 
-/// `/protected/…`: a resource that demands a valid access token and tells what it received. A body of any size passes through.
+/// `/protected/…`: a resource that requires a valid access token and reports the request that it received. A body may have any size.
 struct ProtectedResource {
     let state: ServiceState
 
-    /// Fields that are never shown: they may carry a credential.
+    /// Fields that are never reported, because they may hold a credential.
     private static let hidden: Set<String> = ["authorization", "proxy-authorization", "cookie", "lanyard-capability"]
 
     func response(_ request: HTTPRequest) async throws -> (EmulatorResponse, userID: String?) {
-        // Judged at its arrival, as a server does that reads the head first.
+        // The token is checked before the body is read, as a server does that reads the head first.
         let verdict = await verdict(request.headers[.authorization])
         let body = try await RequestBody.digest(request)
         switch verdict {
@@ -43,8 +43,8 @@ struct ProtectedResource {
             ]))
     }
 
-    /// RFC 6750 §3: the challenge says why. `error` is `invalid_token` in every case, as the real resource servers of this
-    /// service answer, also where no token came at all.
+    /// A 401 with a challenge that gives the reason (RFC 6750 §3). `error` is always `invalid_token`, also without a token, as in responses
+    /// of the service's real resource servers.
     private static func refuse(_ error: ServiceError) -> EmulatorResponse {
         .json(
             401, .object(["error": .string(error.text)]),

@@ -1,14 +1,14 @@
 import FlyingFox
 import Foundation
 
-/// Ways to take a request's body. It is always taken whole: FlyingFox reads the next request from where the reading stopped.
+/// Reads a request's body, always to its end: FlyingFox reads the next request from where the reading stopped.
 enum RequestBody {
     /// A JWT credential may have a million characters.
     static let bytesMax = 2 << 20
 
-    /// The body as JSON; an empty one is an empty object.
+    /// The body as JSON. An empty body counts as an empty object.
     ///
-    /// - Throws: `.malformed` or `.tooLarge`; `.malformed` also when the client broke off.
+    /// - Throws: `.tooLarge`, or `.malformed` for other text and for a client that closed early.
     static func json(_ request: HTTPRequest) async throws(ServiceError) -> JSONValue {
         var data = Data()
         do {
@@ -22,7 +22,7 @@ enum RequestBody {
         return value
     }
 
-    /// Passes the body by: its length and its SHA-256.
+    /// Reads the body without keeping it. Returns its length and SHA-256.
     static func digest(_ request: HTTPRequest) async throws -> (count: Int, sha256: String) {
         let digest = RunningDigest()
         var count = 0

@@ -1,14 +1,14 @@
 import FlyingFox
 
-/// The calls that are counted, delayed and failed by name. The raw value is the name in `/emulator/…`.
+/// The routes with calls that are counted, delayed and failed. The raw value is the name in `/emulator/…`.
 enum Route: String, CaseIterable, Sendable {
     case location, register, login, refresh, logout, profile, protected
-    /// Everything else under `/api`.
+    /// Every other path under `/api`.
     case other
 
     private static let session = "/api/client/v2.0/auth/session"
 
-    /// The route of a request; nil for `/emulator/…` and for paths that are nobody's.
+    /// The route of a request; nil for `/emulator/…` and for unknown paths.
     init?(_ method: HTTPMethod, _ path: String) {
         switch (method, path) {
         case (_, "/protected"): self = .protected

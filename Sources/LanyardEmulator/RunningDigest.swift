@@ -1,7 +1,7 @@
 import CLanyard.OpenSSL
 import Foundation
 
-/// A running SHA-256: a body of any size passes without being held.
+/// An incremental SHA-256, for bodies that are not kept.
 final class RunningDigest {
     private let context = EVP_MD_CTX_new()
 
@@ -9,7 +9,7 @@ final class RunningDigest {
 
     func update(_ data: Data) { data.withUnsafeBytes { _ = EVP_DigestUpdate(context, $0.baseAddress, $0.count) } }
 
-    /// Ends the run: the digest in lower-case hex.
+    /// Finishes the digest. Returns it in lower-case hex.
     func hex() -> String {
         var digest = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(context, &digest, nil)

@@ -2,23 +2,23 @@
 public struct Seed: Sendable {
     /// A confirmed email/password user.
     public struct User: Sendable {
-        /// Compared with case.
+        /// Compared case-sensitively.
         public var email: String
-        /// Any length: only registering demands 6 to 128 characters.
+        /// Any length. Only registration requires 6 to 128 characters.
         public var password: String
 
-        /// A user who has not logged in yet.
+        /// A user that has not logged in yet.
         public init(email: String, password: String) {
             self.email = email
             self.password = password
         }
     }
 
-    /// An API key: a user's own when `email` names one, else a server key.
+    /// An API key: a user's key if `email` is set, else a server key.
     public struct Key: Sendable {
-        /// Shown as the profile's name of a server user.
+        /// The name in the profile of a server user.
         public var name: String
-        /// The secret itself; the real service makes 64 alphanumeric characters.
+        /// The secret. The real service creates 64 alphanumeric characters.
         public var key: String
         /// The owner; nil for a server key.
         public var email: String?
@@ -36,6 +36,6 @@ public struct Seed: Sendable {
     /// Enabled keys.
     public var keys: [Key] = []
 
-    /// Nobody.
+    /// No users and no keys.
     public init() {}
 }

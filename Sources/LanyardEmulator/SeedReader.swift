@@ -9,11 +9,11 @@ import Foundation
 ///     api_keys:
 ///       - {name: ci, key_file: ci.key, user: alice@example.com}
 ///
-/// JSON is YAML, so a JSON file does as well. Paths are taken from the seed file's folder.
+/// JSON is YAML, so a JSON file works, too. Relative paths start from the seed file's folder.
 public enum SeedReader {
-    /// A seed that cannot be used: what is wrong, and in which line.
+    /// Why a seed cannot be used, with the line.
     public struct ReadError: Error, CustomStringConvertible {
-        /// One sentence for a person.
+        /// One sentence for the developer.
         public let description: String
     }
 
@@ -29,7 +29,7 @@ public enum SeedReader {
         }
     }
 
-    /// - Throws: `Failure`, always the seed file's fault.
+    /// - Throws: `ReadError`.
     public static func read(_ path: String) throws -> Seed {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ReadError(description: "\(path): cannot be read")
@@ -42,7 +42,7 @@ public enum SeedReader {
         }
     }
 
-    /// A secret of a file: everything but one final newline.
+    /// The secret in a file: everything except one final newline.
     public static func secret(_ path: String) throws -> String {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ReadError(description: "\(path): cannot be read")
@@ -72,7 +72,7 @@ public enum SeedReader {
         return seed
     }
 
-    /// The text members of a map, `…_file` replaced by what the file holds.
+    /// The text members of a map. `…_file` is replaced by the content of the file.
     private static func texts(_ node: Node, _ names: [String], _ folder: String) throws -> [String: String] {
         var fields: [String: String] = [:]
         for (key, value) in try members(node, allowed: names + ["password_file", "key_file"]) {
@@ -130,7 +130,7 @@ public enum SeedReader {
 
     private static func node(_ node: yaml_node_t, _ document: inout yaml_document_t, depth: Int) throws -> Node {
         let line = Int(node.start_mark.line) + 1
-        // An alias may point at its own ancestor.
+        // An alias may refer to its own ancestor.
         guard depth < 8 else { throw ReadError(description: "line \(line): too deep") }
         switch node.type {
         case YAML_SCALAR_NODE:

@@ -1,4 +1,4 @@
-/// An error as the service says it: status, text and, for most, a code. Texts are those of the real service after May 2024.
+/// An error of the service: status, text and, for most, a code. The texts are those of the real service after May 2024.
 struct ServiceError: Error, Equatable {
     var status: Int
     var code: String?

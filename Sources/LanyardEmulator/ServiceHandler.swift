@@ -1,7 +1,7 @@
 import FlyingFox
 import Foundation
 
-/// Every request comes through here: it is counted, failed or answered, and held back as planned.
+/// Handles every request: counts it, makes its response or its planned fault, and delays it as planned.
 struct ServiceHandler: HTTPHandler {
     let state: ServiceState
 

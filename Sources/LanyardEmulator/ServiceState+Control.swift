@@ -1,10 +1,10 @@
 import FlyingFox
 
-/// What `/emulator/…` does.
+/// The operations of `/emulator/…`.
 extension ServiceState {
-    /// Ends the refresh tokens of a user, or of all. Access tokens go on, unless the settings end them too.
+    /// Ends the sessions of a user, or of all. Access tokens stay valid unless the settings revoke them, too.
     ///
-    /// - Returns: sessions ended.
+    /// - Returns: the number of ended sessions.
     func revokeSessions(of userID: String?) -> Int {
         let ended = endSessions(of: userID, .revoked)
         if options.revokeEndsAccessTokens { endTokens { userID == nil || $0.userID == userID } }
@@ -17,7 +17,7 @@ extension ServiceState {
         return ended.count
     }
 
-    /// Makes every access token that was given out an expired one.
+    /// Expires every issued access token.
     func expireAccessTokens(of userID: String?) -> Int {
         let at = now
         var count = 0
@@ -31,12 +31,12 @@ extension ServiceState {
         return count
     }
 
-    /// Makes access tokens revoked ones.
+    /// Revokes access tokens.
     func endTokens(where matches: (IssuedToken) -> Bool) {
         for id in issueOrder { if let token = issued[id], matches(token) { issued[id]?.revoked = true } }
     }
 
-    /// Disabling ends a user's sessions; a new login is refused until it is enabled again.
+    /// Disabling ends a user's sessions. A new login is refused until the user is enabled again.
     func setDisabled(_ disabled: Bool, _ userID: String) {
         users[userID]?.disabled = disabled
         guard disabled else { return }
@@ -44,7 +44,7 @@ extension ServiceState {
         if options.revokeEndsAccessTokens { endTokens { $0.userID == userID } }
     }
 
-    /// The account is no more: its email may be registered again, and its keys are gone.
+    /// Deletes the account and its keys. Its email may be registered again.
     func deleteUser(_ userID: String) {
         _ = endSessions(of: userID, .accountDeleted)
         if options.revokeEndsAccessTokens { endTokens { $0.userID == userID } }
@@ -56,7 +56,7 @@ extension ServiceState {
 
     func setPassword(_ password: String, email: String) { emails[email]?.password = password }
 
-    /// - Returns: the key's text, made here unless given.
+    /// - Returns: the key's text; created if none is given.
     func addKey(name: String, key: String?, email: String?) -> String {
         let text = key ?? Identifiers.key()
         keys[text] = Key(name: name, email: email)
@@ -81,9 +81,9 @@ extension ServiceState {
         ])
     }
 
-    /// Takes over the settings that are given.
+    /// Changes the given settings.
     ///
-    /// - Returns: the name of a setting that is unknown or of the wrong kind; then nothing was changed.
+    /// - Returns: the name of a setting that is unknown or has a wrong type. Nothing is changed then.
     func change(_ settings: [String: JSONValue]) -> String? {
         var new = options
         for (name, value) in settings {
@@ -119,7 +119,7 @@ extension ServiceState {
             })
     }
 
-    /// - Parameter beforeEffect: the call itself is late, not only its answer.
+    /// - Parameter beforeEffect: the effect of the call is delayed, not only its response.
     func setDelay(_ seconds: Double, _ route: Route, beforeEffect: Bool) {
         if beforeEffect {
             delays[route, default: Delay()].before = seconds
@@ -144,7 +144,7 @@ extension ServiceState {
                 }))
     }
 
-    /// Sessions in the order of their logins, ended ones too.
+    /// Sessions in the order of their logins, including ended ones.
     func sessionList() -> [EmulatorSession] {
         (endedSessions + sessions.values).sorted { $0.number < $1.number }
     }
@@ -160,7 +160,7 @@ extension ServiceState {
             })
     }
 
-    /// Access tokens in the order of their issue: ids and times, never a token.
+    /// Ids and times of access tokens in the order of their issue. The tokens are not included.
     func issuedTokens() -> JSONValue {
         .array(
             issueOrder.compactMap { issued[$0] }.map { token in

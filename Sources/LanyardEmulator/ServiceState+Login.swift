@@ -85,7 +85,7 @@ extension ServiceState {
         return id
     }
 
-    /// A real device id when the client describes its device, the one it had before if it says so; else zeros.
+    /// A device id if the client describes its device: the one that it sends, or a new one. Otherwise zeros.
     private func deviceID(_ body: JSONValue) -> String {
         guard let device = body["options"]?["device"] else { return Identifiers.noDevice }
         let known = device["deviceId"]?.string ?? device["deviceId"]?["$oid"]?.string ?? ""

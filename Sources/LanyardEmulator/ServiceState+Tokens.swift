@@ -1,7 +1,7 @@
 import FlyingFox
 
 extension ServiceState {
-    /// `POST …/auth/session`: a new access token; under rotation a new refresh token as well.
+    /// `POST …/auth/session`: a new access token, and with rotation a new refresh token.
     func refresh(_ authorization: String?, _ call: Int?) throws(ServiceError) -> JSONValue {
         var (session, serial) = try session(authorization, call)
         var response: [String: JSONValue] = [:]
@@ -64,13 +64,13 @@ extension ServiceState {
         updateJournal(call) { $0.effect = .familyKilled }
     }
 
-    /// Ends a session before its time.
+    /// Ends a session before its expiry.
     func end(_ sessionID: String, _ cause: EmulatorSession.End) {
         guard var session = sessions.removeValue(forKey: sessionID) else { return }
         session.end = cause
         session.endedAt = now
         endedSessions.append(session)
-        // In large steps, so that not every end moves them all.
+        // Removed in large steps, because each removal moves the rest.
         let most = Self.endedSessionsMax
         if endedSessions.count > 2 * most { endedSessions.removeFirst(endedSessions.count - most) }
     }
@@ -79,7 +79,7 @@ extension ServiceState {
         change(&statistics.accounts[session.account, default: EmulatorStatistics.Account()])
     }
 
-    /// Demands a usable access token.
+    /// Requires a usable access token.
     func access(_ authorization: String?) throws(ServiceError) -> IssuedToken {
         let claims = try claims(authorization, badSignature: .accessBadSignature)
         guard claims["typ"]?.string == "access" else { throw .refreshWhereAccess }
@@ -89,7 +89,7 @@ extension ServiceState {
         return token
     }
 
-    /// The user id in a token of ours, whatever its kind and state: for the counts.
+    /// The user id in a token of this service, of any kind and state, for the counts.
     func subject(_ authorization: String?) -> String? {
         (try? claims(authorization, badSignature: .accessBadSignature))?["sub"]?.string
     }
@@ -99,7 +99,7 @@ extension ServiceState {
         counts.used(token: token.id)
     }
 
-    /// Demands a refresh token with its session alive; which of the session's tokens it is, is for the caller to judge.
+    /// Requires a refresh token of a live session. The caller checks which of the session's tokens it is.
     private func session(
         _ authorization: String?, _ call: Int?
     ) throws(ServiceError) -> (session: EmulatorSession, serial: Int) {
@@ -129,7 +129,7 @@ extension ServiceState {
         }
     }
 
-    /// The record of a token; one that is no longer remembered is what its claims say.
+    /// The record of a token. A token that is no longer kept gets a record from its claims.
     private func token(of claims: JSONValue) -> IssuedToken {
         let id = claims["jti"]?.string ?? ""
         return issued[id]
@@ -138,7 +138,7 @@ extension ServiceState {
                 issuedAt: claims["iat"]?.double ?? 0, expiresAt: claims["exp"]?.double ?? 0)
     }
 
-    /// A new access token. It dies exactly one lifetime after this instant; `iat` and `exp` show both ends in whole seconds.
+    /// A new access token. It expires exactly one lifetime after now. `iat` and `exp` are rounded down to whole seconds.
     func accessToken(of session: EmulatorSession, cause: String) -> String {
         let start = now
         let token = IssuedToken(
@@ -153,7 +153,7 @@ extension ServiceState {
                     .merging(["iss": .string(session.id), "jti": .string(token.id)]) { $1 }))
     }
 
-    /// - Parameter serial: 1 is the login's token, which has the real service's claims and no more.
+    /// - Parameter serial: 1 is the login's token, which has only the real service's claims.
     func refreshToken(of session: EmulatorSession, serial: Int = 1) -> String {
         let identity: JSONValue = .object([
             "id": session.identity["id"] ?? .null, "provider_type": session.identity["provider_type"] ?? .null,

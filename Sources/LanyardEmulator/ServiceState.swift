@@ -1,12 +1,12 @@
 import FlyingFox
 import Foundation
 
-/// Everything the emulated service knows. One actor owns it all: calls are answered one after the other, in memory.
+/// The state of the emulated service, in memory. One actor owns it, so calls run one after another.
 actor ServiceState {
     struct User {
         let id: String
         var identities: [JSONValue]
-        /// What the profile shows as `data`.
+        /// `data` of the profile.
         var data: [String: JSONValue]
         var type = "normal"
         var disabled = false
@@ -22,13 +22,13 @@ actor ServiceState {
         let id = Identifiers.new()
         let name: String
         var disabled = false
-        /// The owner, or the server user that its first login made.
+        /// The owner, or the server user that its first login created.
         var userID: String?
-        /// The owner's email, for a seeded key of a user who has not logged in yet.
+        /// The owner's email, for a seeded key of a user that has not logged in yet.
         var email: String?
     }
 
-    /// What is to happen to a call, as it stood at its arrival.
+    /// The planned faults and delays of a call, as of its arrival.
     struct Plan {
         /// Its number in the journal; nil for the protected resource.
         let call: Int?
@@ -36,15 +36,15 @@ actor ServiceState {
         let delay: Delay
     }
 
-    /// Seconds by which the calls of a route are held back.
+    /// Delays of a route's calls, in seconds.
     struct Delay {
         /// Before their effect.
         var before = 0.0
-        /// Between their effect and their answer.
+        /// Between their effect and their response.
         var after = 0.0
     }
 
-    /// An access token that was given out. Times are seconds since 1970, with fractions.
+    /// An issued access token. Times are seconds since 1970, with fractions.
     struct IssuedToken {
         let id: String
         let userID: String
@@ -57,9 +57,9 @@ actor ServiceState {
         var revoked = false
     }
 
-    /// Issued tokens that are remembered; older ones are judged by their claims alone.
+    /// Issued tokens that are kept. Older ones are checked by their claims alone.
     static let issuedTokensMax = 20_000
-    /// Ended sessions that are remembered.
+    /// Ended sessions that are kept.
     static let endedSessionsMax = 20_000
 
     var options: EmulatorOptions
@@ -68,11 +68,11 @@ actor ServiceState {
     var users: [String: User] = [:]
     var emails: [String: EmailAccount] = [:]
     var keys: [String: Key] = [:]
-    /// Those that have not ended; expired ones stay.
+    /// Sessions that have not ended, including expired ones.
     var sessions: [String: EmulatorSession] = [:]
     /// Sessions that have ended, the latest last.
     var endedSessions: [EmulatorSession] = []
-    /// Sessions ever made.
+    /// Sessions created so far.
     var sessionCount = 0
     var statistics = EmulatorStatistics()
     var journal = CallJournal()
@@ -95,10 +95,10 @@ actor ServiceState {
     var now: Double { date.timeIntervalSince1970 }
     private var machineNow: Double { Date().timeIntervalSince1970 }
 
-    /// Counts a call's arrival; says what is planned for it.
+    /// Counts a call's arrival. Returns the faults and delays planned for it.
     func begin(_ route: Route) -> Plan {
         counts.begin(route)
-        // Its calls may come by the ten thousand; none of them changes a session.
+        // There may be tens of thousands of its calls, and none of them changes a session.
         let call = route == .protected ? nil : journal.begin(route, at: machineNow)
         let delay = delays[route] ?? Delay()
         guard let index = faults.firstIndex(where: { $0.matches(route) }) else {
@@ -122,7 +122,7 @@ actor ServiceState {
         }
     }
 
-    /// Writes into the journal.
+    /// Changes a call's record in the journal.
     func updateJournal(_ call: Int?, _ change: (inout EmulatorCall) -> Void) {
         if let call { journal.edit(call, change) }
     }
@@ -141,13 +141,13 @@ actor ServiceState {
         users[userID]?.data["email"]?.string ?? users[userID]?.data["name"]?.string
     }
 
-    /// A user id for what a control call names: an email or a user id. An account that never logged in becomes a user by this.
+    /// The user id for the name in a control call: an email or a user id. An account that never logged in becomes a user here.
     func userID(named name: String) -> String? {
         if users[name] != nil { return name }
         return emails[name] == nil ? nil : emailUser(name)
     }
 
-    /// The user of an email account; made when it does not exist yet.
+    /// The user of an email account. It is created if it does not exist yet.
     func emailUser(_ email: String) -> String {
         if let id = emails[email]?.userID { return id }
         let id = Identifiers.new()

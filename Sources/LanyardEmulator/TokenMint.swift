@@ -2,9 +2,9 @@ import CLanyard.OpenSSL
 import FlyingFox
 import Foundation
 
-/// Makes and reads the service's JSON Web Tokens: HS256, base64url without padding, a key that only the service knows.
+/// Issues and verifies the service's JSON Web Tokens: HS256, base64url without padding, a key that only the service knows.
 struct TokenIssuer: Sendable {
-    /// Why a token is none of ours.
+    /// Why a token was not issued by this service.
     enum ReadError: Error, Equatable { case unparsable, badSignature }
 
     private let key: [UInt8]
@@ -17,7 +17,7 @@ struct TokenIssuer: Sendable {
         return signed + "." + Self.encode(signature(of: signed))
     }
 
-    /// The claims of a token whose signature is ours. Expiry is for the caller to judge.
+    /// The claims of a token with a valid signature. The caller checks its expiry.
     func claims(of token: String) throws(ReadError) -> JSONValue {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let payload = Self.decode(parts[1]), let given = Self.decode(parts[2]),

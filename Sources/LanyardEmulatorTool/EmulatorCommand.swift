@@ -4,13 +4,13 @@ import LanyardEmulator
 
 extension RefreshRotation: ExpressibleByArgument {}
 
-/// `lanyard-emulator`: the stand-in of the App Services client API as a program. Runs until it is ended by a signal.
+/// `lanyard-emulator`: the stand-in of the App Services client API as a program. It runs until a signal ends it.
 struct EmulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard-emulator",
         abstract:
             "A stand-in of the App Services client API, with a protected resource at /protected/ and controls at /emulator/.",
-        discussion: "Holds everything in memory. Meant for development and tests: its controls ask nobody who they are."
+        discussion: "Holds everything in memory. For development and tests: its controls require no authentication."
     )
 
     @Option(help: "Where to listen: 127.0.0.1:PORT, [::1]:PORT or unix:/PATH. Port 0 takes any free one.")
@@ -62,7 +62,7 @@ struct EmulatorCommand: AsyncParsableCommand {
             emulator = try await Emulator.start(options)
         } catch {
             Self.log(["event": "listen.failed", "message": "\(error)"])
-            // As `lanyard`: the address is unavailable.
+            // The same status as `lanyard` for an address that cannot be bound.
             throw ExitCode(69)
         }
         Self.log(["event": "listening", "address": emulator.address, "app": app])
@@ -92,7 +92,7 @@ struct EmulatorCommand: AsyncParsableCommand {
         return (String(entry[..<colon]), String(entry[entry.index(after: colon)...]))
     }
 
-    /// One JSON line on stderr.
+    /// Writes one JSON line to stderr.
     private static func log(_ members: [String: String]) {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? JSONSerialization.data(withJSONObject: members, options: options) else { return }

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// A duration with its unit, as Lanyard's configuration writes them: `500ms`, `20s`, `30m`, `12h`, `60d`.
+/// A duration with its unit, as in Lanyard's configuration: `500ms`, `20s`, `30m`, `12h`, `60d`.
 struct DurationArgument: ExpressibleByArgument, CustomStringConvertible {
     let seconds: Double
 

@@ -2,6 +2,6 @@ import CBuildCommit
 
 /// The source that this program was built from.
 enum BuildCommit {
-    /// Twelve hex digits, `-dirty` behind them if files had been changed; `unknown` if the build was not told.
+    /// Twelve hex digits, followed by `-dirty` if files were changed; `unknown` if the build did not get a commit.
     static let text = String(cString: lanyard_build_commit())
 }

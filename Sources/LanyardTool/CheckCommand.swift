@@ -1,7 +1,7 @@
 import ArgumentParser
 import Lanyard
 
-/// `lanyard check`: what `run` would make of the configuration. Exit 0 or 78, 64 for contradicting flags.
+/// `lanyard check`: checks the configuration as `run` would. Exit 0 or 78; 64 for contradicting flags.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
@@ -27,7 +27,7 @@ struct CheckCommand: ParsableCommand {
         }
     }
 
-    /// What `run` would say of the store. Who checks may be another user than who runs: what only he may not do is a warning.
+    /// Checks the store as `run` would. `check` may run as another Unix user than `run`: an obstacle for this user alone is a warning.
     private func checkStore(_ configuration: Configuration?) throws {
         guard let configuration, let obstacle = OpenedStore.inspect(at: configuration.store) else { return }
         switch obstacle {

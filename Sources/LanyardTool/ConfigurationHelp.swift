@@ -1,6 +1,6 @@
 import Lanyard
 
-/// The flags of `run` and `check` as their help shows them: made from the table of keys, so that none is forgotten.
+/// The help text for the flags of `run` and `check`. It is made from the table of keys, so it is complete.
 enum ConfigurationHelp {
     static let text: String = {
         let lines = ConfigurationFlag.all.flatMap { flag in
@@ -16,7 +16,7 @@ enum ConfigurationHelp {
             """
     }()
 
-    /// Lines of whole words; the parser's own wrapping would lose the indentation.
+    /// Splits text into lines of whole words. The parser's own wrapping would lose the indentation.
     private static func wrapped(_ text: String, width: Int) -> [String] {
         text.split(separator: " ").reduce(into: [String]()) { lines, word in
             if let last = lines.last, last.count + 1 + word.count <= width {

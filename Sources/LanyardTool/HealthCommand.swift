@@ -1,7 +1,7 @@
 import ArgumentParser
 import Lanyard
 
-/// `lanyard health`: asks a running Lanyard, for images that have no curl. Exit 0 or 1.
+/// `lanyard health`: probes a running Lanyard, for images without curl. Exit 0 or 1.
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Ask a running Lanyard whether it lives, or is ready.",
@@ -32,7 +32,7 @@ struct HealthCommand: ParsableCommand {
             Report.error("error: the configuration names no health listener that can be asked")
             throw ExitCode.failure
         case .unknown(let diagnostics):
-            // Not 78: whoever probes knows 0 and 1.
+            // Not 78: probes know 0 and 1 only.
             Report.diagnostics(diagnostics)
             throw ExitCode.failure
         }

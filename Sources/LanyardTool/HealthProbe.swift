@@ -2,17 +2,17 @@ import CLanyard.Linux
 import Glibc
 import Lanyard
 
-/// One GET over a socket of its own, with one time limit for all of it.
+/// One GET request on a new connection, with one time limit for the whole exchange.
 enum HealthProbe {
     enum Outcome: Equatable {
         case responded(status: Int, body: String)
-        /// In words.
+        /// The reason, as text.
         case failed(String)
     }
 
     /// Between two attempts to connect to a unix socket that has no room.
     private static let retryMicroseconds: UInt32 = 10_000
-    /// More than any health answer.
+    /// More than any health response.
     private static let bytesMax = 64 << 10
 
     static func probe(_ address: ListenerSettings.Address, path: String, within limit: Duration) -> Outcome {
@@ -23,11 +23,11 @@ enum HealthProbe {
             try send("GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n", on: socket, until: end)
             return try outcome(of: receive(from: socket, until: end))
         } catch {
-            return .failed(error.words)
+            return .failed(error.message)
         }
     }
 
-    private struct ProbeError: Error { var words: String }
+    private struct ProbeError: Error { var message: String }
 
     private static func connected(
         to address: ListenerSettings.Address, until end: ContinuousClock.Instant
@@ -35,7 +35,7 @@ enum HealthProbe {
         var storage = sockaddr_storage()
         let (family, length) = fill(&storage, with: address)
         let raw = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard raw >= 0 else { throw ProbeError(words: Errno.text(of: errno)) }
+        guard raw >= 0 else { throw ProbeError(message: Errno.text(of: errno)) }
         let socket = OwnedDescriptor(taking: raw)
         var result: CInt
         while true {
@@ -43,21 +43,21 @@ enum HealthProbe {
                 connect(raw, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
             }
             guard result != 0, errno == EAGAIN, case .unix = address else { break }
-            // The listener's queue is full. No event tells when a unix socket has room again (connect(2)).
-            guard ContinuousClock.now < end else { throw ProbeError(words: "no answer in time") }
+            // The listener's queue is full. No event reports when a unix socket has room again (connect(2)).
+            guard ContinuousClock.now < end else { throw ProbeError(message: "no response in time") }
             usleep(retryMicroseconds)
         }
         if result != 0 {
-            guard errno == EINPROGRESS else { throw ProbeError(words: Errno.text(of: errno)) }
+            guard errno == EINPROGRESS else { throw ProbeError(message: Errno.text(of: errno)) }
             try wait(for: Int16(POLLOUT), on: raw, until: end)
             var (code, size) = (CInt(0), socklen_t(MemoryLayout<CInt>.size))
             getsockopt(raw, SOL_SOCKET, SO_ERROR, &code, &size)
-            if code != 0 { throw ProbeError(words: Errno.text(of: code)) }
+            if code != 0 { throw ProbeError(message: Errno.text(of: code)) }
         }
         return socket
     }
 
-    /// A wildcard address is asked at the loopback address of its family.
+    /// A wildcard address is probed at the loopback address of its family.
     private static func fill(
         _ storage: inout sockaddr_storage, with address: ListenerSettings.Address
     ) -> (family: CInt, length: socklen_t) {
@@ -99,12 +99,12 @@ enum HealthProbe {
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLOUT), on: socket.raw, until: end)
             } else if errno != EINTR {
-                throw ProbeError(words: Errno.text(of: errno))
+                throw ProbeError(message: Errno.text(of: errno))
             }
         }
     }
 
-    /// The answer to its end: the announced body is whole, or the other side closes.
+    /// Reads the response until its `Content-Length` is complete or the server closes.
     private static func receive(
         from socket: borrowing OwnedDescriptor, until end: ContinuousClock.Instant
     ) throws(ProbeError) -> [UInt8] {
@@ -119,7 +119,7 @@ enum HealthProbe {
             } else if errno == EAGAIN {
                 try wait(for: Int16(POLLIN), on: socket.raw, until: end)
             } else if errno != EINTR {
-                throw ProbeError(words: Errno.text(of: errno))
+                throw ProbeError(message: Errno.text(of: errno))
             }
         }
         return response
@@ -134,17 +134,19 @@ enum HealthProbe {
         return body.count >= length
     }
 
-    /// What follows the empty line; nil while that has not come.
+    /// The bytes after the empty line; nil: it has not arrived.
     private static func body(of response: [UInt8]) -> ArraySlice<UInt8>? {
         response.indices.first { response[$0...].starts(with: [13, 10, 13, 10]) }.map { response[($0 + 4)...] }
     }
 
     private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) throws(ProbeError) {
         let left = end - ContinuousClock.now
-        guard left > .zero else { throw ProbeError(words: "no answer in time") }
+        guard left > .zero else { throw ProbeError(message: "no response in time") }
         var item = pollfd(fd: raw, events: events, revents: 0)
         let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1
-        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else { throw ProbeError(words: "no answer in time") }
+        guard poll(&item, 1, CInt(clamping: milliseconds)) != 0 else {
+            throw ProbeError(message: "no response in time")
+        }
     }
 
     private static func outcome(of response: [UInt8]) throws(ProbeError) -> Outcome {
@@ -152,9 +154,9 @@ enum HealthProbe {
         let words = text.prefix { $0 != "\r\n" }.split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), words[1].utf8.count == 3, let status = Int(words[1])
         else {
-            throw ProbeError(words: response.isEmpty ? "closed without an answer" : "not an HTTP answer")
+            throw ProbeError(message: response.isEmpty ? "closed without a response" : "not an HTTP response")
         }
-        guard let body = body(of: response) else { throw ProbeError(words: "a torn answer") }
+        guard let body = body(of: response) else { throw ProbeError(message: "an incomplete response") }
         return .responded(status: status, body: String(decoding: body, as: UTF8.self))
     }
 }

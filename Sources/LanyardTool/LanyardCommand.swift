@@ -1,7 +1,7 @@
 import ArgumentParser
 
-/// `lanyard`. Synchronous on purpose: an asynchronous root has four threads before its first line, and a sandbox binds only
-/// the thread that asks for it and what that thread starts.
+/// `lanyard`. The root command is synchronous, because an asynchronous one has four threads before its first line. A sandbox applies
+/// only to the calling thread and the threads that it starts.
 struct LanyardCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard",
@@ -10,7 +10,7 @@ struct LanyardCommand: ParsableCommand {
 
     /// Parses the command line, runs the command and ends the process.
     ///
-    /// In place of the parser's `main()`, which ignores output that fails and ends by exit(3).
+    /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
     static func runToExit() -> Never {
         do {
             var command = try parseAsRoot()
@@ -19,7 +19,7 @@ struct LanyardCommand: ParsableCommand {
         } catch {
             let (message, status) = (fullMessage(for: error), exitCode(for: error).rawValue)
             if !message.isEmpty {
-                // Help that was asked for is output.
+                // Requested help is output, not an error.
                 if status == 0 { Report.output(message) } else { Report.error(message) }
             }
             Report.exit(status)

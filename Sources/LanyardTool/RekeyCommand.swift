@@ -1,8 +1,9 @@
 import ArgumentParser
 import Lanyard
 
-/// `lanyard store rekey`: seals the store with a new key. Exit 0, 75 while a Lanyard has it open, 78 if it cannot be opened, 74 if it
-/// is sealed and the output could not be written.
+/// `lanyard store rekey`: seals the store with a new key.
+///
+/// Exit 0; 75 while another process has the store open; 78 if it cannot be opened; 74 if it is sealed but the output cannot be written.
 struct RekeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rekey", abstract: "Seal the store with a new key or passphrase.",
@@ -11,7 +12,7 @@ struct RekeyCommand: ParsableCommand {
             lanyard store rekey --config PATH --new-passphrase-file PATH
             """,
         discussion:
-            "Stop every Lanyard that has the store open first. The configuration names the present key; afterwards it must name the new one."
+            "Stop every Lanyard that uses the store first. The configuration names the present key; afterwards it must name the new one."
     )
 
     @Option(help: ArgumentHelp("The new key: 32 bytes or more.", valueName: "path"))
@@ -54,11 +55,11 @@ struct RekeyCommand: ParsableCommand {
             "Now let the configuration say it: store.\(newSecret.kindName)_file: \(newSecret.path), in place of \(present.path).",
         ]
         lines.forEach { Report.output($0) }
-        // The exit code will be a failure's, and the key has changed all the same.
+        // The exit code will say that the output failed, although the key has changed.
         if !Report.isOutputWhole { lines.forEach(Report.error) }
     }
 
-    /// From the root: a configuration takes a relative path from its own folder, not from the one that this command was called in.
+    /// An absolute path: a configuration resolves relative paths from its own folder, not from the working folder of this command.
     private var newSecret: StoreSettings.KeyFile {
         newKeyFile.map { .key(WorkingFolder.absolute($0)) }
             ?? .passphrase(WorkingFolder.absolute(newPassphraseFile ?? ""))

@@ -2,40 +2,40 @@ import Glibc
 import Lanyard
 import Synchronization
 
-/// What commands say to the person at the terminal, and whether it could be said.
+/// The output of commands for the operator, and whether it could be written.
 enum Report {
     /// EX_IOERR of sysexits.h: the output could not be written.
     private static let outputFailed: Int32 = 74
 
-    /// `errno` of the first write to standard output that failed; 0 is none.
+    /// `errno` of the first failed write to standard output; 0: none failed.
     private static let outputFailure = Atomic<CInt>(0)
-    /// The same of standard error.
+    /// The same for standard error.
     private static let errorFailure = Atomic<CInt>(0)
 
-    /// All faults and warnings on standard error, a line each.
+    /// Writes all errors and warnings to standard error, one line each.
     static func diagnostics(of loaded: LoadedConfiguration) { diagnostics(loaded.diagnostics) }
 
-    /// These, a line each.
+    /// Writes these, one line each.
     static func diagnostics(_ diagnostics: [ConfigurationError]) {
         for fault in diagnostics {
             error("\(fault.severity == .warning ? "warning" : "error"): \(fault)")
         }
     }
 
-    /// A line on standard error.
+    /// Writes a line to standard error.
     static func error(_ line: String) { note(write(line + "\n", to: STDERR_FILENO), in: errorFailure) }
 
-    /// Text on standard output.
+    /// Writes text to standard output.
     static func output(_ text: String, terminator: String = "\n") {
         note(write(text + terminator, to: STDOUT_FILENO), in: outputFailure)
     }
 
-    /// Whether all output could be written so far.
+    /// Whether all output has been written so far.
     static var isOutputWhole: Bool { outputFailure.load(ordering: .relaxed) == 0 }
 
-    /// Ends the process: 74 in place of 0 if something could not be written.
+    /// Ends the process. The status is 74 in place of 0 if output or an error message could not be written.
     ///
-    /// Not by exit(3): that runs the cleanup of OpenSSL and other libraries while threads of `run` may still be inside them.
+    /// It does not call exit(3), because that runs the cleanup of OpenSSL and other libraries while threads of `run` may still use them.
     static func exit(_ status: Int32) -> Never {
         let failure = outputFailure.load(ordering: .relaxed)
         if failure != 0 { error("error: standard output cannot be written (\(Errno.text(of: failure)))") }

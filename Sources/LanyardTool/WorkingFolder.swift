@@ -1,8 +1,8 @@
 import Glibc
 
-/// The folder that a path on the command line starts from.
+/// The folder that relative paths on the command line start from.
 enum WorkingFolder {
-    /// The same file, named from the root; as it came if nobody knows the folder.
+    /// The absolute path of the same file; unchanged if the working folder is unknown.
     static func absolute(_ path: String) -> String {
         guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
         defer { free(folder) }

@@ -95,7 +95,7 @@ import Testing
                 == "\(said)\(socket) is in use by another process; stop it, or choose another path")
         #expect(
             try await failure(flags + ["unix:\(token)"])
-                == "\(said)\(token) is taken by something that is no socket; remove it, or choose another path")
+                == "\(said)\(token) is taken by something that is not a socket; remove it, or choose another path")
         #expect(
             try await failure(flags + ["unix:\(folder.path)/none/a.sock"])
                 == "\(said)\(folder.path)/none/a.sock lies in a folder that does not exist; make it, or choose another path"

@@ -11,7 +11,7 @@ import Testing
         let exit = try await process.waitForExit(within: .seconds(10))
         let time = ContinuousClock.now - started
         #expect(exit == .code(1))
-        #expect(process.log.contains("no answer in time"), "\(process.log)")
+        #expect(process.log.contains("no response in time"), "\(process.log)")
         #expect(time < .seconds(4.5))
     }
 }

@@ -70,7 +70,8 @@ import Testing
         #expect(outcome.exit == .code(78))
         #expect(outcome.errors.count == 101)
         #expect(outcome.errors[0].hasPrefix("error: \(path):\(first)"))
-        #expect(outcome.errors[100] == "error: \(path):\(last): and more faults from here on; mend those above first")
+        #expect(
+            outcome.errors[100] == "error: \(path):\(last): and more errors from here on; correct those above first")
     }
 
     @Test("a missing configuration: exit 78, with its name")
@@ -100,7 +101,7 @@ import Testing
         try folder.write("token", "t", mode: 0o644)
         let open = try await lanyard(["check", "--config", path])
         #expect(open.exit == .code(0))
-        #expect(open.errors.count == 1 && open.errors[0].contains("everybody on this machine can read"))
+        #expect(open.errors.count == 1 && open.errors[0].contains("every Unix user of this machine can read"))
     }
 
     @Test("what is wrong with the short form names keys of a file where no flag has them: exit 78")
@@ -113,12 +114,12 @@ import Testing
         #expect(outcome.exit == .code(78))
         #expect(
             outcome.errors == [
-                "error: --listen: listeners[0].address: others can reach 0.0.0.0:7400, and would act as the user; "
+                "error: --listen: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; "
                     + "bind 127.0.0.1:7400, or use a configuration file with listeners[].unsafe: true "
-                    + "if something else keeps them away",
-                "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so no Host is known to be right; "
+                    + "if something else prevents that",
+                "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; "
                     + "use a configuration file with listeners[].allowed_hosts, such as [\"api.internal:7400\"]",
-                "error: --upstream: routes[0].upstream: plain http would show tokens to everybody on the way to 10.0.0.1; "
+                "error: --upstream: routes[0].upstream: plain http would show tokens on the network path to 10.0.0.1; "
                     + "use a configuration file with routes[].unsafe_plain: true if that way is safe",
             ])
     }
@@ -193,7 +194,7 @@ import Testing
             ),
             (
                 ["listeners: [{address: '127.0.0.1:0', socket_mode: '0600'}]\n"], nil,
-                ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is no unix socket"
+                ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is not a unix socket"
             ),
         ] as [([String], [String: String]?, String)])
     func guards(_ given: [String], _ environment: [String: String]?, _ words: String) async throws {

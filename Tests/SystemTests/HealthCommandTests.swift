@@ -28,10 +28,10 @@ import Testing
         "anything else is exit 1 with the reason",
         arguments: [
             (RawResponse.answer(503, "Service Unavailable", body: "{\"status\": \"not_ready\"}"), "503"),
-            (.close, "closed without an answer"), (.reset, "Connection reset by peer"),
-            (RawResponse.text("HTTP/1.1 200 OK\r\nContent-").closing, "a torn answer"),
-            (RawResponse.text("SSH-2.0-x\r\n\r\n").closing, "not an HTTP answer"),
-            (RawResponse([.pause(.seconds(5))]), "no answer in time"),
+            (.close, "closed without a response"), (.reset, "Connection reset by peer"),
+            (RawResponse.text("HTTP/1.1 200 OK\r\nContent-").closing, "an incomplete response"),
+            (RawResponse.text("SSH-2.0-x\r\n\r\n").closing, "not an HTTP response"),
+            (RawResponse([.pause(.seconds(5))]), "no response in time"),
         ] as [(RawResponse, String)])
     func unhealthy(_ answer: RawResponse, _ words: String) async throws {
         let server = try RawServer { _ in answer }
@@ -91,7 +91,7 @@ import Testing
         let crowd = try CrowdedSocket(at: folder.file("health.sock"))
         let outcome = try await health(["--health", "unix:\(crowd.path)"])
         #expect(outcome.exit == .code(1))
-        #expect(outcome.errors == "/livez of unix:\(crowd.path): no answer in time")
+        #expect(outcome.errors == "/livez of unix:\(crowd.path): no response in time")
     }
 
     @Test("a unix socket that has room again in time is healthy")

@@ -1,9 +1,10 @@
 import Glibc
 
-/// Asks `condition` every 10 ms until it holds; fails loudly, with `what`, when `limit` has passed. Under a sanitizer the limit is longer by
-/// `Sanitizer.stretch`, as are the times of what is waited for.
+/// Checks `condition` every 10 ms until it is true. Throws an error with `what` when `limit` has passed.
 ///
-/// - Throws: `TestFailure` when the time is over, or whatever `condition` throws.
+/// Under a sanitizer the limit is multiplied by `Sanitizer.stretch`.
+///
+/// - Throws: `TestFailure` when the time is over, or the error of `condition`.
 package func eventually(
     _ what: String, within limit: Duration = .seconds(10), _ condition: () async throws -> Bool
 ) async throws {
@@ -16,9 +17,11 @@ package func eventually(
     }
 }
 
-/// The same on a thread that may block, such as those of `offPool`: asks every millisecond.
+/// The same on a thread that may block, such as those of `offPool`. It checks every millisecond.
 ///
-/// - Throws: `TestFailure` when the time is over, or whatever `condition` throws.
+/// Under a sanitizer the limit is multiplied by `Sanitizer.stretch`.
+///
+/// - Throws: `TestFailure` when the time is over, or the error of `condition`.
 package func blockUntil(_ what: String, within limit: Duration = .seconds(10), _ condition: () throws -> Bool) throws {
     let end = ContinuousClock.now + limit * Sanitizer.stretch
     while try !condition() {

@@ -1,9 +1,9 @@
-/// A strict reader of OpenMetrics 1.0.0 and Prometheus text 0.0.4, for pages that Lanyard writes.
+/// A strict reader of OpenMetrics 1.0.0 and Prometheus text 0.0.4, for Lanyard's metrics.
 ///
-/// It refuses what Prometheus forgives: samples without a declared family, families in two places, interleaved metrics, a
-/// suffix that does not fit the type, a repeated sample, a missing `# EOF`, buckets that fall or do not end in `+Inf`.
+/// It refuses text that Prometheus accepts: samples without a declared family, families in two places, interleaved metrics, a suffix that
+/// does not fit the type, a repeated sample, a missing `# EOF`, buckets that decrease or do not end in `+Inf`.
 package struct ExpositionReader {
-    /// One line that is no comment.
+    /// One line that is not a comment.
     package struct Sample: Equatable {
         package var name: String
         package var labels: [String: String]
@@ -11,14 +11,14 @@ package struct ExpositionReader {
     }
 
     package private(set) var samples: [Sample] = []
-    /// Types by the names that the page declares.
+    /// Types of the declared families, by name.
     package private(set) var types: [String: String] = [:]
     private var family = ""
     private var metric: [String: String]?
     private var metrics: Set<[String: String]> = []
     private let isOpenMetrics: Bool
 
-    /// - Parameter openMetrics: else Prometheus text 0.0.4.
+    /// - Parameter openMetrics: false: Prometheus text 0.0.4.
     /// - Throws: `TestFailure` that names the first broken rule.
     package init(_ page: [UInt8], openMetrics: Bool) throws {
         isOpenMetrics = openMetrics
@@ -95,7 +95,7 @@ package struct ExpositionReader {
         }
     }
 
-    /// Everything up to the closing brace, and what stands behind it.
+    /// The labels up to the closing brace, and the text after it.
     private static func labels(_ text: Substring) throws -> ([String: String], Substring) {
         var labels: [String: String] = [:]
         var rest = text

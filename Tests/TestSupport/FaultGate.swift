@@ -2,35 +2,34 @@ import Foundation
 import Glibc
 import Lanyard
 
-/// A small byte relay that stands before any server and makes the faults of a network: switchable while it runs.
+/// A byte relay in front of a server that makes network faults. The fault can be switched while it runs.
 ///
-/// The mode is looked at when a connection arrives, when bytes of the client arrive and when bytes of an answer arrive, so a switch
-/// also meets connections that are already open. "An answer" is what the server sends between two sendings of the client. Two
-/// threads per connection. Stops when the value goes.
+/// The mode is read when a connection, bytes of the client or bytes of a response arrive, so a switch also affects open connections.
+/// A response is all bytes of the server between two sendings of the client. Two threads per connection. Stops on `deinit`.
 package final class FaultGate: Sendable {
     /// How a connection ends: in order, or with RST.
     package enum Ending: Sendable { case close, reset }
 
-    /// What happens to what arrives.
+    /// What the relay does with connections and bytes.
     package enum Mode: Sendable {
         case pass
-        /// Connections are refused by the kernel; live ones go on. The port stays ours.
+        /// The kernel refuses new connections. Open ones continue. The port stays bound.
         case refuse
-        /// The client's bytes are taken and dropped, the connection ends: the server never sees them.
+        /// The client's bytes are read and dropped, then the connection ends. The server never gets them.
         case dropRequest(Ending)
-        /// The first `count` bytes of each answer pass, then the connection ends. 0: the server has acted, the answer is lost.
+        /// The first `count` bytes of each response pass, then the connection ends. 0: the server has acted, the response is lost.
         case tear(afterBytes: Int, Ending)
-        /// Each answer begins this much later.
+        /// Each response is delayed by this.
         case delayResponse(Duration)
-        /// Each byte of an answer goes alone, this much after the one before.
+        /// Each byte of a response is sent alone, this long after the previous one.
         case drip(Duration)
-        /// The client's bytes are dropped and answered with these; then the connection ends.
+        /// The client's bytes are dropped and these are sent back. Then the connection ends.
         case garbage([UInt8])
-        /// Everything is accepted, nothing is passed, nothing ends.
+        /// All bytes are read, none is passed, and no connection ends.
         case silence
     }
 
-    /// Where clients connect, in place of the server.
+    /// The address for clients, in place of the server's.
     package let endpoint: RawEndpoint
     private let core: Core
 
@@ -38,7 +37,7 @@ package final class FaultGate: Sendable {
     package init(before upstream: RawEndpoint, at endpoint: RawEndpoint = .tcp(0), mode: Mode = .pass) throws {
         var endpoint = endpoint
         if endpoint == .tcp(0) {
-            // Bound by number: the kernel forgets a port of its own choice when `refuse` ends the listening.
+            // Bound by number: the kernel releases a port that it chose itself when `refuse` ends the listening.
             let probe = try RawSocket.listen(at: endpoint)
             endpoint = .tcp(probe.localPort)
             probe.close()
@@ -50,7 +49,7 @@ package final class FaultGate: Sendable {
         Thread.detachNewThread { core.acceptAll() }
     }
 
-    /// Switches; in force for what arrives from now on.
+    /// Switches the mode for connections and bytes that arrive from now on.
     package func set(_ mode: Mode) throws { try core.set(mode) }
 
     /// Connections accepted so far.
@@ -67,7 +66,7 @@ package final class FaultGate: Sendable {
 
     deinit { core.stop() }
 
-    /// One relayed connection. `answered` counts the bytes of the present answer; both threads touch it, under the lock.
+    /// One relayed connection. `responseBytes` counts the bytes of the current response. Both threads use it, under the lock.
     private final class Pair: Sendable {
         let client: RawSocket
         let server = Guarded<RawSocket?>(nil)
@@ -127,7 +126,7 @@ package final class FaultGate: Sendable {
         func acceptAll() {
             while !listener.isClosed {
                 guard let client = listener.accept() else {
-                    // Refusing: nothing tells when the listening begins again.
+                    // While connections are refused, no event reports when listening starts again.
                     usleep(2000)
                     continue
                 }
@@ -144,14 +143,14 @@ package final class FaultGate: Sendable {
             }
         }
 
-        /// The client's side. The server is dialled with the client's first bytes that pass.
+        /// Relays the client's bytes. Connects to the server when the first bytes pass.
         func relay(_ pair: Pair) {
             defer { pair.end(.close) }
             while let bytes = try? pair.client.receive(within: nil) {
                 if bytes.isEmpty {
                     guard let server = pair.server.withLock({ $0 }) else { return }
                     server.halfClose()
-                    // The other thread ends the pair when the server has said all.
+                    // The other thread ends the pair after the server's last byte.
                     while !pair.client.isClosed && !server.isClosed { usleep(2000) }
                     return
                 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A JSON value that tests walk with subscripts: `answer["users"][0]["name"].string`. What is missing is `.null`.
+/// A JSON value that tests read with subscripts: `response["users"][0]["name"].string`. A missing value is `.null`.
 package enum JSON: Equatable, Sendable {
     case null
     case bool(Bool)
@@ -11,7 +11,7 @@ package enum JSON: Equatable, Sendable {
 
     /// Reads one JSON document.
     ///
-    /// - Throws: `TestFailure` with the text that is no JSON.
+    /// - Throws: `TestFailure` with the text that is not JSON.
     package init(_ bytes: some Sequence<UInt8>) throws {
         let data = Data(bytes)
         guard let value = try? JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed) else {
@@ -53,8 +53,8 @@ package enum JSON: Equatable, Sendable {
     package var int: Int? { double.flatMap(Int.init(exactly:)) }
     /// The value of `true` or `false`.
     package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
-    /// The elements; empty when it is no array.
+    /// The elements; empty if it is not an array.
     package var array: [JSON] { if case .array(let value) = self { value } else { [] } }
-    /// The members; empty when it is no object.
+    /// The members; empty if it is not an object.
     package var object: [String: JSON] { if case .object(let value) = self { value } else { [:] } }
 }

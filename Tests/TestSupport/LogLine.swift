@@ -2,7 +2,7 @@
 package struct LogLine: Sendable {
     /// The line without its newline.
     package let text: String
-    /// The line as JSON; `.null` for a line that is none.
+    /// The line as JSON; `.null` if it is not JSON.
     package let json: JSON
 
     /// Reads a line.
@@ -11,6 +11,6 @@ package struct LogLine: Sendable {
         json = (try? JSON(text: text)) ?? .null
     }
 
-    /// The stable dotted name of what happened.
+    /// The event name; nil: there is none.
     package var event: String? { json["event"].string }
 }

@@ -2,8 +2,8 @@ import CLanyard.Linux
 import Foundation
 import Glibc
 
-/// Where the machine's time goes, as the kernel counts it. On a machine that others use, too, a program can only have what they
-/// leave: compare what it used with what stayed idle.
+/// CPU time as the kernel counts it. On a shared machine a program gets only the time that others leave. Compare used time with idle
+/// time.
 package enum ProcessorTime {
     /// Idle and waiting time since boot, in seconds: of one CPU, or of all together (proc(5), /proc/stat).
     package static func idle(ofCPU number: Int? = nil) throws -> Double {
@@ -18,7 +18,7 @@ package enum ProcessorTime {
     /// User and system time of all threads of a process so far, in seconds (/proc/PID/stat).
     package static func used(by pid: pid_t) throws -> Double {
         let text = try String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8)
-        // Behind the command's name, which may hold anything: state is the first field then.
+        // The fields after the command's name, which may hold any byte. The first one is the state.
         let fields = text[text.lastIndex(of: ")")!...].split(separator: " ")
         guard fields.count > 13, let user = Double(fields[12]), let system = Double(fields[13]) else {
             throw TestFailure("/proc/\(pid)/stat: \(text)")
@@ -26,7 +26,7 @@ package enum ProcessorTime {
         return (user + system) / ticks
     }
 
-    /// The same to the microsecond, threads that have ended included (clock_getcpuclockid(3)).
+    /// The same in microseconds, including threads that have ended (clock_getcpuclockid(3)).
     package static func preciseUsed(by pid: pid_t) throws -> Duration {
         var clock = clockid_t()
         var time = timespec()

@@ -1,16 +1,17 @@
 import Foundation
 import Glibc
 
-/// Where the built binaries are.
+/// The paths of the built binaries.
 package enum Products {
     /// The package's root folder.
     package static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().path
 
-    /// A product: in the folder that `LANYARD_TEST_PRODUCTS` names (the system tests drive release builds so, too), else beside the
-    /// running test binary, which also finds `.build-tsan` and other scratch folders.
+    /// The path of a product, in the folder that `LANYARD_TEST_PRODUCTS` names, else beside the running test binary.
     ///
-    /// - Throws: `TestFailure` when it has not been built.
+    /// With the variable the system tests use release builds. The folder of the test binary covers `.build-tsan` and other scratch folders.
+    ///
+    /// - Throws: `TestFailure` if it has not been built.
     package static func path(_ name: String) throws -> String {
         if let chosen = getenv("LANYARD_TEST_PRODUCTS").map({ String(cString: $0) }), !chosen.isEmpty {
             let folder = chosen.hasPrefix("/") ? chosen : root + "/" + chosen
@@ -22,9 +23,11 @@ package enum Products {
         throw TestFailure("\(name) is not built; looked in \(folders)")
     }
 
-    /// A library that was built together with the tests, whichever build of the programs they drive.
+    /// The path of a library that was built with the tests, independent of the build of the tested programs.
     ///
-    /// - Throws: `TestFailure` when it has not been built.
+    /// With the variable the system tests use release builds. The folder of the test binary covers `.build-tsan` and other scratch folders.
+    ///
+    /// - Throws: `TestFailure` if it has not been built.
     package static func library(_ name: String) throws -> String {
         let folders = [ownFolder, root + "/.build/debug", root + "/.build/release"]
         for folder in folders where access(folder + "/" + name, R_OK) == 0 { return folder + "/" + name }
@@ -41,7 +44,7 @@ package enum Products {
         return (own as NSString).deletingLastPathComponent
     }
 
-    /// A product of the release build; nil when that has not been built.
+    /// The path of a product of the release build; nil: it has not been built.
     package static func release(_ name: String) -> String? {
         let path = root + "/.build/release/" + name
         return access(path, X_OK) == 0 ? path : nil

@@ -1,28 +1,27 @@
-/// What a `RawServer` does after a request: steps, performed in order. After the last step the connection stays open unless a step
-/// closed it.
+/// The steps that a `RawServer` performs after a request, in order. The connection then stays open unless a step closed it.
 package struct RawResponse: Sendable {
-    /// One deed.
+    /// One step.
     package enum Step: Sendable {
         case send([UInt8])
-        /// The same run of bytes many times: a large body without its memory.
+        /// The same bytes many times: a large body without the memory for it.
         case repeated([UInt8], times: Int)
         case pause(Duration)
         case close
         case reset
     }
 
-    /// What is done, in order.
+    /// The steps, in order.
     package var steps: [Step]
 
-    /// Just these steps.
+    /// These steps only.
     package init(_ steps: [Step]) { self.steps = steps }
 
     /// Bytes as they are.
     package static func bytes(_ bytes: [UInt8]) -> RawResponse { RawResponse([.send(bytes)]) }
-    /// Text as it is, nothing added.
+    /// Text as it is.
     package static func text(_ text: String) -> RawResponse { .bytes(Array(text.utf8)) }
 
-    /// An answer with a Content-Length.
+    /// A response with a Content-Length.
     package static func answer(
         _ status: Int = 200, _ reason: String = "OK", fields: [(String, String)] = [], body: String = "ok"
     ) -> RawResponse {
@@ -31,7 +30,7 @@ package struct RawResponse: Sendable {
         return .text(head + "\r\n" + body)
     }
 
-    /// An answer whose body is `count` bytes, sent in runs of 64 KiB.
+    /// A response with a body of `count` bytes, sent in runs of 64 KiB.
     package static func large(_ count: Int, byte: UInt8 = 0x61) -> RawResponse {
         let run = 65536
         return RawResponse([
@@ -41,9 +40,9 @@ package struct RawResponse: Sendable {
         ])
     }
 
-    /// The connection ends without an answer.
+    /// The connection ends without a response.
     package static let close = RawResponse([.close])
-    /// The connection is reset without an answer.
+    /// The connection is reset without a response.
     package static let reset = RawResponse([.reset])
 
     /// The same after a pause.
@@ -51,7 +50,7 @@ package struct RawResponse: Sendable {
     /// The same, then the end of the connection.
     package var closing: RawResponse { RawResponse(steps + [.close]) }
 
-    /// Only the first `count` bytes of all that is sent, then the connection is closed or reset.
+    /// Only the first `count` bytes, then the connection is closed or reset.
     package func torn(after count: Int, by end: Step = .close) -> RawResponse {
         var rest = count
         var kept: [Step] = []

@@ -1,18 +1,18 @@
-/// A blocking client that says exactly the bytes it is told and shows exactly what came back. Every call has a time limit.
+/// A blocking client that sends exactly the given bytes and returns exactly the received ones. Every call has a time limit.
 ///
 /// In a process that also runs an `Emulator`, call it inside `offPool`, or use `RawClient.ask`.
 package final class RawClient: @unchecked Sendable {
-    /// Used by one thread at a time, as the reader is.
+    /// Used by one thread at a time, like the reader.
     package let socket: RawSocket
-    /// Reads what comes back.
+    /// Reads the received bytes.
     package let reader: RawReader
 
-    /// How long a call waits unless it says otherwise; a sanitized build is many times slower.
+    /// The default time limit of a call. It is longer for a sanitized build, which is many times slower.
     package static let patience: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(30)
 
     /// Connects.
     ///
-    /// - Parameter source: the last number of the loopback address to come from.
+    /// - Parameter source: the last number of the local loopback address.
     package init(
         _ endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = RawClient.patience
     ) throws {
@@ -24,7 +24,7 @@ package final class RawClient: @unchecked Sendable {
     package func send(_ text: String) throws { try socket.send(text.utf8) }
     /// Sends bytes as they are.
     package func send(_ bytes: [UInt8]) throws { try socket.send(bytes) }
-    /// Ends our side; the answer can still be read.
+    /// Ends the sending side. The response can still be read.
     package func halfClose() { socket.halfClose() }
     /// Ends the connection in order.
     package func close() { socket.close() }
@@ -41,7 +41,7 @@ package final class RawClient: @unchecked Sendable {
         try reader.readToEnd(within: limit)
     }
 
-    /// The next final answer; interim ones are skipped.
+    /// The next final response. Interim ones are skipped.
     package func response(to method: String = "GET", within limit: Duration = RawClient.patience) throws -> RawMessage {
         while true {
             let message = try reader.readResponse(to: method, within: limit)
@@ -49,7 +49,7 @@ package final class RawClient: @unchecked Sendable {
         }
     }
 
-    /// Sends a request with a Host field and, for a body, its Content-Length; reads the answer. The connection stays open.
+    /// Sends a request with a Host field and, for a body, its Content-Length. Reads the response. The connection stays open.
     package func exchange(
         _ method: String, _ target: String, host: String = "localhost", fields: [(String, String)] = [],
         body: [UInt8]? = nil, within limit: Duration = RawClient.patience
@@ -61,7 +61,7 @@ package final class RawClient: @unchecked Sendable {
         return try response(to: method, within: limit)
     }
 
-    /// One request on a connection of its own, off the cooperative pool. Host is the endpoint itself.
+    /// One request on a new connection, off the cooperative pool. `Host` is the endpoint itself.
     package static func ask(
         _ endpoint: RawEndpoint, _ method: String, _ target: String, fields: [(String, String)] = [],
         body: String? = nil, within limit: Duration = RawClient.patience

@@ -1,16 +1,16 @@
 import CLanyard.Linux
 import Glibc
 
-/// Where a socket of the tests connects or listens: loopback or a unix path, nothing else.
+/// The address of a test socket: loopback or a unix path.
 package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     /// 127.0.0.1; port 0 takes any free one.
     case tcp(UInt16)
-    /// 127.0.0.N, N from 2 on: other servers at the same port.
+    /// 127.0.0.N, N from 2 on, for other servers at the same port.
     case loopback(UInt8, UInt16)
     /// A unix socket's path, at most 107 bytes.
     case unix(String)
 
-    /// As a configuration writes it: `127.0.0.1:4711` or `unix:/path`.
+    /// As in a configuration: `127.0.0.1:4711` or `unix:/path`.
     package var description: String {
         switch self {
         case .tcp(let port): "127.0.0.1:\(port)"
@@ -27,7 +27,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Reads `127.0.0.1:4711` or `unix:/path`, as the `listening` event of a binary says it.
+    /// Reads `127.0.0.1:4711` or `unix:/path`, as in the `listening` event of a binary.
     package init(_ text: String) throws {
         if text.hasPrefix("unix:") {
             self = .unix(String(text.dropFirst(5)))
@@ -38,7 +38,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Calls `body` with the address as the kernel takes it.
+    /// Calls `body` with the address as a `sockaddr`.
     func withAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Result) rethrows -> Result {
         switch self {
         case .tcp(let port): return try Self.passLoopback(1, port, body)

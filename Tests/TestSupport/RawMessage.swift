@@ -1,17 +1,16 @@
-/// One HTTP/1 message as it came over the wire, with the few readings of it that tests ask for. Nothing is merged, folded or
-/// trimmed except where a property says so.
+/// One HTTP/1 message as received. Nothing is merged, folded or trimmed except where a property says so.
 package struct RawMessage: Sendable {
-    /// The start line and the fields, to the empty line and with it.
+    /// The start line and the fields, including the empty line.
     package let head: [UInt8]
-    /// Those of the head, the empty one not among them.
+    /// The lines of the head without the empty one.
     private let lines: [String]
-    /// The body after its framing is undone. Cut at the reader's `bodyBytesMax`.
+    /// The body without its framing. Cut at the reader's `bodyBytesMax`.
     package var body: [UInt8] = []
-    /// Bytes of the whole body, those beyond the cut counted.
+    /// Bytes of the whole body, including those beyond the cut.
     package var bodyCount = 0
     /// SHA-256 of the whole body, in hex.
     package var bodyDigest = ""
-    /// Everything after the head as it came, chunk sizes and trailers included. Cut at `bodyBytesMax`.
+    /// Everything after the head as received, including chunk sizes and trailers. Cut at `bodyBytesMax`.
     package var framedBody: [UInt8] = []
 
     /// A head without a body.
@@ -20,7 +19,7 @@ package struct RawMessage: Sendable {
         lines = Self.lines(of: head)
     }
 
-    /// What stands behind the last chunk, its empty line included; empty without chunks.
+    /// The text after the last chunk, including its empty line; empty without chunks.
     package var trailerText: String {
         guard values("Transfer-Encoding").contains(where: { $0.lowercased() == "chunked" }) else { return "" }
         let text = String(decoding: framedBody, as: UTF8.self)
@@ -41,12 +40,12 @@ package struct RawMessage: Sendable {
     package var words: [String] { startLine.split(separator: " ", maxSplits: 2).map(String.init) }
     /// A request's method.
     package var method: String { words.first ?? "" }
-    /// A request's target as it came.
+    /// A request's target as received.
     package var target: String { words.count > 1 ? words[1] : "" }
-    /// The status of an answer, 0 when the line holds none.
+    /// The status of a response; 0 if the line has none.
     package var status: Int { words.count > 1 ? Int(words[1]) ?? 0 : 0 }
 
-    /// The fields in order, names as they came, values without outer spaces.
+    /// The fields in order, with names as received and values without outer spaces.
     package var fields: [(name: String, value: String)] {
         lines.dropFirst().map { line in
             let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -54,7 +53,7 @@ package struct RawMessage: Sendable {
         }
     }
 
-    /// All values of a field, its name compared without case.
+    /// All values of a field. Names are compared without case.
     package func values(_ name: String) -> [String] {
         fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
     }
@@ -62,7 +61,7 @@ package struct RawMessage: Sendable {
     /// The first value of a field.
     package subscript(name: String) -> String? { values(name).first }
 
-    /// Lines end with LF; a CR before it is not theirs.
+    /// Lines end with LF. A CR before it is removed.
     private static func lines(of head: [UInt8]) -> [String] {
         var lines = head.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
             String(decoding: line.last == UInt8(ascii: "\r") ? line.dropLast() : line, as: UTF8.self)

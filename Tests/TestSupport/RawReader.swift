@@ -1,18 +1,18 @@
 import Glibc
 
-/// Reads HTTP/1 messages off a socket: plain enough to be trusted as a witness, not a reader for hostile input.
+/// Reads HTTP/1 messages from a socket. It is simple enough to be trusted in tests, and not made for hostile input.
 ///
 /// Used by one thread at a time.
 package final class RawReader {
     private let socket: RawSocket
     private var buffer: [UInt8] = []
     private var ended = false
-    /// Called with every run of bytes at its arrival.
+    /// Called with all bytes at their arrival.
     var onBytes: (([UInt8]) -> Void)?
-    /// When the kernel had the last bytes that were read here, in seconds since 1970; nil unless the socket stamps arrivals.
+    /// When the kernel received the last bytes that were read, in seconds since 1970; nil unless the socket stamps arrivals.
     package private(set) var lastArrival: Double?
 
-    /// Reads from this socket; nobody else does.
+    /// Takes a socket that no other reader uses.
     package init(_ socket: RawSocket) { self.socket = socket }
 
     /// How a message's body ends.
@@ -45,7 +45,7 @@ package final class RawReader {
         return (take(buffer.count), false)
     }
 
-    /// A head with its empty line; nil when the stream ends before its first byte.
+    /// A head with its empty line; nil if the stream ends before its first byte.
     package func readHead(within limit: Duration = .seconds(10)) throws -> [UInt8]? {
         let end = ContinuousClock.now + limit
         while true {
@@ -57,7 +57,7 @@ package final class RawReader {
         }
     }
 
-    /// A whole request; nil when the client has closed between two of them.
+    /// A whole request; nil if the client has closed between two requests.
     package func readRequest(within limit: Duration = .seconds(30), bodyBytesMax: Int = 1 << 20) throws -> RawMessage? {
         guard let head = try readHead(within: limit) else { return nil }
         var message = RawMessage(head: head)
@@ -69,19 +69,19 @@ package final class RawReader {
         return message
     }
 
-    /// A whole answer; interim ones (1xx but 101) come as messages of their own.
+    /// A whole response. Interim ones (1xx except 101) are separate messages.
     ///
-    /// - Parameter method: of the request: an answer to HEAD has no body.
+    /// - Parameter method: the request's method: a response to HEAD has no body.
     package func readResponse(
         to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
     ) throws -> RawMessage {
         guard
             let message = try readResponseIfAny(to: method, within: limit, bodyBytesMax: bodyBytesMax)
-        else { throw endedEarly("an answer") }
+        else { throw endedEarly("a response") }
         return message
     }
 
-    /// The same; nil when the stream ends before its first byte.
+    /// The same; nil if the stream ends before its first byte.
     package func readResponseIfAny(
         to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
     ) throws -> RawMessage? {
@@ -152,7 +152,7 @@ package final class RawReader {
         }
     }
 
-    /// Length of a head that ends in an empty line, by CRLF or bare LF.
+    /// The length of a head up to its empty line; nil: it is incomplete. Lines end with CRLF or bare LF.
     private func headLength() -> Int? {
         var lineStart = 0
         for (index, byte) in buffer.enumerated() where byte == 10 {
@@ -172,7 +172,7 @@ package final class RawReader {
         return Array(buffer.prefix(count))
     }
 
-    /// One more run of bytes; false at the end of the stream.
+    /// Reads more bytes; false at the end of the stream.
     private func fill(until end: ContinuousClock.Instant) throws -> Bool {
         if ended { return false }
         let (bytes, arrival) = try socket.receiveStamped(max: 1 << 18, within: max(end - .now, .milliseconds(1)))
@@ -188,7 +188,7 @@ package final class RawReader {
     }
 }
 
-/// Counts, digests and keeps the start of a body.
+/// Counts and digests a body, and keeps its start.
 private final class BodySink {
     private let bodyBytesMax: Int
     private let digest = SHA256Digest()

@@ -1,51 +1,50 @@
 import Foundation
 import Lanyard
 
-/// An upstream made of plain sockets: it records the raw bytes of every connection and answers from a script.
+/// An upstream on plain sockets. It records the raw bytes of every connection and takes its responses from a script.
 ///
-/// A thread per connection; the script is called on it, once per request, in the order of the requests on that connection. Stops
-/// when the value goes.
+/// Each connection has a thread. The script is called on it once per request, in the order of the requests. Stops on `deinit`.
 package final class RawServer: Sendable {
-    /// A request, and where it came.
+    /// A request and its connection.
     package struct Request: Sendable {
         /// Counted from 0 over the server's life.
         package let connection: Int
         /// Counted from 0 on its connection.
         package let index: Int
-        /// The request as it came.
+        /// The request as received.
         package let message: RawMessage
-        /// When the kernel had its last byte, in seconds since 1970: threads of a busy test may come for it much later. nil while
-        /// the kernel has just been asked for such times for the first time.
+        /// When the kernel received its last byte, in seconds since 1970. Threads of a busy test may read it much later.
+        /// nil: the kernel had not started to record such times yet.
         package let arrivedAt: Double?
     }
 
-    /// What one connection said, to its end so far.
+    /// The bytes and requests of one connection so far.
     package struct Record: Sendable {
         /// Raw bytes, cut at `recordedBytesMax`.
         package var bytes: [UInt8] = []
         /// Whole requests, at most `requestsKeptMax`.
         package var requests: [RawMessage] = []
-        /// The client has closed or reset, or we have.
+        /// The client or the server has closed or reset.
         package var ended = false
     }
 
-    /// Decides the answer to a request; an error ends the connection.
+    /// Decides the response to a request. An error ends the connection.
     package typealias Script = @Sendable (Request) throws -> RawResponse
     /// Bytes kept of each connection.
     package static let recordedBytesMax = 4 << 20
 
-    /// Where it listens.
+    /// The address that it listens on.
     package let endpoint: RawEndpoint
     private let core: Core
 
-    /// Listens at once. The default answers 200 with the body `ok`.
+    /// Listens at once. The default script responds 200 with the body `ok`.
     ///
-    /// - Parameter requestsKeptMax: requests kept of each connection; with 0 its raw bytes are not kept either, for long loads.
+    /// - Parameter requestsKeptMax: requests kept of each connection. With 0 the raw bytes are not kept either, for long loads.
     package init(
         at endpoint: RawEndpoint = .tcp(0), requestsKeptMax: Int = 10_000, script: @escaping Script = { _ in .answer() }
     ) throws {
         let listener = try RawSocket.listen(at: endpoint)
-        // Connections take it over, so that their first bytes are stamped, too.
+        // Accepted connections inherit it, so their first bytes are stamped, too.
         listener.stampArrivals()
         self.endpoint =
             switch endpoint {
@@ -58,7 +57,7 @@ package final class RawServer: Sendable {
         Thread.detachNewThread { core.acceptAll() }
     }
 
-    /// What every connection said, in the order of their arrival.
+    /// The records of all connections, in the order of their arrival.
     package var records: [Record] { core.state.withLock { $0.records } }
     /// All requests of all connections, by connection.
     package var requests: [RawMessage] { records.flatMap(\.requests) }
@@ -67,16 +66,16 @@ package final class RawServer: Sendable {
     /// Connections that have not ended.
     package var openCount: Int { records.count { !$0.ended } }
 
-    /// Resets every live connection; the server goes on.
+    /// Resets every open connection. The server continues.
     package func resetAll() { core.live().forEach { $0.reset() } }
-    /// Closes every live connection; the server goes on.
+    /// Closes every open connection. The server continues.
     package func closeAll() { core.live().forEach { $0.close() } }
     /// Ends the listener and every connection.
     package func stop() { core.stop() }
 
     deinit { core.stop() }
 
-    /// What the threads hold: not the server itself, so that the server can go while they run.
+    /// The state that the threads hold. They do not hold the server, so it can be released while they run.
     private final class Core: Sendable {
         struct State {
             var records: [Record] = []
@@ -112,7 +111,7 @@ package final class RawServer: Sendable {
             }
         }
 
-        /// Serves one connection to its end. An error here is the client's going away, which the record shows.
+        /// Serves one connection to its end. An error means that the client has gone, which the record shows.
         func serve(_ socket: RawSocket, _ number: Int) {
             let reader = RawReader(socket)
             if requestsKeptMax > 0 {
@@ -128,7 +127,7 @@ package final class RawServer: Sendable {
                 if index < requestsKeptMax { state.withLock { $0.records[number].requests.append(message) } }
                 let request = Request(
                     connection: number, index: index, message: message, arrivedAt: reader.lastArrival)
-                guard let answer = try? script(request), (try? perform(answer, on: socket)) != nil else { break }
+                guard let response = try? script(request), (try? perform(response, on: socket)) != nil else { break }
                 index += 1
             }
             socket.close()
@@ -138,8 +137,8 @@ package final class RawServer: Sendable {
             }
         }
 
-        func perform(_ answer: RawResponse, on socket: RawSocket) throws {
-            for step in answer.steps {
+        func perform(_ response: RawResponse, on socket: RawSocket) throws {
+            for step in response.steps {
                 switch step {
                 case .send(let bytes): try socket.send(bytes, within: .seconds(60))
                 case .repeated(let bytes, let times):

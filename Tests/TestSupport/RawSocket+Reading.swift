@@ -1,16 +1,16 @@
 import Glibc
 
 extension RawSocket {
-    /// Receives until the last bytes are those of `end`.
+    /// Receives until the last bytes are `end`.
     ///
-    /// - Throws: `TestFailure` when the stream ends before.
+    /// - Throws: `TestFailure` if the stream ends before.
     package func receive(through end: String) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while !bytes.suffix(end.utf8.count).elementsEqual(end.utf8) { bytes += try some("the end of \(end)") }
         return bytes
     }
 
-    /// Receives a head that ends in `end`, and forgets it and so many bytes behind it.
+    /// Receives and discards a head that ends in `end`, and `count` bytes after it.
     package func receive(through end: String, andThen count: Int) throws {
         var bytes: [UInt8] = []
         while true {
@@ -20,15 +20,15 @@ extension RawSocket {
         }
     }
 
-    /// Receives and forgets at least so many bytes.
+    /// Receives and discards at least `count` bytes.
     ///
-    /// - Throws: `TestFailure` when the stream ends before.
+    /// - Throws: `TestFailure` if the stream ends before.
     package func receive(atLeast count: Int) throws {
         var left = count
         while left > 0 { left -= try some("\(count) bytes").count }
     }
 
-    /// What has come by now, at most `max` bytes: nil if nothing has, empty at the end of the stream or after a reset.
+    /// The bytes that have arrived, at most `max`; nil: none have; empty: the stream has ended or was reset.
     package func receiveNow(max: Int) -> [UInt8]? {
         var wouldBlock = false
         let bytes = [UInt8](unsafeUninitializedCapacity: max) { buffer, count in

@@ -2,10 +2,10 @@ import CLanyard.Linux
 import Glibc
 import Lanyard
 
-/// A stream socket with time limits, which several threads may use and any of them may close.
+/// A stream socket with time limits. Several threads may use it and any of them may close it.
 ///
-/// The descriptor is non-blocking and every call polls, so nothing waits longer than it says. It is closed when nobody is inside
-/// a call any more: a number is never given back to the kernel while another thread polls it.
+/// The descriptor is non-blocking and every call polls, so no call waits longer than its limit. The descriptor is closed when no thread
+/// is inside a call, so its number is never reused while another thread polls it.
 package final class RawSocket: Sendable {
     private struct State {
         var users = 0
@@ -15,7 +15,7 @@ package final class RawSocket: Sendable {
     let descriptor: CInt
     private let state = Guarded(State())
 
-    /// Takes over a descriptor.
+    /// Takes ownership of a descriptor.
     init(taking descriptor: CInt) {
         self.descriptor = descriptor
         _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
@@ -25,8 +25,8 @@ package final class RawSocket: Sendable {
     /// Connects within `limit`.
     ///
     /// - Parameters:
-    ///   - source: the last number of the loopback address to come from.
-    ///   - receiveBuffer: the kernel keeps about so many bytes that nobody has read; nil leaves it the choice.
+    ///   - source: the last number of the local loopback address.
+    ///   - receiveBuffer: bytes that the kernel keeps for reading, about; nil: the kernel's default.
     package static func connect(
         to endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = .seconds(5),
         receiveBuffer: CInt? = nil
@@ -55,11 +55,11 @@ package final class RawSocket: Sendable {
         return connection
     }
 
-    /// Binds and listens; `.tcp(0)` takes any free port. A stale unix path is removed first.
+    /// Binds and listens. `.tcp(0)` takes any free port. An existing unix path is removed first.
     ///
     /// - Parameters:
-    ///   - receiveBuffer: as for `connect`, of each connection that is accepted.
-    ///   - sendBuffer: the kernel takes about so many bytes of each connection that is accepted before they are read; nil leaves it the choice.
+    ///   - receiveBuffer: as for `connect`, for each accepted connection.
+    ///   - sendBuffer: bytes that the kernel takes before the peer reads them, about, for each accepted connection; nil: its default.
     package static func listen(
         at endpoint: RawEndpoint, backlog: CInt = 1024, receiveBuffer: CInt? = nil, sendBuffer: CInt? = nil
     ) throws -> RawSocket {
@@ -80,7 +80,7 @@ package final class RawSocket: Sendable {
         return listener
     }
 
-    /// The port it is bound to.
+    /// The bound port.
     package var localPort: UInt16 {
         var address = sockaddr_in()
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -90,7 +90,7 @@ package final class RawSocket: Sendable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// The next connection, or nil once the listener is closed or `limit` is over.
+    /// The next connection; nil: the listener is closed or `limit` is over.
     package func accept(within limit: Duration? = nil) -> RawSocket? {
         let end = limit.map { ContinuousClock.now + $0 }
         while true {
@@ -106,9 +106,9 @@ package final class RawSocket: Sendable {
         }
     }
 
-    /// Sends everything.
+    /// Sends all bytes.
     ///
-    /// - Throws: `TestFailure` when the peer does not take it within `limit`, or has closed or reset.
+    /// - Throws: `TestFailure` if the peer does not read them within `limit`, or has closed or reset.
     package func send(_ bytes: some Collection<UInt8>, within limit: Duration = .seconds(10)) throws {
         let end = ContinuousClock.now + limit
         let bytes = ContiguousArray(bytes)
@@ -130,16 +130,16 @@ package final class RawSocket: Sendable {
         }
     }
 
-    /// What has come, at most `max` bytes; empty at the end of the stream.
+    /// The received bytes, at most `max`; empty at the end of the stream.
     ///
-    /// - Throws: `TestFailure` when nothing comes within `limit` (nil waits on), or the peer has reset.
+    /// - Throws: `TestFailure` if nothing arrives within `limit` (nil: no limit), or the peer has reset.
     package func receive(max: Int = 65536, within limit: Duration? = .seconds(10)) throws -> [UInt8] {
         try receiveStamped(max: max, within: limit).bytes
     }
 
-    /// As `receive`, with the kernel's time of the arrival of the last byte, however late this thread comes for it.
+    /// As `receive`, with the kernel's time of the last byte's arrival. It does not depend on when this thread reads.
     ///
-    /// - Returns: seconds since 1970; nil without `stampArrivals()`, and of what came before the kernel heeded that.
+    /// - Returns: seconds since 1970; nil without `stampArrivals()`, and for bytes that arrived before that call took effect.
     func receiveStamped(max: Int, within limit: Duration?) throws -> (bytes: [UInt8], arrival: Double?) {
         let end = limit.map { ContinuousClock.now + $0 }
         while true {
@@ -163,13 +163,13 @@ package final class RawSocket: Sendable {
         }
     }
 
-    /// Asks the kernel for the times that `receiveStamped` tells (SO_TIMESTAMPNS, socket(7)).
+    /// Makes the kernel record the times that `receiveStamped` returns (SO_TIMESTAMPNS, socket(7)).
     package func stampArrivals() {
         var on: CInt = 1
         use { _ = setsockopt($0, SOL_SOCKET, Self.timestamps, &on, socklen_t(MemoryLayout<CInt>.size)) }
     }
 
-    /// SO_TIMESTAMPNS, a macro that Swift does not take over; the message that tells the time has the same number.
+    /// SO_TIMESTAMPNS, a macro that Swift does not import. The control message with the time has the same number.
     private static let timestamps: CInt = 35
 
     private static func receive(
@@ -195,36 +195,36 @@ package final class RawSocket: Sendable {
         }
     }
 
-    /// Ends our sending side; the peer sees the end of the stream, its answer can still come.
+    /// Ends the sending side. The peer sees the end of the stream and can still respond.
     package func halfClose() { use { _ = shutdown($0, CInt(SHUT_WR)) } }
 
-    /// Takes no byte from now on. On a unix socket the peer learns of it at its next write, and not before.
+    /// Reads no byte from now on. On a unix socket the peer notices at its next write.
     package func refuseInput() { use { _ = shutdown($0, CInt(SHUT_RD)) } }
 
-    /// Closes; a thread that waits inside a call is woken by the shutdown, and the last one out closes the descriptor.
+    /// Closes. A shutdown wakes threads that wait inside a call, and the last of them closes the descriptor.
     package func close() {
         state.withLock { state in
             if state.closing { return }
             state.closing = true
-            // Under the lock: the number is still ours, whether it is closed here or by the last user.
+            // Under the lock the number is still valid, whether this call or the last thread closes it.
             guard state.users == 0 else { return _ = shutdown(descriptor, CInt(SHUT_RDWR)) }
-            // A process that another test is just starting holds the descriptor too, until its exec: the end must not wait for that.
-            // With input unread the close is a reset, and no orderly end may come before it.
+            // A process that another test is starting also holds the descriptor until its exec. The end must not wait for that.
+            // With unread input the close is a reset, and no orderly end may come before it.
             var unread: CInt = 0
             if ioctl(descriptor, UInt(FIONREAD), &unread) == 0, unread == 0 { _ = shutdown(descriptor, CInt(SHUT_WR)) }
             Glibc.close(descriptor)
         }
     }
 
-    /// Ends the connection with a reset at once (connect() to AF_UNSPEC), also while other threads wait on it. A unix socket
-    /// knows no reset: there it is a close.
+    /// Resets the connection at once (connect() to AF_UNSPEC), also while other threads wait on it. A unix socket has no reset: it is
+    /// closed.
     package func reset() {
         use { descriptor in
             var linger = linger(l_onoff: 1, l_linger: 0)
             setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
-            var nobody = sockaddr(
+            var unspecified = sockaddr(
                 sa_family: sa_family_t(AF_UNSPEC), sa_data: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-            _ = Glibc.connect(descriptor, &nobody, socklen_t(MemoryLayout<sockaddr>.size))
+            _ = Glibc.connect(descriptor, &unspecified, socklen_t(MemoryLayout<sockaddr>.size))
         }
         close()
     }
@@ -232,7 +232,7 @@ package final class RawSocket: Sendable {
     /// True once `close` or `reset` was called here.
     package var isClosed: Bool { state.withLock { $0.closing } }
 
-    /// Runs `body` with the descriptor kept open; nil when it is closed already.
+    /// Calls `body` and keeps the descriptor open meanwhile; nil: it is closed already.
     @discardableResult
     package func use<Value>(_ body: (CInt) throws -> Value) rethrows -> Value? {
         let entered = state.withLock { state -> Bool in
@@ -255,7 +255,7 @@ package final class RawSocket: Sendable {
         return value
     }
 
-    /// Waits for an event until `end`; nil waits until the socket is closed.
+    /// Waits for an event until `end`; nil: until the socket is closed.
     private func wait(for event: CInt, until end: ContinuousClock.Instant?, doing: String) throws {
         while true {
             let rest = end.map { $0 - .now }

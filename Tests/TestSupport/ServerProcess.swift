@@ -2,15 +2,15 @@ import Foundation
 import Glibc
 import Lanyard
 
-/// A program that a test starts and ends: usually one of our own binaries from the build folder.
+/// A program that a test starts and ends, usually a product from the build folder.
 ///
-/// Its environment is what the test gives and nothing else. stderr is read line by line as it comes. When the value goes, the
-/// process is killed by its own pid and reaped; when the tests themselves die, the kernel kills it.
+/// Its environment is exactly the given one. stderr is read line by line as it arrives. On `deinit` the process is killed by its pid and
+/// reaped. If the tests die, the kernel kills it.
 package final class ServerProcess: Sendable {
-    /// Who the process runs as.
+    /// The Unix user of the process.
     package enum UnixUser: Sendable {
         case same
-        /// uid and gid 65534 without further groups, when the tests run as root; else as `same`.
+        /// uid and gid 65534 without further groups if the tests run as root; else as `same`.
         case nobody
     }
 
@@ -21,23 +21,23 @@ package final class ServerProcess: Sendable {
         var exit: Exit?
         var lines: [LogLine] = []
         var output: [UInt8] = []
-        /// The part of a line that has come so far.
+        /// The start of a line that is not complete yet.
         var partial: [UInt8] = []
-        /// stderr and stdout are at their ends.
+        /// How many of stderr and stdout have not ended.
         var streamsOpen = 2
     }
 
-    /// Its process id; a stranger's once it has ended.
+    /// Its process id. It may belong to another process after the exit.
     package let pid: pid_t
     private let name: String
     private let state: Shared
     private final class Shared: Sendable { let box = Guarded(State()) }
 
-    /// Starts `program`: a product of this package by its name, or a path.
+    /// Starts `program`: the name of a product of this package, or a path.
     ///
     /// - Parameters:
-    ///   - environment: all of it, but for a sanitizer's options. PATH is set to the system's folders when absent.
-    ///   - cpus: a list as taskset takes it (`0`, `0-1`); nil leaves the affinity alone.
+    ///   - environment: the whole environment except a sanitizer's options. PATH is set to the system's folders if absent.
+    ///   - cpus: a CPU list for taskset (`0`, `0-1`); nil: the affinity is not changed.
     package init(
         _ program: String, _ arguments: [String] = [], environment: [String: String] = [:],
         as account: UnixUser = .same,
@@ -76,19 +76,19 @@ package final class ServerProcess: Sendable {
     package var lines: [LogLine] { state.box.withLock { $0.lines } }
     /// All lines as text, for the message of a failure.
     package var log: String { lines.map(\.text).joined(separator: "\n") }
-    /// The lines whose event begins so, as text: the part of a long log that a failure is about.
+    /// The lines with events of this prefix, as text, for the message of a failure.
     package func log(of events: String) -> String {
         lines.filter { $0.event?.hasPrefix(events) == true }.map(\.text).joined(separator: "\n")
     }
 
     /// stdout so far.
     package var output: String { String(decoding: state.box.withLock { $0.output }, as: UTF8.self) }
-    /// How it ended; nil while it runs.
+    /// Its exit; nil while it runs.
     package var exit: Exit? { state.box.withLock { $0.exit } }
 
     /// The first line with this event that `matches`.
     ///
-    /// - Throws: `TestFailure` with the whole log when it does not come in time or the process ends first.
+    /// - Throws: `TestFailure` with the whole log if the line does not arrive in time or the process ends first.
     @discardableResult
     package func event(
         _ event: String, within limit: Duration = .seconds(10), where matches: (JSON) -> Bool = { _ in true }
@@ -107,7 +107,7 @@ package final class ServerProcess: Sendable {
         }
     }
 
-    /// Waits for its end, by itself or after `signal`; both streams are read to their ends.
+    /// Waits for its end and reads both streams to their ends.
     @discardableResult
     package func waitForExit(within limit: Duration = .seconds(15)) async throws -> Exit {
         try await eventually("\(name) ends; it said:\n\(log)", within: limit) {
@@ -116,19 +116,19 @@ package final class ServerProcess: Sendable {
         return exit!
     }
 
-    /// Sends a signal; nothing happens once it has ended, so no stranger's pid is ever hit.
+    /// Sends a signal. After the exit it does nothing, so it never signals another process with the same pid.
     package func signal(_ signal: CInt) {
         state.box.withLock { if $0.exit == nil { kill(pid, signal) } }
     }
 
-    /// SIGTERM, and the end within `limit`.
+    /// Sends SIGTERM and waits for the end within `limit`.
     @discardableResult
     package func terminate(within limit: Duration = .seconds(15)) async throws -> Exit {
         signal(SIGTERM)
         return try await waitForExit(within: limit)
     }
 
-    /// Resident memory in bytes (`VmRSS`), 0 once it has ended.
+    /// Resident memory in bytes (`VmRSS`); 0 after the exit.
     package var residentBytes: Int {
         guard let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS:") }),
@@ -138,17 +138,17 @@ package final class ServerProcess: Sendable {
         return kilobytes * 1024
     }
 
-    /// Threads now, 0 once it has ended.
+    /// The number of threads; 0 after the exit.
     package var threadCount: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task").count) ?? 0
     }
 
-    /// The state of each thread as the kernel writes it: `S` sleeps, `T` is stopped by a signal (proc_pid_stat(5)).
+    /// The state of each thread in the kernel's letters: `S` sleeps, `T` is stopped by a signal (proc_pid_stat(5)).
     package var threadStates: [String] {
         let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task")) ?? []
         return tasks.compactMap { task in
             let stat = try? String(contentsOfFile: "/proc/\(pid)/task/\(task)/stat", encoding: .utf8)
-            // After the name, which is in parentheses and may hold anything.
+            // The state is after the name, which is in parentheses and may hold any byte.
             return stat?.split(separator: ")").last?.split(separator: " ").first.map(String.init)
         }
     }
@@ -179,7 +179,7 @@ package final class ServerProcess: Sendable {
         state.streamsOpen -= 1
     }
 
-    /// Waits without reaping first: the pid is given back to the kernel only under the lock that `signal` takes.
+    /// Waits without reaping first, and reaps under the lock that `signal` takes. The pid stays reserved until then.
     private static func reap(_ pid: pid_t, _ state: Shared) {
         var information = siginfo_t()
         while waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) != 0 && errno == EINTR {}

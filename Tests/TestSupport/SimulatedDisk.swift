@@ -1,31 +1,31 @@
 import Glibc
 import Lanyard
 
-/// The store's folder on a machine that can lose its power: what was not synced is lost then, or kept in part, as the caller's chance will.
+/// The store's folder on a machine that can lose power. Changes that were not synced are then lost, or kept in part at random.
 ///
-/// Each process on the machine has a view of its own (`process`), which can fail, cut short or end at any of its calls.
+/// Each process on the machine has its own view (`process`). Any of its calls can fail, be cut short or end the process.
 package final class SimulatedDisk: Sendable {
     /// A file call.
     package enum Step: String, CaseIterable, Sendable {
         case inspectFolder, read, create, write, sync, rename, syncFolder, remove, lock, unlock
     }
 
-    /// What becomes of one.
+    /// The outcome of a call.
     package enum Fate: Equatable, Sendable {
         case done
-        /// `errno`; nothing has happened.
+        /// The call fails with this `errno` and has no effect.
         case fails(CInt)
-        /// A write takes so many bytes only, one at least.
+        /// A write takes this many bytes only, at least one.
         case short(Int)
-        /// The process is gone before the call has done anything.
+        /// The process ends before the call has an effect.
         case diesBefore
-        /// The call is done, and nobody learns of it.
+        /// The process ends after the call has had its effect.
         case diesAfter
     }
 
     struct Inode {
         var bytes: [UInt8] = []
-        /// What a loss of power leaves for certain.
+        /// The content that certainly survives a loss of power.
         var synced: [UInt8] = []
     }
 
@@ -73,7 +73,7 @@ package final class SimulatedDisk: Sendable {
             }
         }
 
-        /// Forgets files that no name leads to, now or after a loss of power.
+        /// Removes files that have no name, now or after a loss of power.
         mutating func tidy() {
             guard inodes.count > 64 else { return }
             var used = Set(names.values).union(syncedNames.values)
@@ -91,21 +91,21 @@ package final class SimulatedDisk: Sendable {
 
     /// A process on this machine.
     ///
-    /// - Parameter fate: asked before each call, with the call's number in this process, from 0.
+    /// - Parameter fate: called before each call, with the call's number in this process, from 0.
     package func process(
         fate: @escaping @Sendable (Step, _ name: String, _ number: Int) -> Fate = { _, _, _ in .done }
     ) -> SimulatedProcess {
         SimulatedProcess(on: self, number: machine.withLock { $0.number() }, fate: fate)
     }
 
-    // MARK: What happens to the machine
+    // MARK: The machine
 
-    /// All processes die, and whatever was not synced is lost.
+    /// All processes die, and all changes that were not synced are lost.
     package func losePower() {
         losePower(keepingChanges: 0) { $0.synced }
     }
 
-    /// All processes die. Of what was not synced a chance part stays: the folder's changes up to some point, files torn.
+    /// All processes die. A random part of the changes that were not synced stays: the folder's changes up to some point, and torn files.
     package func losePower(using generator: inout some RandomNumberGenerator) {
         let kept = Int.random(in: 0...machine.withLock { $0.changes.count }, using: &generator)
         losePower(keepingChanges: kept) { inode in
@@ -115,7 +115,7 @@ package final class SimulatedDisk: Sendable {
             case 1: return inode.bytes
             case 2: return Array(inode.bytes.prefix(.random(in: 0...inode.bytes.count, using: &generator)))
             default:
-                // The length has reached the disk, the blocks have not.
+                // The length has reached the disk, but not all blocks have.
                 let kept = Int.random(in: 0...inode.bytes.count, using: &generator)
                 return inode.bytes.prefix(kept) + [UInt8](repeating: 0, count: inode.bytes.count - kept)
             }
@@ -145,7 +145,7 @@ package final class SimulatedDisk: Sendable {
         machine.withLock { machine in machine.names[name].flatMap { machine.inodes[$0]?.bytes } }
     }
 
-    /// Puts a file there as if it had always been.
+    /// Creates a synced file.
     package func put(_ name: String, _ bytes: [UInt8]) {
         machine.withLock { machine in
             let inode = machine.number()
@@ -155,12 +155,12 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
-    /// Names of all files that are no locks.
+    /// Names of all files except locks.
     package var files: [String] {
         machine.withLock { $0.names.keys.filter { !$0.hasSuffix(".lock") && !$0.hasSuffix(".open") }.sorted() }
     }
 
-    // MARK: What a process does
+    // MARK: Calls of a process
 
     func kill(_ process: Int) {
         machine.withLock { machine in
@@ -225,7 +225,7 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
-    /// - Returns: nil if it is taken.
+    /// - Returns: a handle; nil: another process holds the lock.
     func lock(_ name: String, isExclusive: Bool, by process: Int) -> Int? {
         machine.withLock { machine in
             let others = machine.locks[name] ?? []

@@ -1,7 +1,7 @@
 import Glibc
 import Lanyard
 
-/// What one process sees of a `SimulatedDisk`. Once it has died every call of it fails, and its locks are free.
+/// The view of one process on a `SimulatedDisk`. After its death every call fails and its locks are free.
 package final class SimulatedProcess: StoreDisk {
     package let owner: UInt32 = 1000
     private let disk: SimulatedDisk
@@ -21,7 +21,7 @@ package final class SimulatedProcess: StoreDisk {
     /// Calls so far.
     package var calls: Int { count.withLock { $0 } }
     package var isDead: Bool { disk.isDead(number) }
-    /// As by SIGKILL: what it wrote stays where it is.
+    /// Ends the process as SIGKILL does. Its writes stay.
     package func die() { disk.kill(number) }
 
     package func inspectFolder() throws(DiskError) -> DiskEntry {
@@ -108,7 +108,7 @@ package final class SimulatedProcess: StoreDisk {
             case .short(let count): return try process.disk.write(bytes, max: max(1, count), to: inode)
             case .fails(let code): throw DiskError(code, "writing")
             case .diesBefore: break
-            // A write is the one call that may be done in part.
+            // A write is the only call that may have a part of its effect.
             case .diesAfter: _ = try process.disk.write(bytes, max: max(1, bytes.count / 2), to: inode)
             }
             process.die()
@@ -132,7 +132,7 @@ package final class SimulatedProcess: StoreDisk {
         }
 
         func release() {
-            // That it is given back cannot fail; that the process dies before or after it can.
+            // Releasing a lock cannot fail, but the process can die before or after it.
             try? process.call(.unlock, name) { () throws(DiskError) in process.disk.unlock(name, handle) }
         }
 

@@ -3,8 +3,10 @@ import Foundation
 import Glibc
 import Lanyard
 
-/// The one thread that starts processes. It lives as long as the tests: a child asks the kernel to die with its parent *thread*
-/// (`PR_SET_PDEATHSIG`), and so dies with the tests even when they crash, but not when some worker thread ends.
+/// The only thread that starts processes. It lives as long as the tests.
+///
+/// The kernel kills a child when its parent *thread* ends (`PR_SET_PDEATHSIG`). So children die with the tests, even after a crash, and
+/// not when a worker thread ends.
 final class Spawner: Sendable {
     static let shared = Spawner()
 
@@ -20,14 +22,14 @@ final class Spawner: Sendable {
         }
     }
 
-    /// A started process and our ends of its two pipes.
+    /// A started process and the reading ends of its two pipes.
     struct Child: Sendable {
         var pid: pid_t = 0
         var output: CInt = -1
         var errors: CInt = -1
     }
 
-    /// Starts a program with exactly this environment, stdin from /dev/null and no other descriptor of ours.
+    /// Starts a program with exactly this environment, stdin from /dev/null, and no other descriptor of the tests.
     func spawn(_ arguments: [String], environment: [String]) throws -> Child {
         let done = DispatchSemaphore(value: 0)
         let result = Guarded<Result<Child, any Error>>(.success(Child()))
@@ -75,13 +77,13 @@ final class Spawner: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
-        // What other tests are just opening is not marked close-on-exec yet: a long-lived child would keep the far ends of their
-        // pipes and sockets open, and whoever reads there to the end would wait for that child.
+        // Descriptors that other tests are opening may not be close-on-exec yet. A long-lived child would keep their pipes and sockets
+        // open, and readers would not see the end of a stream before that child ends.
         guard closeFrom(&actions, 3) == 0 else { return (0, ENOMEM) }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // Swift's runtime blocks nothing, but a test runner may; the child starts as from a shell, in a group of its own.
+        // A test runner may block signals. The child starts with the signal settings of a shell and in its own process group.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
@@ -97,7 +99,7 @@ final class Spawner: Sendable {
         return (pid, failure)
     }
 
-    /// `posix_spawn_file_actions_addclosefrom_np` of glibc 2.34: Swift's Glibc module shows POSIX only.
+    /// `posix_spawn_file_actions_addclosefrom_np` of glibc 2.34. Swift's Glibc module has POSIX only.
     private typealias CloseFrom = @convention(c) (UnsafeMutablePointer<posix_spawn_file_actions_t>, CInt) -> CInt
     private static let closeFrom: CloseFrom = {
         guard let symbol = dlsym(nil, "posix_spawn_file_actions_addclosefrom_np") else {

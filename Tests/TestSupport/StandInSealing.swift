@@ -1,7 +1,7 @@
 import Lanyard
 
-/// A cheap stand-in for the store's seal, for runs with millions of writes: it hides nothing, but tells a wrong key from damage as the real
-/// one does.
+/// A cheap replacement for the store's sealing, for runs with millions of writes. It does not encrypt. It distinguishes a wrong key from
+/// damage, as the real one does.
 package final class StandInSealing: Sealing {
     private let key: UInt64
 

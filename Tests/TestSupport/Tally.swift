@@ -1,6 +1,6 @@
 import Lanyard
 
-/// A number that several threads work on.
+/// A number that several threads change.
 package final class Tally: Sendable {
     private let box: Guarded<Int>
 
@@ -8,6 +8,6 @@ package final class Tally: Sendable {
 
     package var value: Int { box.withLock { $0 } }
     package func add(_ amount: Int = 1) { box.withLock { $0 += amount } }
-    /// Keeps the larger of what it has and `value`.
+    /// Sets the number to the larger of itself and `value`.
     package func raise(to value: Int) { box.withLock { $0 = max($0, value) } }
 }

@@ -2,13 +2,13 @@ import Foundation
 import Glibc
 import Lanyard
 
-/// A folder of the test's own, mode 0700, removed with everything in it when the value goes, or else when the process ends.
+/// A folder for one test, mode 0700. It is removed with its content on `deinit`, or else when the process ends.
 package final class TemporaryFolder: Sendable {
-    /// Its path, without a slash at the end. Short: a socket's path has 107 bytes at most.
+    /// Its path, without a slash at the end. It is short because a socket's path has 107 bytes at most.
     package let path: String
 
-    /// - Parameter shared: makes the folder and the files written through it readable for every user, for binaries that
-    ///   run as another one. Its parents are traversable anyway.
+    /// - Parameter shared: makes the folder and files written through it readable for every Unix user, for binaries that run
+    ///   as another one. Its parents are traversable in any case.
     package init(shared: Bool = false) throws {
         path = try TemporaryFolders.shared.make()
         if shared { chmod(path, 0o755) }
@@ -17,7 +17,7 @@ package final class TemporaryFolder: Sendable {
     /// The path of `name` in the folder.
     package func file(_ name: String) -> String { path + "/" + name }
 
-    /// Writes a file and returns its path. 0600 unless told otherwise, as secrets want it.
+    /// Writes a file and returns its path. The default mode is 0600, as for secrets.
     @discardableResult
     package func write(_ name: String, _ text: String, mode: mode_t = 0o600) throws -> String {
         let path = file(name)
@@ -26,7 +26,7 @@ package final class TemporaryFolder: Sendable {
         return path
     }
 
-    /// Gives the folder and all that is in it to a user, so that a binary running as that user can read its secrets.
+    /// Changes the owner of the folder and its content, so that a binary running as that Unix user can read its secrets.
     package func give(to uid: uid_t, group: gid_t) throws {
         let names = try FileManager.default.subpathsOfDirectory(atPath: path)
         for item in [path] + names.map(file) {
@@ -39,22 +39,24 @@ package final class TemporaryFolder: Sendable {
 
 /// All temporary folders of this process, below one parent.
 ///
-/// A value that a static variable holds never goes, and a folder in which a killed process still writes may resist its removal.
-/// The process removes both kinds when it exits. The parent is what `LANYARD_TEST_FOLDER` names, and whoever named it removes it:
-/// that also works when this process is killed. Without the variable the process makes a parent and removes it when it exits.
+/// A value in a static variable is never released, and a folder in which a killed process still writes may not be removable at once.
+/// The process removes both kinds when it exits.
+///
+/// `LANYARD_TEST_FOLDER` names the parent. The script that sets it removes the parent, also if this process is killed. Without the
+/// variable the process creates a parent and removes it when it exits.
 private final class TemporaryFolders: Sendable {
     static let shared = TemporaryFolders()
 
     private let parent: String
     private let isOwnParent: Bool
-    /// Folders that exist.
+    /// Existing folders.
     private let paths = Guarded<Set<String>>([])
 
     private init() {
         if let given = getenv("LANYARD_TEST_FOLDER").map({ String(cString: $0) }), !given.isEmpty {
             (parent, isOwnParent) = (given, false)
         } else {
-            // A failure shows when the first folder is made.
+            // A failure shows when the first folder is created.
             (parent, isOwnParent) = ((try? Self.make(in: "/tmp/lt-")) ?? "/tmp", true)
             chmod(parent, 0o711)
         }
@@ -78,7 +80,7 @@ private final class TemporaryFolders: Sendable {
         return String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Processes that static variables hold still run and may write meanwhile: hence several attempts.
+    /// Removes all folders. Processes in static variables still run and may write, so it tries several times.
     private func removeAll() {
         for _ in 0..<20 {
             let left = paths.withLock { $0 }
@@ -92,7 +94,7 @@ private final class TemporaryFolders: Sendable {
         if isOwnParent { rmdir(parent) }
     }
 
-    /// Gives us back the folders that a test has closed, so that an account other than root can empty them.
+    /// Makes folders accessible again that a test has closed, so that Unix users other than root can empty them.
     private static func openFolders(in path: String) {
         chmod(path, 0o700)
         for name in (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] {

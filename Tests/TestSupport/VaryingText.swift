@@ -1,20 +1,21 @@
 import Glibc
 
-/// What differs from run to run in what Lanyard sends; tests that compare put one letter in its place.
+/// The parts of Lanyard's output that differ from run to run. Tests that compare replace each with one letter.
 ///
-/// On bytes: tests that tear exchanges at every place need it a hundred thousand times, and a debug build's regular expressions took most of their time.
+/// It works on bytes: tests that tear exchanges at every place call it a hundred thousand times. Regular expressions of a debug build took
+/// most of their time.
 package enum VaryingText: CaseIterable, Sendable {
     /// The value of `Date`.
     case date
-    /// A problem's number.
+    /// A problem's `instance`.
     case instance
-    /// Our name in Via and Proxy-Status: eight hex digits.
+    /// Lanyard's pseudonym in Via and Proxy-Status: eight hex digits.
     case pseudonym
     case token
     /// Sixteen hex digits in the field `X-Id`.
     case requestID
 
-    private var mark: String {
+    private var prefix: String {
         switch self {
         case .date: "Date: "
         case .instance: "\"instance\": \""
@@ -24,7 +25,7 @@ package enum VaryingText: CaseIterable, Sendable {
         }
     }
 
-    /// How much of the bytes behind the mark varies; nil: that is not it.
+    /// How many of the bytes after the prefix vary; nil: they are not of this kind.
     private func length(in bytes: ArraySlice<UInt8>) -> Int? {
         switch self {
         case .date, .token: return bytes.prefix { $0 != UInt8(ascii: "\r") }.count
@@ -36,7 +37,7 @@ package enum VaryingText: CaseIterable, Sendable {
 
     private static func isHex(_ byte: UInt8) -> Bool { (48...57).contains(byte) || (97...102).contains(byte) }
 
-    /// A text with `x` in the place of whatever of these kinds varies.
+    /// A text with `x` in place of each varying part of these kinds.
     package static func normalized(_ text: String, _ kinds: [VaryingText] = allCases) -> String {
         var bytes = Array(text.utf8)
         for kind in kinds { bytes = kind.normalized(bytes) }
@@ -44,10 +45,10 @@ package enum VaryingText: CaseIterable, Sendable {
     }
 
     private func normalized(_ bytes: [UInt8]) -> [UInt8] {
-        let mark = Array(mark.utf8)
+        let prefix = Array(prefix.utf8)
         var result: [UInt8] = []
         var start = 0
-        while let end = Self.end(of: mark, in: bytes, from: start) {
+        while let end = Self.end(of: prefix, in: bytes, from: start) {
             result += bytes[start..<end]
             start = end
             if let length = length(in: bytes[end...]) {
@@ -58,16 +59,16 @@ package enum VaryingText: CaseIterable, Sendable {
         return start == 0 ? bytes : result + bytes[start...]
     }
 
-    /// Behind the next place where the mark stands.
-    private static func end(of mark: [UInt8], in bytes: [UInt8], from start: Int) -> Int? {
+    /// The position after the next occurrence of the prefix.
+    private static func end(of prefix: [UInt8], in bytes: [UInt8], from start: Int) -> Int? {
         bytes.withUnsafeBytes { bytes in
             guard let base = bytes.baseAddress else { return nil }
             var start = start
-            while start + mark.count <= bytes.count {
-                guard let found = memchr(base + start, CInt(mark[0]), bytes.count - start - mark.count + 1) else {
+            while start + prefix.count <= bytes.count {
+                guard let found = memchr(base + start, CInt(prefix[0]), bytes.count - start - prefix.count + 1) else {
                     break
                 }
-                if memcmp(found, mark, mark.count) == 0 { return UnsafeRawPointer(found) - base + mark.count }
+                if memcmp(found, prefix, prefix.count) == 0 { return UnsafeRawPointer(found) - base + prefix.count }
                 start = UnsafeRawPointer(found) - base + 1
             }
             return nil

@@ -1,10 +1,10 @@
-/// The JSON bodies of admin calls, read on bytes: secrets go from the wiped buffer into a `Secret`, and nowhere else.
+/// Reads the JSON bodies of admin calls from bytes. Secrets are copied from the wiped buffer into a `Secret` and nowhere else.
 enum AdminBody {
-    /// Why a body cannot be used: 400 or 422 of architecture.md 7.4.
+    /// Why a body cannot be used: 400 or 422 (architecture.md 7.4).
     enum ReadError: Error, Equatable {
         /// Not one JSON text.
         case malformed(JSONError)
-        /// JSON, but not what the call takes; the words name the member, never its value.
+        /// Valid JSON that does not fit the call. The message names the member and never its value.
         case invalid(String)
     }
 
@@ -19,7 +19,7 @@ enum AdminBody {
     private static let nameBytesMax = 64
     private static let emailBytesMax = 1024
 
-    /// Of users, identities and routes: `[A-Za-z0-9._-]{1,64}` (architecture.md 4.1).
+    /// Whether `text` is a valid name of a user, identity or route: `[A-Za-z0-9._-]{1,64}` (architecture.md 4.1).
     static func isName(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= nameBytesMax
             && text.utf8.allSatisfy { ByteClass.isAlphanumeric($0) || $0 == 0x2e || $0 == 0x5f || $0 == 0x2d }
@@ -40,7 +40,7 @@ enum AdminBody {
             credential: try needed(credential, "credential"))
     }
 
-    /// `POST …/login`: nil if the configured credential is meant.
+    /// The body of `POST …/login`; nil: the configured credential is used.
     static func credential(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> GivenCredential? {
         var credential: GivenCredential?
         try members(of: bytes) { key, body throws(ReadError) in
@@ -50,7 +50,7 @@ enum AdminBody {
         return credential
     }
 
-    /// A call that takes nothing: no body, or an object without members.
+    /// The body of a call without parameters: empty, or an object without members.
     static func nothing(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
         try members(of: bytes) { key, _ throws(ReadError) in throw .unknown(key) }
     }
@@ -60,18 +60,18 @@ enum AdminBody {
         return value
     }
 
-    /// Reads the top object member by member. An empty body is one without members.
+    /// Reads the top-level object member by member. An empty body counts as an object without members.
     private static func members(
         of bytes: UnsafeRawBufferPointer, _ take: (String, inout Cursor) throws(ReadError) -> Void
     ) throws(ReadError) {
         guard bytes.count > 0 else { return }
         try check(bytes)
         var cursor = Cursor(bytes, depthMax: depthMax)
-        guard try cursor.next() == .objectStart else { throw .invalid("the body is no JSON object") }
+        guard try cursor.next() == .objectStart else { throw .invalid("the body is not a JSON object") }
         try cursor.members(take)
     }
 
-    /// The whole text first: what is not JSON is that before it is anything else.
+    /// Checks the whole text first, so that malformed JSON is reported before any wrong member.
     private static func check(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
         var reader = JSONReader(bytes, depthMax: depthMax)
         do throws(JSONError) {
@@ -81,7 +81,7 @@ enum AdminBody {
         }
     }
 
-    /// A place in a text that was checked.
+    /// A position in checked JSON text.
     private struct Cursor: ~Copyable {
         private let bytes: UnsafeRawBufferPointer
         private var reader: JSONReader
@@ -95,12 +95,12 @@ enum AdminBody {
             do throws(JSONError) { return try reader.next() } catch { throw .malformed(error) }
         }
 
-        /// Behind an object's start: each member's key, with the cursor before its value.
+        /// Reads the members of an object after its start: calls `take` for each key, with the cursor before its value.
         mutating func members(_ take: (String, inout Cursor) throws(ReadError) -> Void) throws(ReadError) {
             while case .name(let text) = try next() { try take(word(text), &self) }
         }
 
-        /// A key as text; a secret is never one, and what is too long is none of ours.
+        /// A key as text, cut to `nameBytesMax`: keys are never secret, and no known key is longer.
         private func word(_ text: JSONReader.Text) -> String {
             var word: [UInt8] = []
             JSONText.decode(text, of: bytes) { if word.count < nameBytesMax { word.append($0) } }
@@ -108,17 +108,17 @@ enum AdminBody {
         }
 
         mutating func secret(_ key: String) throws(ReadError) -> Secret {
-            guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
-            // A body is no longer than that.
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
+            // The limit for a whole body is the same, so a secret always fits.
             guard let secret = JSONText.secret(text, of: bytes, countMax: SecretFile.bytesMax), secret.count > 0 else {
                 throw .invalid("\(key) is empty")
             }
             return secret
         }
 
-        /// Text that is no secret.
+        /// A string that is not secret.
         mutating func text(_ key: String, bytesMax: Int) throws(ReadError) -> String {
-            guard case .string(let text) = try next() else { throw .invalid("\(key) is no string") }
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
             var bytes: [UInt8] = []
             JSONText.decode(text, of: self.bytes) { if bytes.count <= bytesMax { bytes.append($0) } }
             guard !bytes.isEmpty else { throw .invalid("\(key) is empty") }
@@ -134,14 +134,14 @@ enum AdminBody {
 
         /// An object with one member, the kind of login (architecture.md 7.4).
         mutating func credential(_ key: String) throws(ReadError) -> GivenCredential {
-            guard case .objectStart = try next() else { throw .invalid("\(key) is no object") }
+            guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
             var credential: GivenCredential?
             try members { kind, body throws(ReadError) in
                 guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
                 guard kinds.contains(kind) else {
-                    throw .invalid("credential.\(kind) is no kind of login; known: \(kinds.joined(separator: ", "))")
+                    throw .invalid("credential.\(kind) is not a kind of login; known: \(kinds.joined(separator: ", "))")
                 }
-                guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is no object") }
+                guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is not an object") }
                 credential = try body.credential(of: kind)
             }
             guard let credential else {

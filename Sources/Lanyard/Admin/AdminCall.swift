@@ -1,4 +1,4 @@
-/// What a request of the admin API asks for, read from its method and path (architecture.md 7.4).
+/// An operation of the admin API, read from method and path (architecture.md 7.4).
 package enum AdminCall: Equatable, Sendable {
     case status
     case users
@@ -11,7 +11,7 @@ package enum AdminCall: Equatable, Sendable {
     case remove(String)
     case shutdown
 
-    /// Something is different afterwards: worth a line of the audit.
+    /// Whether the call changes state. Such a call gets an audit line.
     var changesState: Bool {
         switch self {
         case .status, .users, .user: false
@@ -19,7 +19,7 @@ package enum AdminCall: Equatable, Sendable {
         }
     }
 
-    /// It may wait as long as the identity service likes; a logout waits 5 s at most.
+    /// Whether the call waits for an identity service, up to the service's time limits. A logout does not count: it waits 5 s at most.
     var waitsForIdentityService: Bool {
         switch self {
         case .addUser, .logIn, .refresh: true
@@ -27,7 +27,7 @@ package enum AdminCall: Equatable, Sendable {
         }
     }
 
-    /// Its word in the audit.
+    /// Its name in the audit line.
     var auditName: String {
         switch self {
         case .status: "status"
@@ -55,14 +55,14 @@ package enum AdminCall: Equatable, Sendable {
 
     enum Parsed: Equatable {
         case call(AdminCall)
-        /// The path has other methods.
+        /// The path exists, but not with this method.
         case methodNotAllowed(allow: String)
-        /// The path has a place for a user's name, and what stands there is none.
+        /// The path segment for the user's name is not a valid name.
         case noSuchUser
         case noRoute
     }
 
-    /// - Parameter path: without query, percent escapes as they came: no name of ours needs one.
+    /// - Parameter path: without query. Percent escapes are not decoded, because no valid name needs one.
     static func read(_ method: RequestHead.Method, _ path: Bytes) -> Parsed {
         let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)

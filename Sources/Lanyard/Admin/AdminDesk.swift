@@ -1,14 +1,14 @@
 import Logging
 
-/// Carries out admin calls: from a call and its body to an answer, with a line of the audit for each that changes something.
+/// Performs admin calls: takes a call with its body and gives a response. Writes an audit line for each call that changes state.
 ///
 /// From any thread; no call blocks.
 final class AdminHandler: Sendable {
-    /// What the desk has others do.
+    /// The sources of a call's data, and the operations that it starts.
     struct Sources: Sendable {
         var users: any UserOperations
-        var facts: ProgramInfo
-        /// Begins the orderly end, as SIGTERM does.
+        var info: ProgramInfo
+        /// Starts the orderly shutdown, as SIGTERM does.
         var stop: @Sendable () -> Void
     }
 
@@ -20,7 +20,7 @@ final class AdminHandler: Sendable {
         self.log = log
     }
 
-    /// - Parameter reply: called exactly once, within this call or on whatever queue later.
+    /// - Parameter reply: called exactly once, during this call or later on any queue.
     func perform(
         _ call: AdminCall, body: UnsafeRawBufferPointer, peer: PeerCredentials,
         reply: @escaping @Sendable (OperatorResponse) -> Void
@@ -37,7 +37,7 @@ final class AdminHandler: Sendable {
         }
         switch call {
         case .status:
-            let response = AdminResponses.status(sources.facts, sources.users.report, now: .now)
+            let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
             finish(response, call, nil, peer, reply)
         case .users: finish(AdminResponses.users(sources.users.report), call, nil, peer, reply)
         case .user(let name):
@@ -54,7 +54,7 @@ final class AdminHandler: Sendable {
         }
     }
 
-    /// Answers a call that is not carried out, with the line that every call leaves.
+    /// Sends the response of a call that is not performed, and writes its audit line.
     func reject(
         _ call: AdminCall, _ response: OperatorResponse, peer: PeerCredentials, reply: (OperatorResponse) -> Void
     ) {
@@ -79,7 +79,7 @@ final class AdminHandler: Sendable {
         }
     }
 
-    /// Whom the answer tells of: a login may end in the account of another user than it named, and that name is then nobody's.
+    /// The user in the response. A login may end in the account of another user than the call named; no user then has that name.
     private static func userName(of result: Result<UserOutcome, UserError>) -> String? {
         switch result {
         case .success(.added(let view, _)), .success(.user(let view, _)): view.status.user
@@ -100,7 +100,7 @@ final class AdminHandler: Sendable {
         }
     }
 
-    /// The audit first: whoever has the answer finds the line.
+    /// Writes the audit line before the response, so that a client that has the response finds the line.
     private func finish(
         _ response: OperatorResponse, _ call: AdminCall, _ user: String?, _ peer: PeerCredentials,
         _ reply: (OperatorResponse) -> Void

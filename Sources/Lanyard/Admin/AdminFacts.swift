@@ -1,6 +1,6 @@
-/// What `/v1/status` says of the process itself.
+/// The part of `/v1/status` that describes the process.
 package struct ProgramInfo: Sendable {
-    /// What was bound, under its name in the log.
+    /// A bound address with its listener's name in the log.
     package struct Listener: Equatable, Sendable {
         package var name: String
         package var address: String

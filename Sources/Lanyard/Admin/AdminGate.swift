@@ -1,13 +1,13 @@
-/// Who may call at all, judged from a request's head before anything of its body is read (threats.md T1 to T3, T15). Pure.
+/// Decides from the head whether a caller may use the admin API, before any of the body is read (threats.md T1 to T3, T15). Pure.
 struct AdminAccessPolicy {
-    /// Of a unix socket any `Host` is right: nobody is led to it by a name.
+    /// A unix socket accepts any `Host`, because no DNS name can lead a browser to it.
     let hosts: AllowedHosts
-    /// The bearer token of calls over TCP; nil: the socket's peer decides.
+    /// The bearer token of calls over TCP; nil: there is none, and calls over TCP are refused. A unix socket checks its peer instead.
     let token: Secret?
     let isTCP: Bool
     let ownUID: UInt32
 
-    /// nil: the call may go on.
+    /// nil: the call is allowed.
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorResponse? {
@@ -20,7 +20,7 @@ struct AdminAccessPolicy {
         return nil
     }
 
-    /// A page may neither ask nor have its forms sent here, whatever origin it has.
+    /// Whether the request comes from a web page: no page may call the admin API or send a form to it.
     private func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
         if head.traits.contains(.origin) { return true }
         guard head.traits.contains(.secFetchSite) else { return false }
@@ -31,12 +31,13 @@ struct AdminAccessPolicy {
         return false
     }
 
-    /// A call that is refused for want of the token carries another one.
+    /// Whether the request has an `Authorization` field. If the token check fails, such a request is a guess.
     func carriesAuthorization(in bytes: Bytes, _ table: FieldTable) -> Bool {
         (0..<table.count).contains { table.name($0, in: bytes).equals(lowered: "authorization") }
     }
 
-    /// One `Authorization` field with the scheme Bearer (RFC 6750 §2.1) and the very token; the time does not tell where it differs.
+    /// Whether there is exactly one `Authorization` field, with the scheme Bearer (RFC 6750 §2.1) and the configured token.
+    /// The comparison takes the same time wherever the tokens differ.
     private func carriesToken(in bytes: Bytes, _ table: FieldTable) -> Bool {
         guard let token else { return false }
         var given: Secret?

@@ -2,9 +2,9 @@ import Dispatch
 import Glibc
 import Logging
 
-/// Answers the admin API: on a unix socket, or over TCP with a token, with a connection budget of its own.
+/// Serves the admin API on a unix socket, or over TCP with a token. It has its own connection limit.
 ///
-/// Its mutable state belongs to the queue of the loop, which it shares with health: nothing here waits.
+/// Its mutable state belongs to the queue of the loop. Health shares that queue, so nothing here blocks.
 package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private let handler: AdminHandler
     private let hosts: AllowedHosts
@@ -15,28 +15,29 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private let refusals: AdminRefusalLog
     private var guessDelay = TokenGuessDelay()
     private var token: Secret?
-    /// Calls under way that wait for an identity service, whether or not their clients still do.
+    /// Running calls that wait for an identity service. A call counts until it ends, even if its client has gone.
     private var waitingCalls = 0
     private var tokenWatch: FileWatch?
 
     /// No thread and no event before `start`.
     ///
     /// - Parameters:
-    ///   - loop: started and stopped by somebody else.
-    ///   - tokenFile: what calls over TCP must carry; read again when it changes. While it cannot be read, or is too short, nobody may call.
-    ///   - files: reads it.
-    ///   - refused: counts the calls that are not let in.
-    ///   - facts: what status tells of the process.
-    ///   - stop: begins the orderly end, as SIGTERM does.
+    ///   - loop: the caller starts and stops it.
+    ///   - tokenFile: the token for calls over TCP; read again when it changes. While it cannot be read or holds fewer bytes than allowed,
+    ///     every call over TCP is refused.
+    ///   - files: reads `tokenFile`.
+    ///   - refused: counts refused calls.
+    ///   - info: the process's part of the status response.
+    ///   - stop: starts the orderly shutdown, as SIGTERM does.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
-        users: any UserOperations, facts: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
+        users: any UserOperations, info: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
         stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
         refusals = AdminRefusalLog(refused, on: loop, log: log)
-        handler = AdminHandler(AdminHandler.Sources(users: users, facts: facts, stop: stop), log: log)
+        handler = AdminHandler(AdminHandler.Sources(users: users, info: info, stop: stop), log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
@@ -46,17 +47,17 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         }
     }
 
-    /// What was bound.
+    /// The bound address.
     package var address: ListenerSettings.Address { listener.address }
 
-    /// Begins to accept. Once.
+    /// Starts to accept connections. Once.
     package func start() {
         tokenWatch?.start()
         listener.loop.post { [self] in listener.start(for: self) }
     }
 
-    /// Closes the listener and every connection. Waits for it, from elsewhere than the loop, so that the socket's path is gone before the
-    /// process is.
+    /// Closes the listener and every connection. Blocks until that is done, so that the socket's path is removed before the process exits.
+    /// Not from the loop's queue.
     package func stop() {
         tokenWatch?.stop()
         listener.loop.queue.sync {
@@ -65,8 +66,8 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         }
     }
 
-    /// A token that is too short shuts the API as one that cannot be read does. The previous one does not go on: who replaces a token may
-    /// have lost the old one to somebody.
+    /// A token that is too short or cannot be read disables calls over TCP. The previous token is not kept, because the operator may have
+    /// replaced it after a leak.
     private func updateToken(_ outcome: FileWatch.Outcome, _ path: String) {
         switch outcome {
         case .success(let content) where content.secret.count >= AdminSettings.tokenLengthMin: token = content.secret
@@ -78,13 +79,13 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private func clearToken(_ problem: SecretFile.ReadError, _ path: String) {
         token = nil
         log.error(
-            "the admin token cannot be used: no call over TCP is answered",
+            "the admin token cannot be used: every call over TCP is refused",
             metadata: ["event": "admin.token.failed", "reason": .string(problem.message(path: path))])
     }
 
-    // MARK: Judging
+    // MARK: Decisions
 
-    /// Who calls, then what is called.
+    /// Checks the caller first, then the call.
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision {
@@ -117,7 +118,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
             }
             waitingCalls += 1
             handler.perform(call, body: body, peer: peer) { [self] response in
-                // Before the answer: whoever has it finds the place free.
+                // Before the response: a client that has it can make the next call at once.
                 listener.loop.post { [self] in waitingCalls -= 1 }
                 reply(response)
             }

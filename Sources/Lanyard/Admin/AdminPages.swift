@@ -1,19 +1,19 @@
-/// What the admin API says in JSON: status, users, and what became of a call (architecture.md 7.4). Pure: facts go in, answers come out.
+/// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
 enum AdminResponses {
     /// `GET /v1/status`.
-    static func status(_ facts: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
+    static func status(_ info: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
         body.key("version")
-        body.string(facts.version)
+        body.string(info.version)
         body.key("uptime_seconds")
-        body.number((now - facts.startedAt).nanoseconds / 1_000_000_000)
+        body.number((now - info.startedAt).nanoseconds / 1_000_000_000)
         body.key("active_user")
         let active = report.activeUser.flatMap { active in report.users.first { $0.index == active }?.user }
         write(active, into: &body)
         body.key("listeners")
         body.beginArray()
-        for listener in facts.listeners {
+        for listener in info.listeners {
             body.beginObject()
             body.key("listener")
             body.string(listener.name)
@@ -36,9 +36,9 @@ enum AdminResponses {
         return OperatorResponse(status: 200, body: body.bytes)
     }
 
-    /// `GET /v1/users/{user}`, and what most calls about one user answer.
+    /// `GET /v1/users/{user}`, and the response of most calls about one user.
     ///
-    /// - Parameter isStored: a restart will find it so; nil: nothing was changed.
+    /// - Parameter isStored: the change survives a restart; nil: nothing was changed.
     static func user(_ view: UserView, status: Int = 200, isStored: Bool? = nil) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
@@ -51,7 +51,7 @@ enum AdminResponses {
         return OperatorResponse(status: status, body: body.bytes)
     }
 
-    /// A new user; the field tells where it is found (RFC 9110 §10.2.2).
+    /// A new user; `Location` names its path (RFC 9110 §10.2.2).
     static func added(_ view: UserView, isStored: Bool) -> OperatorResponse {
         var response = user(view, status: 201, isStored: isStored)
         response.fields.append("Location: /v1/users/\(view.status.user)")
@@ -68,9 +68,9 @@ enum AdminResponses {
     }
 
     /// - Parameters:
-    ///   - view: nil if the user is forgotten with its session.
-    ///   - name: as the call named it.
-    ///   - isStored: a restart will find it so.
+    ///   - view: nil if the user was removed with its session.
+    ///   - name: the name in the call.
+    ///   - isStored: the change survives a restart.
     static func loggedOut(_ view: UserView?, name: String, isRevoked: Bool, isStored: Bool) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
@@ -90,7 +90,7 @@ enum AdminResponses {
         return OperatorResponse(status: 200, body: body.bytes)
     }
 
-    /// A user that is forgotten here, and not yet in the store.
+    /// A user that is removed from memory but not yet from the store.
     static func removed(_ name: String) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()

@@ -1,8 +1,8 @@
 import Logging
 
-/// Admin calls that were not let in, by reason. Counted on the operators' loop, read from anywhere.
+/// Counts refused admin calls by reason. Counted on the operators' loop, read from any thread.
 package final class AdminRefusalCounters: Sendable {
-    /// Names of problems; what is none of these counts as the last.
+    /// Names of problems. Any other name counts as the last one.
     private static let reasons = [
         "admin-token-required", "caller-not-allowed", "host-not-allowed", "origin-not-allowed", "malformed-request",
     ]
@@ -26,9 +26,10 @@ package final class AdminRefusalCounters: Sendable {
     }
 }
 
-/// How refused admin calls stand in the log: a few lines, and one that says how many more there were.
+/// Logs refused admin calls: a few lines in each interval, then one line with the number of further calls.
 ///
-/// Any user of the machine can connect over TCP, and a line for each call would let them fill the disk. Belongs to the operators' loop.
+/// Every Unix user of the machine can connect over TCP. A line for each call would let any of them fill the disk.
+/// Belongs to the operators' loop.
 final class AdminRefusalLog: Watcher, @unchecked Sendable {
     private static let linesMax = 5
     private static let interval = Duration.seconds(10)
@@ -47,7 +48,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
         summary.owner = self
     }
 
-    /// Somebody tried who may not.
+    /// Counts and logs a refused call.
     func record(_ refusal: OperatorResponse, _ peer: PeerCredentials) {
         let reason = refusal.problemName ?? "malformed-request"
         counters.count(reason)
@@ -61,7 +62,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
 
     override func due(_ deadline: Deadline) { summarize() }
 
-    /// Nothing is noted after this.
+    /// Logs what is left. No call is recorded after this.
     func stop() {
         loop.drop(summary)
         summarize()

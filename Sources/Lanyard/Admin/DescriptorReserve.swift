@@ -1,9 +1,9 @@
 import CLanyard.Linux
 import Glibc
 
-/// Descriptors kept back: clients of the request path may use up all others, and whoever has a reserve still accepts.
+/// Descriptors in reserve. Clients of the request path may use up all others; a listener with a reserve still accepts.
 ///
-/// Belongs to its listener's loop. A reserve of none accepts and closes as anybody does.
+/// Belongs to its listener's loop. With `countMax` 0 it accepts and closes without a reserve.
 struct DescriptorReserve: ~Copyable {
     private let countMax: Int
     private var spares: [CInt] = []
@@ -13,7 +13,7 @@ struct DescriptorReserve: ~Copyable {
 
     deinit { for spare in spares { close(spare) } }
 
-    /// Accepts a connection, if need be with a descriptor of the reserve, which nobody else gets at that moment.
+    /// Accepts a connection. If no descriptor is left it releases one of the reserve, and no other thread can take that one.
     ///
     /// - Returns: what accept(2) returns; `errno` is its own.
     mutating func accept(on socket: CInt) -> CInt {
@@ -23,7 +23,7 @@ struct DescriptorReserve: ~Copyable {
             DescriptorShortage.shared.exchange {
                 close(spare)
                 raw = lanyard_accept(socket, nil, nil)
-                // Without a descriptor accept(2) fails before it looks whether somebody waits: if nobody does, the spare is still needed.
+                // Without a free descriptor accept(2) fails even if no connection waits. Then the spare is put back.
                 let code = errno
                 if raw < 0 { refill() }
                 errno = code
@@ -32,7 +32,7 @@ struct DescriptorReserve: ~Copyable {
         return raw
     }
 
-    /// Has `release` close a descriptor, and takes it back into the reserve if that has given one up.
+    /// Calls `release`, which closes a descriptor, and refills the reserve with it.
     mutating func takeBack(_ release: () -> Void) {
         guard countMax > 0 else { return release() }
         DescriptorShortage.shared.exchange {

@@ -1,9 +1,9 @@
 extension HealthSnapshot {
-    /// What the sessions' latest report says, as of `now`: a token that has ended since then is not valid.
+    /// A snapshot from the latest session report, evaluated at `now`: a token that has expired since the report is not valid.
     ///
     /// - Parameters:
-    ///   - followsActiveUser: some route follows the active user.
-    ///   - pinnedUsers: users that routes name, configured or not.
+    ///   - followsActiveUser: at least one route follows the active user.
+    ///   - pinnedUsers: users named by routes, configured or not.
     package init(_ report: SessionReport, followsActiveUser: Bool, pinnedUsers: [String], at now: Instant = .now) {
         self.init(
             users: report.users.map { status in

@@ -1,11 +1,11 @@
-/// Everything that health depends on, at one moment: gathered from snapshots, so that nobody is waited for.
+/// All facts that the health pages depend on, at one instant. Collected from other snapshots, so collecting never waits.
 package struct HealthSnapshot: Equatable, Sendable {
-    /// One user, as its session stands.
+    /// One user and the state of its session.
     package struct User: Equatable, Sendable {
         package var name: String
         /// A forwarded request would carry a valid token.
         package var isReady: Bool
-        /// The word of architecture.md 7.1, such as `token_valid`.
+        /// A readiness reason of architecture.md 7.1, such as `token_valid`.
         package var reason: String
         /// It has had a token since the start.
         package var hasBeenReady: Bool
@@ -27,17 +27,17 @@ package struct HealthSnapshot: Equatable, Sendable {
 
     /// All users of this Lanyard.
     package var users: [User]
-    /// Whom routes without a user of their own follow.
+    /// The user of routes that name none; nil: there is no active user.
     package var activeUser: String?
-    /// Some route follows the active user.
+    /// At least one route follows the active user.
     package var followsActiveUser: Bool
     /// Users that routes name, in their order.
     package var pinnedUsers: [String]
     package var isDraining = false
     package var store = Store.memoryOnly
-    /// How far the identity service's clock is ahead of ours, if it is known.
+    /// How far the identity service's clock is ahead of the local clock; nil: unknown.
     package var clockSkew: Duration?
-    /// Since the control plane last got round to its work.
+    /// Time since the control plane last ran work on its queue.
     package var heartbeatAge = Duration.zero
 
     package init(users: [User], activeUser: String?, followsActiveUser: Bool, pinnedUsers: [String]) {

@@ -1,4 +1,4 @@
-/// What the health listener grants.
+/// Limits of the health listener.
 package struct HealthLimits: OperatorLimits, Equatable {
     package var connectionsMax = 64
     package var headTimeout = Duration.seconds(5)

@@ -1,9 +1,9 @@
 import Dispatch
 import Logging
 
-/// Answers probes and scrapers on an event loop of its own, with a connection budget of its own: whatever the shards are doing.
+/// Serves health probes and metric scrapers on its own event loop, with its own connection limit, independently of the shards.
 ///
-/// It waits for nobody: its answers come from snapshots and relaxed counters. Slow clients cost a place of the budget and nothing else.
+/// It never waits: responses come from snapshots and relaxed counters. A slow client costs one connection of the limit.
 package final class HealthListener: OperatorHandler {
     private let hosts: AllowedHosts
     private let pages: HealthPages
@@ -11,7 +11,7 @@ package final class HealthListener: OperatorHandler {
 
     /// No thread and no event before `start`.
     ///
-    /// - Parameter loop: started and stopped by somebody else, and shared with admin.
+    /// - Parameter loop: shared with admin; the caller starts and stops it.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: HealthLimits = HealthLimits(),
         log: Logger
@@ -23,10 +23,10 @@ package final class HealthListener: OperatorHandler {
         listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
     }
 
-    /// What was bound.
+    /// The bound address.
     package var address: ListenerSettings.Address { listener.address }
 
-    /// Begins to accept. Once.
+    /// Starts to accept connections. Once.
     package func start() {
         listener.loop.post { [self] in
             pages.watch(on: listener.loop)
@@ -34,8 +34,8 @@ package final class HealthListener: OperatorHandler {
         }
     }
 
-    /// Closes the listener and every connection: the last act of a drain. Waits for it, from elsewhere than the loop, so that a unix
-    /// socket's path is gone before the process is.
+    /// Closes the listener and every connection, as the last step of a drain. Blocks until that is done, so that a unix socket's path is
+    /// removed before the process exits. Not from the loop's queue.
     package func stop() {
         listener.loop.queue.sync {
             listener.stop()
@@ -43,7 +43,7 @@ package final class HealthListener: OperatorHandler {
         }
     }
 
-    /// Host and method, in this order; then the page.
+    /// Checks the host, then the method, then selects the page.
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision {

@@ -1,27 +1,27 @@
-/// From a path to an answer: health from fresh facts, metrics from fresh samples.
+/// Makes the response for a path: health pages from a current snapshot, metrics from current samples.
 ///
-/// Belongs to the health loop's queue. What it asks of others are snapshots and relaxed counters; the one thing that it hands to
-/// another queue, the heartbeat, it does not wait for.
+/// Belongs to the health loop's queue. It reads snapshots and relaxed counters only. It posts the heartbeat to another queue and does not
+/// wait for it.
 package final class HealthPages: Watcher, @unchecked Sendable {
-    /// Where everything comes from. Each is called on the health loop and must not wait for any queue.
+    /// The functions that the data comes from. Each is called on the health loop and must not wait for any queue.
     package struct Sources: Sendable {
-        package var facts: @Sendable () -> HealthSnapshot
+        package var snapshot: @Sendable () -> HealthSnapshot
         package var samples: @Sendable () -> [MetricSample]
-        /// Has a piece of work done on the control plane's queue, soon.
+        /// Posts a piece of work to the control plane's queue.
         package var controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void
 
         package init(
-            facts: @escaping @Sendable () -> HealthSnapshot, samples: @escaping @Sendable () -> [MetricSample],
+            snapshot: @escaping @Sendable () -> HealthSnapshot, samples: @escaping @Sendable () -> [MetricSample],
             controlPlane: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
         ) {
-            self.facts = facts
+            self.snapshot = snapshot
             self.samples = samples
             self.controlPlane = controlPlane
         }
     }
 
     private static let heartbeatInterval = Duration.seconds(2)
-    /// What the process tells about itself costs a millisecond of kernel time: a flood of scrapes shares it.
+    /// Process metrics cost a millisecond of kernel time, so frequent scrapes share one reading.
     private static let processInterval = Duration.milliseconds(250)
 
     private let sources: Sources
@@ -43,7 +43,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
 
     // MARK: The watchdog
 
-    /// Begins to watch the control plane, from `loop`.
+    /// Starts to watch the control plane, on `loop`.
     func watch(on loop: EventLoop) {
         self.loop = loop
         heartbeat.beat()
@@ -58,8 +58,8 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     package override func due(_ deadline: Deadline) {
         guard let loop else { return }
         beat(at: loop.now)
-        // A start between two questions is remembered, too.
-        if !hasStarted { hasStarted = HealthReport(sources.facts()).hasStarted }
+        // A user that was ready only between two requests counts as started, too.
+        if !hasStarted { hasStarted = HealthReport(sources.snapshot()).hasStarted }
     }
 
     private func beat(at now: Instant) {
@@ -70,7 +70,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
 
     // MARK: Pages
 
-    /// - Parameter connections: open ones of the health listener itself.
+    /// - Parameter connections: open connections of the health listener.
     package func response(to request: HealthRequest, connections: Int = 0) -> OperatorResponse {
         if request.path == "/metrics" { return metrics(accept: request.accept, connections) }
         let user = request.path.hasPrefix("/readyz/") ? String(request.path.dropFirst(8)) : nil
@@ -92,9 +92,9 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     }
 
     private func report() -> HealthReport {
-        var facts = sources.facts()
-        facts.heartbeatAge = heartbeat.age(at: .now)
-        let report = HealthReport(facts)
+        var snapshot = sources.snapshot()
+        snapshot.heartbeatAge = heartbeat.age(at: .now)
+        let report = HealthReport(snapshot)
         hasStarted = hasStarted || report.hasStarted
         return report
     }

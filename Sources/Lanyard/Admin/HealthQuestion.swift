@@ -1,8 +1,8 @@
-/// What a probe asks: a request's target without query, and what it accepts.
+/// The parts of a request that select a health page.
 package struct HealthRequest: Equatable, Sendable {
-    /// The path of the target, percent escapes as they came: no name of ours needs one.
+    /// The path of the target, without query. Percent escapes are not decoded, because no valid name needs one.
     package var path: String
-    /// Its `Accept` fields.
+    /// The values of its `Accept` fields.
     package var accept: [String] = []
 
     package init(path: String, accept: [String] = []) {

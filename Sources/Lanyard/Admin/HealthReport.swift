@@ -1,17 +1,17 @@
-/// Decides what each health page says (architecture.md 7.1). Pure: the facts and the path make the answer.
+/// Decides the content of each health page (architecture.md 7.1). Pure: the response depends on the snapshot and the path only.
 package struct HealthReport: Sendable {
-    /// One line of an answer's `checks`.
+    /// One element of `checks` in a response.
     struct Check: Equatable, Sendable {
         var name: String
         var ok: Bool
         var reason: String
-        /// Informs, and decides nothing.
+        /// The check is shown, and does not change the status.
         var isAdvisory = false
     }
 
-    /// A control plane that has not worked for this long hangs.
+    /// A control plane without a heartbeat for this long counts as hung.
     static let heartbeatMax = Duration.seconds(10)
-    /// Beyond it tokens are judged by two clocks too different to trust.
+    /// Beyond it the two clocks differ too much to trust the expiry of tokens.
     static let clockSkewMax = Duration.seconds(30)
 
     private let snapshot: HealthSnapshot
@@ -20,21 +20,23 @@ package struct HealthReport: Sendable {
 
     // MARK: Pages
 
-    /// `/livez`: the process only. It never depends on an identity service or an upstream: a restart would mend neither.
+    /// `/livez`: the process only. It never depends on an identity service or an upstream, because a restart would repair neither.
     package var live: OperatorResponse {
         let beats = snapshot.heartbeatAge < Self.heartbeatMax
         return Self.response(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
     }
 
-    /// `/readyz`: every request that a route takes would carry a valid token.
+    /// `/readyz`: whether every request that a route accepts would carry a valid token.
     package var ready: OperatorResponse { Self.response(sessions + [listener, store, clock]) }
 
-    /// `/readyz/USER`: one user's session, whether a route wants it or not; nil if nobody has that name.
+    /// `/readyz/USER`: one user's session, whether or not a route uses it; nil if no user has that name.
     package func ready(user: String) -> OperatorResponse? {
         snapshot.users.first { $0.name == user }.map { Self.response([Self.check($0)]) }
     }
 
-    /// `/startupz`: some user whom a route wants has had a token. Whoever asks remembers a yes.
+    /// `/startupz`: whether a user that a route uses has had a token.
+    ///
+    /// - Parameter before: an earlier report has said so. The caller keeps that.
     package func started(before: Bool) -> OperatorResponse {
         let isStarted = before || hasStarted
         return Self.response(
@@ -45,7 +47,7 @@ package struct HealthReport: Sendable {
             })
     }
 
-    /// Whether the first login has succeeded, or none is needed.
+    /// Whether the first login has succeeded or none is needed.
     package var hasStarted: Bool {
         let wanted = wantedUsers
         if wanted.isEmpty { return !snapshot.followsActiveUser }
@@ -67,7 +69,7 @@ package struct HealthReport: Sendable {
         }
         for name in wantedUsers {
             let user = snapshot.users.first { $0.name == name }
-            // A route's user whom nothing configures: the admin API may bring it.
+            // A route names a user that is not configured. The admin API may add it.
             checks.append(user.map(Self.check) ?? Check(name: "session:\(name)", ok: false, reason: "logged_out"))
         }
         return checks

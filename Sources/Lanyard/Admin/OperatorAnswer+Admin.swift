@@ -6,8 +6,8 @@ extension OperatorResponse {
     static let tokenRequired: OperatorResponse = {
         var response = problem(
             401, "admin-token-required", "Admin token required",
-            "Over TCP a call carries `Authorization: Bearer` with the content of admin.token_file.")
-        // RFC 9110 §11.6.1: a 401 says what would be accepted.
+            "A call over TCP carries `Authorization: Bearer` with the content of admin.token_file.")
+        // RFC 9110 §11.6.1: a 401 names the accepted authentication scheme.
         response.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
         return response
     }()
@@ -22,7 +22,7 @@ extension OperatorResponse {
     static let bodyTimedOut = problem(
         408, "request-timeout", "Request timeout", "The request's body did not arrive in time.", closes: true)
     static let bodyTooLarge = problem(
-        413, "content-too-large", "Content too large", "No call of the admin API takes more than 64 KiB.", closes: true)
+        413, "content-too-large", "Content too large", "The body of an admin call has at most 64 KiB.", closes: true)
     static let expectationFailed = problem(
         417, "expectation-failed", "Expectation failed", "Only 100-continue can be expected here.", closes: true)
     static let queryNotTaken = problem(
@@ -45,9 +45,9 @@ extension OperatorResponse {
         }
     }
 
-    /// What a person asked for and did not get.
+    /// The problem for an operation that failed.
     ///
-    /// - Parameter user: as the call named it.
+    /// - Parameter user: the name in the call.
     static func problem(_ fault: UserError, user: String) -> OperatorResponse {
         switch fault {
         case .noSuchUser: noSuchUser
@@ -58,7 +58,7 @@ extension OperatorResponse {
         case .accountInUse(let holder):
             problem(
                 409, "account-in-use", "Account in use",
-                "The login ended in the account of \(holder), who is logged in; the new session is revoked.",
+                "The login ended in the account of \(holder), which is logged in; the new session is revoked.",
                 user: holder)
         case .notLoggedIn:
             problem(409, "not-logged-in", "Not logged in", "\(user) has no session; log in first.", user: user)
@@ -68,7 +68,7 @@ extension OperatorResponse {
                 "The tokens of a static identity come from its file; it has no login, refresh or logout.", user: user)
         case .loginInProgress:
             problem(
-                409, "login-in-progress", "Login in progress", "Another login is under way; wait for its end.",
+                409, "login-in-progress", "Login in progress", "Another login is in progress; wait for its end.",
                 user: user)
         case .noCredential:
             problem(
@@ -97,7 +97,7 @@ extension OperatorResponse {
         }
     }
 
-    /// What the identity service said, or that it said nothing.
+    /// The problem for an error of the identity service, or for a service that did not respond.
     private static func problem(_ fault: IdentityError, user: String) -> OperatorResponse {
         let detail = fault.message + "."
         switch fault.verdict {
@@ -105,7 +105,7 @@ extension OperatorResponse {
             return problem(
                 422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
         case .transient(let retryAfter):
-            // What is neither an outage nor an overload was refused as it stands.
+            // Other 4xx statuses are refusals: a repeat of the same call would fail again.
             if let status = fault.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
             return unreachable(detail, user, fault, retryAfter: retryAfter)
         case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, fault, retryAfter: nil)
@@ -131,11 +131,11 @@ extension OperatorResponse {
 extension JSONError.Kind {
     fileprivate var message: String {
         switch self {
-        case .grammar: "a grammar fault"
-        case .endsEarly: "it ends"
+        case .grammar: "a syntax error"
+        case .endsEarly: "an unexpected end"
         case .characters: "a character that JSON does not allow"
-        case .tooDeep: "it is nested too deep"
-        case .duplicateKey: "a key that the object has already"
+        case .tooDeep: "too many nested levels"
+        case .duplicateKey: "a duplicate key"
         }
     }
 }

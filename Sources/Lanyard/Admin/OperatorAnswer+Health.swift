@@ -2,7 +2,7 @@
 extension OperatorResponse {
     static func methodNotAllowed() -> OperatorResponse {
         var response = problem(
-            405, "method-not-allowed", "Method not allowed", "The health listener answers GET and HEAD only.")
+            405, "method-not-allowed", "Method not allowed", "The health listener accepts GET and HEAD only.")
         response.allow = "GET, HEAD"
         return response
     }

@@ -1,4 +1,4 @@
-/// A whole answer of the health or the admin listener.
+/// A whole response of the health or admin listener.
 package struct OperatorResponse: Equatable, Sendable {
     package var status: Int
     package var contentType: String
@@ -7,9 +7,9 @@ package struct OperatorResponse: Equatable, Sendable {
     package var allow: String?
     /// Further field lines, without their ends.
     package var fields: [String] = []
-    /// What stands behind the request cannot be read as one.
+    /// The connection closes after this response: the bytes after the request cannot be read as another request.
     package var closes = false
-    /// The last word of the type, if this is a problem.
+    /// The last part of the problem type; nil if this is not a problem.
     package private(set) var problemName: String?
 
     package init(status: Int, contentType: String = "application/json", body: [UInt8]) {
@@ -18,12 +18,12 @@ package struct OperatorResponse: Equatable, Sendable {
         self.body = body
     }
 
-    /// A refusal as RFC 9457 writes it; `name` is the last word of its type.
+    /// A problem detail (RFC 9457); `name` is the last part of its type.
     ///
     /// - Parameters:
-    ///   - user: whom it is about.
+    ///   - user: the user that the problem concerns.
     ///   - isRetryable: the same request may succeed later.
-    ///   - identity: what the identity service said; its words and code come along.
+    ///   - identity: the error of the identity service; its message and code become members.
     package static func problem(
         _ status: Int, _ name: String, _ title: String, _ detail: String, closes: Bool = false, user: String? = nil,
         isRetryable: Bool = false, identity: IdentityError? = nil
@@ -62,15 +62,15 @@ package struct OperatorResponse: Equatable, Sendable {
     static let timedOut = problem(
         408, "request-timeout", "Request timeout", "The request's head did not arrive in time.", closes: true)
 
-    /// Every place is taken.
+    /// Every connection, or every slot for calls that wait, is in use.
     static let overloaded: OperatorResponse = {
         var response = problem(
-            503, "overloaded", "Overloaded", "Too many calls are under way; try again.", isRetryable: true)
+            503, "overloaded", "Overloaded", "Too many calls are running; try again later.", isRetryable: true)
         response.fields.append("Retry-After: 1")
         return response
     }()
 
-    /// A head that broke a rule: nothing behind it is read.
+    /// A head that breaks a rule. Nothing after it is read.
     static func malformed(_ fault: HeadError) -> OperatorResponse {
         let detail = "The request was not understood: \(fault.message)."
         return switch fault.kind {
@@ -82,7 +82,7 @@ package struct OperatorResponse: Equatable, Sendable {
         }
     }
 
-    /// The answer as it goes out (RFC 9112 §4). `HEAD` gets the same head without the body.
+    /// The response as bytes (RFC 9112 §4). `HEAD` gets the same head without the body.
     func write(toHead: Bool, closes: Bool, keepsHTTP10: Bool, at time: WallTime) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(320 + body.count)

@@ -1,10 +1,11 @@
-/// A request that is to be carried out once its body is there.
+/// An operation that runs when the request's body is complete.
 struct OperatorCall {
-    /// 413 beyond.
+    /// Bytes of the body; 413 beyond.
     let bodyBytesMax: Int
-    /// A whole body, from the end of its head.
+    /// From the end of the head to the end of the body.
     let bodyTimeout: Duration
-    /// Begins to carry it out, on the loop's queue; the body is lent for the length of the call. What is replied, once and on whatever queue,
-    /// is the answer.
+    /// Starts the operation, on the loop's queue. The body is valid during this call only.
+    ///
+    /// `reply` takes the response. It is called exactly once, on any queue.
     let perform: (_ body: UnsafeRawBufferPointer, _ reply: @escaping @Sendable (OperatorResponse) -> Void) -> Void
 }

@@ -1,28 +1,29 @@
-// Which of the two modules owns SHUT_WR depends on what was compiled first.
+// Both imports are needed: the module that owns SHUT_WR depends on the order of compilation.
 import CLanyard.Linux
 import Glibc
 
-/// One connection of an operator listener: reads requests one after another, has each judged by the handler, answered or carried out.
+/// One connection of an operator listener. It reads one request after another and asks the handler what to do with each.
 ///
-/// Belongs to the listener's loop. Its input may hold passwords and the bearer token: what was used is wiped at once.
+/// Belongs to the listener's loop. Its input may hold passwords and the bearer token, so consumed input is wiped at once.
 final class OperatorConnection: Watcher, @unchecked Sendable {
     private enum Phase {
-        /// Waits for a head, or for the rest of one.
+        /// Waits for a head or for the rest of one.
         case readingHead
-        /// The head is judged; its body comes.
+        /// The head has been read and decided on; the body is arriving.
         case readingBody
-        /// The call is being carried out; nothing is read meanwhile.
+        /// The call is running; nothing is read meanwhile.
         case performing
-        /// The answer is held back; nothing is read meanwhile.
+        /// The response is delayed; nothing is read meanwhile.
         case delaying(OperatorResponse)
         /// The socket is full; nothing is read meanwhile.
         case writing
-        /// The last answer is out: what still comes is thrown away, so that closing does not reset it (RFC 9112 §9.6).
+        /// The last response is sent. Further input is read and discarded, because closing now would reset the connection
+        /// (RFC 9112 §9.6).
         case lingering
         case closed
     }
 
-    /// What an answer must know of its request.
+    /// The properties of a request that its response depends on.
     private struct Request {
         var call: OperatorCall?
         var isHead = false
@@ -30,19 +31,19 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         var closes = false
     }
 
-    /// Heads and bodies that are taken before others get their turn.
+    /// Heads and bodies that are processed before other connections run.
     private static let messagePartsPerTurnMax = 8
     private static let lingerBytesMax = 256 << 10
 
     private let listener: OperatorListener
     private let handler: any OperatorHandler
     private let peer: PeerCredentials
-    /// In the order of arrival: several come in one turn, at the same instant.
+    /// Counts accepted connections. It orders connections that were accepted at the same instant.
     let number: Int
     private var descriptor: OwnedDescriptor?
     private let raw: CInt
     private var watch: EventLoop.Watch?
-    /// What the loop was asked for.
+    /// The readiness that the loop watches for.
     private var interest = IOReadiness.read
     private lazy var deadline = Deadline(of: self)
 
@@ -52,7 +53,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private var reader = RequestReader()
     private let table: FieldTable
     private var hasHeadBegun = false
-    /// The client has ended its direction.
+    /// The client has sent the end of its stream.
     private var hasInputEnded = false
     private var request = Request()
     private var body: OperatorRequestBody?
@@ -61,14 +62,14 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private var written = 0
     private var lingerBytes = 0
 
-    /// It came when every place was taken, and was only told so.
+    /// It was accepted beyond `connectionsMax` and gets only a 503.
     private(set) var isRejected = false
-    /// Since when the client owes something: a request, or room for an answer.
+    /// Since when the listener waits for the client: for a request, or for room to write a response.
     private(set) var waitingSince: Instant
     var isPerforming: Bool { if case .performing = phase { true } else { false } }
-    /// An answer is held back.
+    /// A response is delayed.
     var isDelaying: Bool { if case .delaying = phase { true } else { false } }
-    /// An answer is under way: not the first to make room.
+    /// A response is being written. Such a connection is closed for a new one only when no idle one is left.
     var isWriting: Bool { if case .writing = phase { true } else { false } }
     private var isReadingHead: Bool { if case .readingHead = phase { true } else { false } }
     private var isReading: Bool {
@@ -78,7 +79,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Takes over a socket and begins to watch it. On the loop's queue.
+    /// Takes ownership of a socket and starts to watch it. On the loop's queue.
     init(
         taking socket: consuming OwnedDescriptor, number: Int, from peer: PeerCredentials,
         of listener: OperatorListener,
@@ -99,11 +100,11 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.headTimeout)
     }
 
-    /// Answers before anything was asked, and ends. Once, at the beginning.
+    /// Sends a response without a request, then closes. At most once, directly after `init`.
     func reject(_ refusal: OperatorResponse) {
         isRejected = true
         request.closes = true
-        response(refusal)
+        respond(refusal)
     }
 
     deinit {
@@ -120,7 +121,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             send()
             resumeReading()
         case .lingering: readAndDiscard()
-        // Nothing was asked of the loop, so the client is gone for good; its call goes on.
+        // Only an error or a hang-up can be reported here: the client is gone. Its call continues.
         case .performing, .delaying: close()
         case .closed: break
         }
@@ -130,10 +131,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         switch phase {
         case .readingHead where hasHeadBegun:
             request = Request(closes: true)
-            response(.timedOut)
-        case .readingBody: response(.bodyTimedOut)
+            respond(.timedOut)
+        case .readingBody: respond(.bodyTimedOut)
         case .delaying(let refusal):
-            response(refusal)
+            respond(refusal)
             resumeReading()
         case .readingHead, .performing, .writing, .lingering, .closed: close()
         }
@@ -144,7 +145,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     // MARK: Reading
 
     private func receive() {
-        // Full of requests that wait for their turn.
+        // The input buffer is full of requests that are not processed yet.
         guard inputCount < input.count else { return }
         let room = UnsafeMutableRawBufferPointer(UnsafeMutableBufferPointer(rebasing: input[inputCount...]))
         switch Socket.receive(raw, into: room) {
@@ -156,7 +157,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         process()
     }
 
-    /// Takes what is whole in the input, in order; a few at a time: a client that sends many gets its turn among others.
+    /// Processes complete heads and bodies in order, a few at a time, so that a client with many requests does not delay others.
     private func process() {
         var steps = 0
         while isReading {
@@ -164,7 +165,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             guard isReadingHead ? readHead() : readBody() else { break }
             steps += 1
         }
-        // A client that ends its direction still gets the answers to whole requests; half a request is none.
+        // A client that has ended its stream still gets responses to complete requests. An incomplete request gets none.
         if isReading, hasInputEnded { close() }
     }
 
@@ -184,25 +185,25 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             case .call(let call): begin(call, head)
             case .response(let response):
                 endWithBody(head)
-                self.response(response)
+                self.respond(response)
             case .delayed(let response, let delay):
                 endWithBody(head)
                 delayResponse(response, for: delay)
             }
         } catch {
             request = Request(closes: true)
-            response(.malformed(error))
+            respond(.malformed(error))
         }
         return true
     }
 
-    /// The body is not read: where it ends does not matter when the connection does.
+    /// Closes the connection after the response if the request has a body: the body is not read.
     private func endWithBody(_ head: RequestHead) {
         let hasBody = head.framing != .none && head.framing != .length(0)
         request.closes = request.closes || hasBody
     }
 
-    /// Whoever waits holds a place, and no thread.
+    /// A delayed response occupies a connection, but no thread.
     private func delayResponse(_ response: OperatorResponse, for delay: Duration) {
         listener.closeOldestDelayed()
         phase = .delaying(response)
@@ -218,7 +219,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         return handler.decide(head, target, in: bytes, table, peer: peer)
     }
 
-    /// The first byte of a head starts its time; later ones do not prolong it.
+    /// Starts `headTimeout` at the first byte of a head. Later bytes do not extend it.
     private func noteProgress() {
         guard !hasHeadBegun, reader.hasBegun else { return }
         hasHeadBegun = true
@@ -226,14 +227,14 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     private func begin(_ call: OperatorCall, _ head: RequestHead) {
-        guard head.expectation != .unknown else { return response(.expectationFailed) }
-        if case .length(let length) = head.framing, length > call.bodyBytesMax { return response(.bodyTooLarge) }
+        guard head.expectation != .unknown else { return respond(.expectationFailed) }
+        if case .length(let length) = head.framing, length > call.bodyBytesMax { return respond(.bodyTooLarge) }
         request.call = call
         body = OperatorRequestBody(head.framing, bytesMax: call.bodyBytesMax)
         phase = .readingBody
         listener.loop.set(deadline, at: listener.loop.now + call.bodyTimeout)
         guard head.expectation == .continue100, inputCount == 0 else { return }
-        // Some thirty bytes into an empty socket: if they do not go, nothing does.
+        // 25 bytes fit into an empty socket buffer. If they do not, the connection is broken.
         let sent = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8).withUnsafeBytes { Socket.send(raw, $0) }
         if case .bytes(25) = sent { return }
         close()
@@ -243,20 +244,20 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private func readBody() -> Bool {
         let bytes = Bytes(rebasing: input[0..<inputCount])
         do throws(HeadError) {
-            guard let (progress, used) = try body?.take(bytes) else { return false }
+            guard let (progress, used) = try body?.append(bytes) else { return false }
             wipeConsumed(used)
             switch progress {
             case .needsMore: return false
-            case .tooLarge: response(.bodyTooLarge)
+            case .tooLarge: respond(.bodyTooLarge)
             case .whole: perform()
             }
         } catch {
-            response(.malformed(error))
+            respond(.malformed(error))
         }
         return true
     }
 
-    /// Wipes what has been understood; what stands behind it moves to the front.
+    /// Wipes the first `count` bytes of the input and moves the rest to the front.
     private func wipeConsumed(_ count: Int) {
         let left = inputCount - count
         if left > 0 { memmove(input.baseAddress!, input.baseAddress! + count, left) }
@@ -264,7 +265,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         inputCount = left
     }
 
-    // MARK: Carrying out
+    // MARK: Calls
 
     private func perform() {
         guard let body = body.take(), let call = request.call.take() else { return }
@@ -276,7 +277,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             call.perform(bytes) { [self] response in
                 loop.post { [self] in
                     guard isPerforming else { return }
-                    self.response(response)
+                    self.respond(response)
                     resumeReading()
                 }
             }
@@ -285,7 +286,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     // MARK: Writing
 
-    private func response(_ response: OperatorResponse) {
+    private func respond(_ response: OperatorResponse) {
         request.closes = request.closes || response.closes
         body = nil
         output = response.write(
@@ -303,7 +304,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
                 written += count
                 waitingSince = listener.loop.now
             case .wouldBlock:
-                // What is not out yet waits for room, and nothing is read before it is.
+                // Nothing is read until the whole response is written.
                 listener.loop.set(deadline, at: listener.loop.now + listener.limits.writeTimeout)
                 return change(to: .write)
             case .failed: return close()
@@ -317,7 +318,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         change(to: .read)
     }
 
-    /// After an answer that took its time: another request may stand there already, and no event will tell of it.
+    /// Processes input that has already arrived. The loop reports no event for it.
     private func resumeReading() {
         if isReadingHead, inputCount > 0 || hasInputEnded { listener.loop.resumeLater(self) }
     }
@@ -328,7 +329,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         do throws(SystemError) { try listener.loop.change(watch, to: readiness) } catch { close() }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     private func linger() {
         guard !hasInputEnded else { return close() }
@@ -348,7 +349,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Ends the connection whatever it was doing; a call that is being carried out goes on without it. Once; later calls do nothing.
+    /// Closes the connection in any phase. A running call continues without it. Later calls do nothing.
     func close() {
         if case .closed = phase { return }
         phase = .closed

@@ -1,10 +1,10 @@
-/// What an operator listener serves: health's pages or the admin API. It judges heads; all I/O is the connection's.
+/// What an operator listener serves: the health pages or the admin API. It decides on heads and does no I/O.
 protocol OperatorHandler: AnyObject, Sendable {
-    /// Judges a whole head that keeps HTTP's rules. On the listener's loop; must not wait.
+    /// Decides what to do with a valid request, from its head. On the listener's loop; must not wait.
     ///
     /// - Parameters:
-    ///   - target: of the head, read.
-    ///   - bytes: what `head` and `table` point into; lent for the length of the call.
+    ///   - target: the target of `head`.
+    ///   - bytes: the bytes that `head` and `table` point into; valid during this call only.
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision

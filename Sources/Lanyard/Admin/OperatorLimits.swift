@@ -1,17 +1,17 @@
-/// What an operator listener grants each connection, and how many there may be: apart from everything of the request path.
+/// Limits of an operator listener: for each connection, and for their number. They are independent of the request path's limits.
 protocol OperatorLimits: Sendable {
-    /// Beyond it the connection that has waited longest for a request, or for its client to read, makes room; one whose call is being
-    /// carried out never does.
+    /// Open connections. Beyond it the connection that has waited longest for its client is closed.
+    /// A connection with a running call is never closed for another.
     var connectionsMax: Int { get }
-    /// Connections beyond it that are told so (503), rather than cut off; those beyond these are merely closed.
+    /// Connections beyond `connectionsMax` that get a 503. Further ones are closed without a response.
     var rejectionsMax: Int { get }
-    /// A whole head, from the first byte (the first from accept).
+    /// A whole head, from its first byte. The first head of a connection: from accept.
     var headTimeout: Duration { get }
     /// A kept connection without a byte.
     var idleTimeout: Duration { get }
-    /// A client that takes no byte of an answer.
+    /// A client that reads no byte of a response.
     var writeTimeout: Duration { get }
-    /// After the last answer of a connection: what still comes is read and thrown away.
+    /// After the last response of a connection. Input in this time is read and discarded.
     var lingerTimeout: Duration { get }
     var head: HeadLimits { get }
 }

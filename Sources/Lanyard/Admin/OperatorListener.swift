@@ -2,30 +2,31 @@ import Dispatch
 import Glibc
 import Logging
 
-/// Accepts connections for health or for admin, within a budget of its own, whatever the shards are doing; what it serves is its handler's.
+/// Accepts connections for health or admin, within its own connection limit and independently of the shards. Its handler decides on
+/// requests.
 ///
-/// Everything belongs to the queue of `loop`, which health and admin share: nothing here waits.
+/// All state belongs to the queue of `loop`. Health and admin share that queue, so nothing here blocks.
 final class OperatorListener: Watcher, @unchecked Sendable {
-    /// In what the listeners differ.
+    /// The differences between the two listeners.
     struct Profile {
-        /// The first word of log events, and what cannot be watched.
+        /// The first part of log event names, and the subject of log messages.
         let name: String
-        /// Who connects, for the log.
+        /// The kind of client, for the log.
         let client: String
         let acceptsPerTurn: Int
-        /// Descriptors kept back, so that it still accepts when all others are used up.
+        /// Descriptors in reserve, so that it accepts when no other descriptor is left.
         let reserveCount: Int
     }
 
-    /// Between two lines that every place is taken.
+    /// Between two log lines about the connection limit.
     private static let overloadLogInterval = Duration.seconds(10)
-    /// Answers that are held back at once.
+    /// Delayed responses at once.
     private static let delayedMax = 16
-    /// After an accept that failed for want of descriptors or memory.
+    /// After an accept that failed because descriptors or memory were missing.
     private static let acceptRetryDelay = Duration.milliseconds(100)
 
     let loop: EventLoop
-    /// What was bound.
+    /// The bound address.
     let address: ListenerSettings.Address
     let isTCP: Bool
     let limits: any OperatorLimits
@@ -36,15 +37,15 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private var connections: [ObjectIdentifier: OperatorConnection] = [:]
-    /// Connections so far.
+    /// Connections accepted so far.
     private var acceptedCount = 0
     private var reserve: DescriptorReserve
-    /// Until then no further line tells that every place is taken.
+    /// Until then the connection limit is not logged again.
     private var nextOverloadLogAt = Instant.past
 
     /// No thread and no event before `start`.
     ///
-    /// - Parameter loop: started and stopped by somebody else.
+    /// - Parameter loop: the caller starts and stops it.
     init(
         _ socket: ListeningSocket, loop: EventLoop, limits: any OperatorLimits, profile: Profile, log: Logger
     ) {
@@ -59,10 +60,10 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    /// Open ones. On the loop's queue.
+    /// Open connections. On the loop's queue.
     var connectionCount: Int { connections.count }
 
-    /// Begins to accept for `handler`, which is held until `stop`. Once; on the loop's queue.
+    /// Starts to accept connections. Holds `handler` until `stop`. Once; on the loop's queue.
     func start(for handler: any OperatorHandler) {
         guard socket != nil else { return }
         self.handler = handler
@@ -101,7 +102,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         listen()
     }
 
-    /// False when there is none, or none can be had.
+    /// Accepts one connection. False if none waits or none can be accepted now.
     private func acceptOne() -> Bool {
         guard let socket else { return false }
         let raw = reserve.accept(on: socket.raw)
@@ -112,14 +113,14 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         switch errno {
         case EAGAIN: return false
         case EMFILE, ENFILE:
-            // Looked at again after the pause.
+            // The listener is watched again after the pause.
             DescriptorShortage.shared.release()
             pauseAccepting()
             return false
         case ENOBUFS, ENOMEM:
             pauseAccepting()
             return false
-        // The client gave up while it was queued: the next one, please.
+        // The client closed while it was queued. The next one is tried.
         default: return true
         }
     }
@@ -145,8 +146,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Idle connections and half-sent requests go first, then clients that do not read their answers. False if calls of all of them are
-    /// being carried out.
+    /// Closes one connection: first an idle one or one with an incomplete request, then one with a client that does not read its response.
+    /// False if calls of all connections are running.
     private func closeLongestWaiting() -> Bool {
         let longest = connections.values.filter { !$0.isPerforming && !$0.isRejected }.min {
             ($0.isWriting ? 1 : 0, $0.waitingSince, $0.number) < ($1.isWriting ? 1 : 0, $1.waitingSince, $1.number)
@@ -155,7 +156,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         return longest != nil
     }
 
-    /// Of too many answers that are held back the oldest is given up, with its connection.
+    /// Closes the connection with the oldest delayed response if there are too many of them.
     func closeOldestDelayed() {
         let delayed = connections.values.filter(\.isDelaying)
         guard delayed.count >= Self.delayedMax else { return }
@@ -166,19 +167,19 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         guard loop.now >= nextOverloadLogAt else { return }
         nextOverloadLogAt = loop.now + Self.overloadLogInterval
         log.warning(
-            "every connection has a call under way; further ones are refused until one ends",
+            "every connection has a running call; further connections are refused until one ends",
             metadata: [
                 "event": "\(profile.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
             ])
     }
 
-    /// Lets go of a connection whose descriptor `release` closes: what the reserve has given up it takes back.
+    /// Forgets a connection. `release` closes its descriptor, and the reserve takes the descriptor if it is not full.
     func remove(_ connection: OperatorConnection, _ release: () -> Void) {
         connections.removeValue(forKey: ObjectIdentifier(connection))
         reserve.takeBack(release)
     }
 
-    /// Not a spin: the listener is looked at again after a pause.
+    /// Stops watching the listener for a pause, because it would stay readable and the loop would spin.
     private func pauseAccepting() {
         unwatch()
         loop.set(deadline, at: loop.now + Self.acceptRetryDelay)

@@ -1,9 +1,9 @@
 import CLanyard.Linux
 import Glibc
 
-/// Who is at the other end of an operator connection, as the kernel knows it at the time of the connect (unix(7): SO_PEERCRED).
+/// The process at the other end of a unix socket, as the kernel recorded it at connect (unix(7): SO_PEERCRED).
 package struct PeerCredentials: Equatable, Sendable {
-    /// nil: a TCP client, of whom the kernel says nothing.
+    /// nil: a TCP client. The kernel reports no credentials for it.
     package var uid: UInt32?
     package var pid: Int32?
 
@@ -19,6 +19,6 @@ package struct PeerCredentials: Equatable, Sendable {
         (self.uid, self.pid) = (uid, pid)
     }
 
-    /// Root, and whoever Lanyard runs as: anybody else's call is refused.
+    /// Whether the peer is root or the user id that Lanyard runs as.
     func isTrusted(by ownUID: UInt32) -> Bool { uid == 0 || uid == ownUID }
 }

@@ -1,19 +1,19 @@
-/// The body of a call, gathered in a wiped buffer whatever its framing, up to a limit. Sees bytes, does no I/O.
+/// Collects the body of a call in a wiped buffer, in either framing and up to a limit. Does no I/O.
 struct OperatorRequestBody: ~Copyable {
     enum Progress: Equatable {
         case needsMore
-        /// Whole: what stands behind it belongs to the next request.
+        /// Complete. Bytes after it belong to the next request.
         case whole
         case tooLarge
     }
 
     private var content: SecretBuffer
     private let bytesMax: Int
-    /// Bytes still to come of a stated length; nil: chunked.
+    /// Bytes of a `Content-Length` that have not arrived; nil: chunked.
     private var left: Int?
     private var chunks = ChunkedReader()
 
-    /// - Parameter bytesMax: of a chunked body; a stated length beyond it is not for this.
+    /// - Parameter bytesMax: limit of a chunked body. The caller refuses a larger `Content-Length` before.
     init(_ framing: BodyFraming, bytesMax: Int) {
         self.bytesMax = bytesMax
         switch framing {
@@ -21,22 +21,22 @@ struct OperatorRequestBody: ~Copyable {
         case .chunked: left = nil
         case .none, .untilClose: left = 0
         }
-        // In one piece from the beginning: growing would leave copies to be wiped.
+        // Allocated once: growing would leave copies that need wiping.
         content = SecretBuffer(capacity: min(left ?? 4 << 10, bytesMax))
     }
 
-    /// Takes what has come and says how much of it was used.
+    /// Appends arrived bytes and returns how many of them belong to the body.
     ///
-    /// - Throws: chunks that are none; nothing behind them is to be read as HTTP.
-    mutating func take(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
-        guard let left else { return try takeChunks(bytes) }
+    /// - Throws: malformed chunks. Nothing after them can be read as HTTP.
+    mutating func append(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
+        guard let left else { return try appendChunks(bytes) }
         let count = min(left, bytes.count)
         content.append(UnsafeRawBufferPointer(bytes[run: 0..<count]))
         self.left = left - count
         return (left == count ? .whole : .needsMore, count)
     }
 
-    private mutating func takeChunks(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
+    private mutating func appendChunks(_ bytes: Bytes) throws(HeadError) -> (progress: Progress, used: Int) {
         var position = 0
         while true {
             switch try chunks.next(bytes, from: &position) {
@@ -49,6 +49,6 @@ struct OperatorRequestBody: ~Copyable {
         }
     }
 
-    /// Lends what was gathered.
+    /// Calls `body` with the collected bytes.
     borrowing func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result { content.withBytes(body) }
 }

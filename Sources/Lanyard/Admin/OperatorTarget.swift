@@ -1,12 +1,12 @@
-/// A request's target as the health and the admin listener take it: a path, or an absolute http URL (RFC 9112 §3.2.1, §3.2.2).
+/// A request target as the health and admin listeners accept it: a path or an absolute http URL (RFC 9112 §3.2.1, §3.2.2).
 struct OperatorTarget {
-    /// Of an absolute target; it then counts in place of `Host`.
+    /// The authority of an absolute target, which replaces `Host`; nil for a path.
     let authority: Bytes?
     /// Without query.
     let path: Bytes
     let hasQuery: Bool
 
-    /// nil: neither of the two.
+    /// nil: the target has neither form.
     init?(_ target: Bytes) {
         var start = 0
         if target.hasPrefix(lowered: "http://") {
@@ -24,10 +24,11 @@ struct OperatorTarget {
         hasQuery = end < target.count
     }
 
-    /// nil: the request names one of `hosts`. Of an absolute target the authority counts in place of `Host`; HTTP/1.0 needs neither: no
-    /// browser speaks it.
+    /// nil: the request names one of `hosts`. The authority of an absolute target replaces `Host`.
     ///
-    /// - Parameter unknown: what other hosts are told.
+    /// HTTP/1.0 requests need neither, because no browser sends HTTP/1.0.
+    ///
+    /// - Parameter unknown: the response for other hosts.
     func refusal(
         by hosts: AllowedHosts, _ head: RequestHead, in bytes: Bytes, _ table: FieldTable, unknown: OperatorResponse
     ) -> OperatorResponse? {

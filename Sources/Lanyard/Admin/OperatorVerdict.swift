@@ -1,9 +1,9 @@
-/// What becomes of a request whose head has been read.
+/// What the listener does with a request after its head has been read.
 enum OperatorDecision {
-    /// Answered at once. A body is not read: where it ends does not matter, since the connection ends, too.
+    /// Responds at once. A body is not read; the connection then closes.
     case response(OperatorResponse)
-    /// The same, but after a while; nothing else is read from this connection meanwhile.
+    /// Responds after a delay. Nothing is read from this connection meanwhile.
     case delayed(OperatorResponse, Duration)
-    /// Its body is read, then it is carried out.
+    /// Reads the body, then performs the call.
     case call(OperatorCall)
 }

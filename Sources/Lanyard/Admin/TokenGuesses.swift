@@ -1,13 +1,13 @@
-/// How long the answer to a wrong admin token is held back: it grows with the guesses of late. Pure.
+/// The delay of the response to a wrong admin token. It grows with the number of recent guesses. Pure.
 ///
-/// A token of 32 random characters cannot be guessed at any rate. The delay makes a client that asks with a wrong token in a loop cost little.
-/// It does not bound how fast many connections can try: a right token is answered at once, so that guesses never delay an operator.
+/// A token of 32 random characters cannot be guessed at any rate. The delay limits the cost of a client that repeats a wrong token.
+/// It does not limit the rate of guesses over many connections: a correct token is never delayed, so that guesses never delay an operator.
 struct TokenGuessDelay {
     static let delayMin = Duration.milliseconds(50)
     static let delayMax = Duration.seconds(1)
-    /// One guess is forgotten in each.
+    /// One guess is forgotten after each interval.
     private static let forgetInterval = Duration.seconds(1)
-    /// More doublings than lead to `delayMax`.
+    /// More doublings than `delayMax` needs.
     private static let doublingsMax = 6
 
     private var count = 0

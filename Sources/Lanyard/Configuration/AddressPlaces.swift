@@ -1,7 +1,7 @@
 import Glibc
 
-/// Where the addresses to listen at were given, by key: whether they can be had shows only when they are bound, long after
-/// the configuration was found to be right.
+/// The places of listen addresses, by key. Whether an address can be bound is known only later, after the configuration has been
+/// accepted.
 package struct AddressPlaces: Equatable, Sendable {
     private var places: [String: ConfigurationPlace] = [:]
 
@@ -14,11 +14,11 @@ package struct AddressPlaces: Equatable, Sendable {
         for section in ["health", "admin"] { places["\(section).address"] = tree[section]?["address"]?.place }
     }
 
-    /// What an operator reads about an address that cannot be bound: place, key, address, reason and remedy in one line.
+    /// The error for an address that cannot be bound: place, key, address, reason and remedy in one line.
     ///
     /// - Parameters:
-    ///   - key: as a file would say it: `listeners[0].address`.
-    ///   - code: `errno` of the call that failed; `EEXIST` stands for a unix path that is no socket, nil for an address that is none.
+    ///   - key: as in a file: `listeners[0].address`.
+    ///   - code: `errno` of the failed call. `EEXIST` means a unix path that is not a socket, nil means text that is not an address.
     package func bindError(binding address: ListenerSettings.Address, of key: String, code: CInt?) -> ConfigurationError
     {
         let place = places[key] ?? .commandLine
@@ -29,7 +29,7 @@ package struct AddressPlaces: Equatable, Sendable {
             remedy: isDefault ? "\(remedy) with \(Self.setting(key))" : remedy)
     }
 
-    /// How a default is changed.
+    /// The key and the flag that change a default.
     private static func setting(_ key: String) -> String {
         key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(key.replacing(".", with: "-"))"
     }
@@ -53,10 +53,10 @@ package struct AddressPlaces: Equatable, Sendable {
             )
         case (EADDRNOTAVAIL, _): ("is not an address of this machine", "choose one that is")
         case (EAFNOSUPPORT, _): ("needs IPv6, which this machine does not have", "choose an IPv4 address")
-        case (EEXIST, _): ("is taken by something that is no socket", "remove it, or choose another path")
+        case (EEXIST, _): ("is taken by something that is not a socket", "remove it, or choose another path")
         case (ENOENT, _), (ENOTDIR, _): ("lies in a folder that does not exist", "make it, or choose another path")
         case (let code?, _): ("cannot be bound (\(Errno.text(of: code)))", "choose another address")
-        case (nil, _): ("is no address that can be bound", "choose another address")
+        case (nil, _): ("is not an address that can be bound", "choose another address")
         }
     }
 }

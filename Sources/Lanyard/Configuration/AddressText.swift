@@ -1,15 +1,15 @@
 import Glibc
 
-/// Reads host names, address literals and listener addresses. Nothing is resolved.
+/// Reads host names, address literals and listener addresses. Names are not resolved.
 package enum AddressText {
-    /// What an address literal or name means for who can reach it.
+    /// The range of clients that can reach an address or name.
     package enum Reach: Equatable, Sendable {
         case loopback
         case linkLocal
         /// `0.0.0.0`, `::`: every address of the machine.
         case wildcard
         case elsewhere
-        /// A name, whose addresses are not known here.
+        /// A name. Its addresses are not known here.
         case name
     }
 
@@ -25,7 +25,7 @@ package enum AddressText {
         if let v6 = v6(host) {
             if v6 == [UInt8](repeating: 0, count: 16) { return .wildcard }
             if v6 == [UInt8](repeating: 0, count: 15) + [1] { return .loopback }
-            // A v4 address in v6 clothes reaches what the v4 address does.
+            // An IPv4-mapped IPv6 address reaches the same as the IPv4 address.
             if let v4 = mappedV4(v6) { return reach(v4) }
             return v6[0] == 0xfe && v6[1] & 0xc0 == 0x80 ? .linkLocal : .elsewhere
         }
@@ -50,8 +50,9 @@ package enum AddressText {
         return (first.lowercased(), port)
     }
 
-    /// A v4 literal, or labels of letters, digits, `-` and `_`, 253 bytes at most. A last label of digits only would be read
-    /// as an address of an old spelling (`127.1`) by some and as a name by others: refused.
+    /// Whether `text` is a v4 literal, or labels of letters, digits, `-` and `_`, 253 bytes at most.
+    ///
+    /// A last label of digits only is refused: some readers take it as an old form of an address (`127.1`), others as a name.
     package static func isHostName(_ text: String) -> Bool {
         if v4(text) != nil { return true }
         let labels = text.split(separator: ".", omittingEmptySubsequences: false)
@@ -64,7 +65,7 @@ package enum AddressText {
         return plain && !numeric
     }
 
-    /// Host and port of `http` authorities as a `Host` field names them: v6 in brackets.
+    /// Host and port as in a `Host` field: v6 in brackets.
     package static func authority(host: String, port: UInt16?) -> String {
         let shown = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
         return port.map { "\(shown):\($0)" } ?? shown
@@ -78,9 +79,9 @@ package enum AddressText {
         return UInt16(text)
     }
 
-    /// An address as `listeners[].address` and `health.address` write it.
+    /// Reads an address as in `listeners[].address` and `health.address`.
     ///
-    /// - Throws: words and remedy.
+    /// - Throws: message and remedy.
     package static func listenAddress(_ text: String) throws(ConfigurationValue.ValueError) -> ListenerSettings.Address
     {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
@@ -98,7 +99,7 @@ package enum AddressText {
                 "\(ConfigurationText.quoted(text)) names a host that would have to be looked up",
                 remedy: "write the address itself, or localhost")
         }
-        // A v6 socket of ours takes no v4 connection.
+        // Lanyard's v6 sockets accept no v4 connection.
         if let v4 = v6(host).flatMap(mappedV4) {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is an IPv4 address in an IPv6 spelling",
@@ -118,18 +119,18 @@ package enum AddressText {
         return path
     }
 
-    /// Whether binding both would fail: the same address, or one of them all addresses, at the same port.
+    /// Whether binding both addresses would fail: same port, and the same address or a wildcard address of the same family.
     package static func clash(_ a: ListenerSettings.Address, _ b: ListenerSettings.Address) -> Bool {
         guard case .tcp(let hostA, let portA) = a, case .tcp(let hostB, let portB) = b else { return a == b }
         guard portA == portB, portA != 0 else { return false }
         let (a, b) = (v6(hostA), v6(hostB))
         let same = a != nil ? a == b : v4OrLocalhost(hostA) == v4OrLocalhost(hostB)
-        // A v6 socket takes no v4 connection, so `::` leaves the v4 addresses alone.
+        // A v6 socket accepts no v4 connection, so `::` does not conflict with v4 addresses.
         let family = (a != nil) == (b != nil)
         return family && (same || reach(hostA) == .wildcard || reach(hostB) == .wildcard)
     }
 
-    /// Of what a listener may be bound to: a literal, or `localhost`.
+    /// The bytes of a v4 literal or of `localhost`; nil: neither.
     private static func v4OrLocalhost(_ text: String) -> [UInt8]? { text == "localhost" ? [127, 0, 0, 1] : v4(text) }
 
     /// The v4 address inside `::ffff:a.b.c.d`, in dotted form.
@@ -142,7 +143,7 @@ package enum AddressText {
     private static func v6(_ text: String) -> [UInt8]? { literal(text, AF_INET6, 16) }
 
     private static func literal(_ text: String, _ family: CInt, _ count: Int) -> [UInt8]? {
-        // C would stop reading at a NUL, and take what follows for nothing.
+        // C stops reading at a NUL and would ignore the rest.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
         return inet_pton(family, text, &bytes) == 1 ? bytes : nil

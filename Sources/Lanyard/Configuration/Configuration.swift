@@ -1,6 +1,6 @@
-/// The whole configuration, read and checked: what the program builds itself from.
+/// The whole configuration, read and checked.
 package struct Configuration: Equatable, Sendable {
-    /// A route and where it leads.
+    /// A route with its upstream.
     package struct Route: Equatable, Sendable {
         package var route: RouteSettings
         package var upstream: UpstreamSettings
@@ -22,9 +22,9 @@ package struct Configuration: Equatable, Sendable {
     package var users: [UserSettings] = []
     /// The configured active user, or the first one.
     package var activeUser: String?
-    /// `active_user`, if it was written: what a remembered choice is held against.
+    /// `active_user` if it was given. A stored choice is valid only for the value that was configured when it was made.
     package var configuredActiveUser: String?
-    /// `on_active_logout: next`: after the active user has logged out another one is active, if there is one.
+    /// `on_active_logout: next`: when the active user logs out, another authenticated user becomes active if there is one.
     package var activatesNextOnLogout = false
     /// In the order of the file, never empty; names are unique.
     package var routes: [Route] = []
@@ -36,7 +36,7 @@ package struct Configuration: Equatable, Sendable {
     package var loginRequiredStatus = 503
     package var log = LogSettings()
     package var shutdown = ShutdownSettings()
-    /// Secret files that everybody on this machine could read when they were looked at: a warning has been given.
+    /// Secret files that every Unix user of this machine could read when they were checked. A warning has been given.
     package var openSecretFiles: Set<String> = []
     /// nil: as many as the CPUs that this process may use.
     package var shards: Int?
@@ -44,21 +44,21 @@ package struct Configuration: Equatable, Sendable {
     package init() {}
 }
 
-/// What loading came to: a configuration, or what is wrong with it.
+/// The result of loading: a configuration, or the errors in it.
 package struct LoadedConfiguration: Sendable {
-    /// nil if there is a fault; warnings leave it.
+    /// nil if there is an error. Warnings do not prevent it.
     package var configuration: Configuration?
-    /// In the order of their places: the file from top to bottom, environment, flags.
+    /// Errors and warnings in the order of their places: the file from top to bottom, environment, flags.
     package var diagnostics: [ConfigurationError]
-    /// The effective configuration as YAML, defaults written out; secrets are paths. Empty if there is a fault.
+    /// The effective configuration as YAML with defaults; secrets are paths. Empty if there is an error.
     package var printed: String
 
-    /// Where the addresses came from, for what may be wrong with them when they are bound.
+    /// The places of the addresses, for errors when they are bound.
     package var addresses = AddressPlaces()
 
     package var warnings: [ConfigurationError] { diagnostics.filter { $0.severity == .warning } }
 
-    /// How a program ends that cannot go on: 64 usage, 78 configuration (sysexits); nil if it can.
+    /// The exit code if the program cannot continue: 64 usage, 78 configuration (sysexits.h); nil if it can.
     package var exitCode: Int32? {
         if diagnostics.contains(where: { $0.severity == .usage }) { return 64 }
         return configuration == nil ? 78 : nil

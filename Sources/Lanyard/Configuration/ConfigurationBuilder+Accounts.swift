@@ -23,7 +23,7 @@ extension ConfigurationBuilder {
         let shown = "identities.\(name)"
         guard let kind = singleKind(section, of: Self.kinds, shown: shown) else { return nil }
         let inner = section.section(kind)
-        // First: a missing file is told even where the rest is wrong, too.
+        // First, so that a missing file is reported even if the rest is wrong.
         let tls = section.section("tls")
         let caFile = certificates(tls, "ca_file", shown: "\(shown).tls")
         let certificateFile = certificates(tls, "certificate_file", shown: "\(shown).tls")
@@ -57,18 +57,18 @@ extension ConfigurationBuilder {
         return identity
     }
 
-    /// Nobody is stopped: inside one pod or compose network it may be meant.
+    /// A warning only: inside one pod or compose network plain http may be intended.
     private mutating func warnOfPlainHTTP(_ section: ConfigurationSection, shown: String) {
         guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"]),
             parts.scheme == "http", AddressText.reach(parts.host) != .loopback
         else { return }
         reportWarning(
             section.place("base_url"),
-            "\(shown).app_services.base_url: plain http shows passwords and tokens to everybody on the way to \(parts.host)",
+            "\(shown).app_services.base_url: plain http shows passwords and tokens on the network path to \(parts.host)",
             remedy: "use https unless that way is safe")
     }
 
-    /// Certificates guard nothing where no TLS is spoken.
+    /// Warns of TLS settings that have no effect because no TLS is used.
     private mutating func warnOfNeedlessTLS(
         _ identity: IdentitySettings, _ section: ConfigurationSection, shown: String
     ) {
@@ -86,7 +86,7 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// The only one of several keys that may be there. nil: a fault was reported, or the value is invalid.
+    /// The one key of `kinds` that is given. nil: an error was reported, or the value is invalid.
     private mutating func singleKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
         guard case .mapping(let entries) = section.node.content else { return nil }
         let given = entries.filter { kinds.contains($0.key) }
@@ -102,7 +102,7 @@ extension ConfigurationBuilder {
                 }
             }
             reportError(
-                section.node.place, "\(shown) says nothing", remedy: "add one of \(known.joined(separator: ", "))")
+                section.node.place, "\(shown) has no kind", remedy: "add one of \(known.joined(separator: ", "))")
         }
         return given.first?.key
     }
@@ -136,12 +136,12 @@ extension ConfigurationBuilder {
         switch identityKinds[identity] {
         case "static" where section.has("login"):
             reportError(
-                section.place("login"), "\(shown).login: a static identity's token file is all there is",
+                section.place("login"), "\(shown).login: a static identity has no login",
                 remedy: "remove the login")
         case "app_services" where !section.has("login") && !section.node.hasUnread:
             reportWarning(
                 section.node.place,
-                "\(shown) has no login: its requests get 503 login-required until somebody logs it in",
+                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
                 remedy: "add login, or log it in by the admin API")
         default: break
         }

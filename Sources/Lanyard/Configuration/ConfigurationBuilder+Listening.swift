@@ -24,7 +24,7 @@ extension ConfigurationBuilder {
         configuration.listeners.append(listener)
     }
 
-    /// `Host: name` means port 80, and a name without a port here does, too.
+    /// A name without a port means port 80, as in `Host: name`.
     private static func allowedHost(_ text: String) -> String? {
         AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? 80) }
     }
@@ -38,21 +38,21 @@ extension ConfigurationBuilder {
         if section.text("socket_mode") != nil {
             reportError(
                 section.place("socket_mode"),
-                "\(shown).socket_mode: \(address) is no unix socket, so this keeps nobody away",
+                "\(shown).socket_mode: \(address) is not a unix socket, so this restricts no client",
                 remedy: "use unix:/path, or remove socket_mode")
         }
         if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
             let unsafe = place.adding("unsafe: true", to: "listeners[]")
             reportError(
-                place, "\(shown).address: others can reach \(address), and would act as the user",
-                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else keeps them away")
+                place, "\(shown).address: other machines can reach \(address) and would act as the user",
+                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else prevents that")
         }
         if reach == .wildcard, !section.has("allowed_hosts"), !section.node.hasUnread {
             reportError(
-                place, "\(shown).address: \(address) is every address, so no Host is known to be right",
+                place, "\(shown).address: \(address) is every address, so there is no default for allowed_hosts",
                 remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
         }
-        // A list whose elements are all wrong is not empty: of them enough was said.
+        // A list with only invalid elements is not empty here. Its errors have been reported.
         if case .sequence([])? = section.node["allowed_hosts"]?.content {
             reportWarning(
                 section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
@@ -65,7 +65,7 @@ extension ConfigurationBuilder {
         reportWarning(
             section.place("allowed_hosts"),
             "\(shown).allowed_hosts is ignored: a unix socket takes every Host",
-            remedy: "remove it; socket_mode says who may connect")
+            remedy: "remove it; socket_mode decides which clients may connect")
     }
 
     mutating func readHealth(_ top: ConfigurationSection) {
@@ -84,7 +84,7 @@ extension ConfigurationBuilder {
         }
         var admin = AdminSettings(folder: adminFolder)
         if section.has("token_file") || section.has("token_credential") {
-            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "nobody may call")
+            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "every call over TCP is refused")
         }
         if let text = section.text("address"), let address = try? AddressText.listenAddress(text) {
             admin.address = address
@@ -100,13 +100,13 @@ extension ConfigurationBuilder {
         configuration.admin = admin
     }
 
-    /// Over TCP anybody on this machine can connect, and without TLS nobody else is to.
+    /// Over TCP every Unix user of this machine can connect, so a token is required. Without TLS, only loopback addresses are allowed.
     private mutating func checkAdminAddress(
         _ host: String, _ port: UInt16, _ admin: AdminSettings, _ section: ConfigurationSection
     ) {
         if !section.has("token_file"), !section.has("token_credential"), !section.node.hasUnread {
             reportError(
-                section.place("address"), "admin.address: anybody on this machine could call \(host):\(port)",
+                section.place("address"), "admin.address: every Unix user of this machine could call \(host):\(port)",
                 remedy: "add admin.token_file, or use unix:/path")
         }
         checkAdminToken(admin, section)
@@ -118,7 +118,7 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// A token that is there already is long enough. One that comes later is judged when it is read.
+    /// Reports a token that is too short. A file that appears later is checked when it is read.
     private mutating func checkAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
         guard let path = admin.tokenFile else { return }
         do throws(SecretFile.ReadError) {
@@ -133,7 +133,7 @@ extension ConfigurationBuilder {
             remedy: "put a random token into it, such as openssl rand -hex 32 makes")
     }
 
-    /// No two listeners, and health and admin neither, can bind the same.
+    /// Reports listeners, health and admin that cannot be bound together.
     mutating func compareAddresses(_ top: ConfigurationSection) {
         var reserved = ReservedAddresses()
         for element in top.node["listeners"]?.elements ?? [] {
@@ -142,7 +142,7 @@ extension ConfigurationBuilder {
             }
             compare(address, element["address"]?.place ?? element.place, "listeners", &reserved)
         }
-        // What is unread is not at its default place.
+        // A value that could not be read does not take its default.
         let (health, admin) = (top.section("health"), top.section("admin"))
         if let settings = configuration.health, !top.isUnread("health"), !health.isUnread("address") {
             compare(settings.address, health.place("address"), "health", &reserved)
@@ -157,7 +157,7 @@ extension ConfigurationBuilder {
         _ reserved: inout ReservedAddresses
     ) {
         guard let other = reserved.reserve(.init(address: address, place: place, shown: shown)) else { return }
-        // A default stands nowhere: the one that was written is to be changed.
+        // A default has no place in a file. The error points at the address that was given.
         reportError(
             place == .commandLine ? other.place : place,
             "\(shown): \(address) and \(other.address) of \(other.shown) cannot both be bound",

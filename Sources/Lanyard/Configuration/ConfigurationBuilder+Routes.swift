@@ -15,7 +15,7 @@ extension ConfigurationBuilder {
             let name = section.text("name") ?? (elements.count == 1 ? "default" : "")
             if name.isEmpty, !section.has("name"), !element.hasUnread {
                 reportError(
-                    element.place, "missing key \"\(shown).name\"", remedy: "several routes need names of their own")
+                    element.place, "missing key \"\(shown).name\"", remedy: "each of several routes needs a name")
             }
             if let first = lines[name], !name.isEmpty {
                 reportError(
@@ -39,8 +39,8 @@ extension ConfigurationBuilder {
             remedy: "add users, or requests get 503 no-active-user")
     }
 
-    /// The admin API may bring users whom nothing configures, or have brought them before: the store keeps those. Otherwise the route can never
-    /// work.
+    /// Reports a route's user that is not configured. With the admin API or a store it is a warning: the admin API may add the user, and
+    /// the store keeps users added before. Otherwise the route can never work.
     private mutating func reportUnknownUser(_ user: String, _ section: ConfigurationSection, shown: String) {
         let store = ConfigurationSection(tree).section("store")
         let message = "\(shown).user: no user \"\(user)\" is configured"
@@ -127,7 +127,7 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// Which field carries the token is not known.
+    /// Whether the field that carries the token is unknown, because its key could not be read.
     private func isInjectUnread(_ route: ConfigurationSection) -> Bool {
         route.isUnread("inject") || route.section("inject").isUnread("header")
     }
@@ -156,29 +156,29 @@ extension ConfigurationBuilder {
         if timeouts.connectAll < timeouts.connect, section.text("connect_all") != nil, !section.isUnread("connect") {
             reportWarning(
                 section.place("connect_all"),
-                "\(shown).timeouts.connect_all is shorter than connect, which never comes to pass",
+                "\(shown).timeouts.connect_all is shorter than connect, which then has no effect",
                 remedy: "make connect_all the longer one")
         }
     }
 
-    /// Tokens do not travel in the clear, and metadata services are not upstreams, unless the configuration says so.
+    /// Refuses plain http to other machines and link-local upstreams (metadata services), unless the configuration allows them.
     private mutating func checkReach(_ section: ConfigurationSection, _ upstream: UpstreamSettings, shown: String) {
         guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
         let reach = AddressText.reach(host)
         let place = section.place("upstream")
         if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
             reportError(
-                place, "\(shown).upstream: plain http would show tokens to everybody on the way to \(host)",
+                place, "\(shown).upstream: plain http would show tokens on the network path to \(host)",
                 remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
         }
         if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
             reportError(
-                place, "\(shown).upstream: \(host) is a link-local address, where metadata services live",
-                remedy: place.adding("allow_link_local: true", to: "routes[]") + " if it is meant")
+                place, "\(shown).upstream: \(host) is a link-local address, which metadata services use",
+                remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")
         }
     }
 
-    /// Which requests a route takes.
+    /// The requests that a route matches.
     private struct Match: Hashable {
         let path: Substring
         let hosts: Set<String>
@@ -191,9 +191,9 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// Two routes that would take the same requests: the second would never be used.
+    /// Reports a route that matches the same requests as an earlier one: it would never be used.
     ///
-    /// - Parameter matches: those of the routes before this one, each with the first route's name.
+    /// - Parameter matches: the matches of earlier routes, each with the name of the first route.
     private mutating func checkOverlap(
         _ route: RouteSettings, _ section: ConfigurationSection, _ matches: inout [Match: String], shown: String
     ) {

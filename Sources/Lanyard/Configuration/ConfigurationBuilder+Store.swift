@@ -1,4 +1,4 @@
-/// `store:`, where each key says little without the others.
+/// `store:`. Its keys depend on one another.
 extension ConfigurationBuilder {
     private static let keys = ["key_file", "key_credential", "passphrase_file", "passphrase_credential"]
 
@@ -44,13 +44,13 @@ extension ConfigurationBuilder {
         if let keyFile { configuration.store = .file(path: path, sealedBy: keyFile) }
     }
 
-    /// Must be there: without it Lanyard could not start.
+    /// The key or passphrase file. It must exist, because Lanyard cannot start without it.
     private mutating func keyFile(_ section: ConfigurationSection, _ key: String) -> StoreSettings.KeyFile? {
         guard var path = section.text(key) else { return nil }
         if key.hasSuffix("_credential") {
             guard let credentialsFolder else {
                 reportError(
-                    section.place(key), "store.\(key): systemd handed over no credentials",
+                    section.place(key), "store.\(key): systemd passed no credentials",
                     remedy:
                         "add LoadCredential=\(path):/PATH to the unit, or use \(key.replacing("credential", with: "file"))"
                 )

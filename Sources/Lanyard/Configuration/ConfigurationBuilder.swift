@@ -1,18 +1,18 @@
-/// Turns the merged, checked tree into settings and judges what several keys say together.
+/// Turns the merged and checked tree into settings, and checks rules that concern several keys.
 struct ConfigurationBuilder {
     let tree: ConfigurationNode
     /// `$CREDENTIALS_DIRECTORY`.
     let credentialsFolder: String?
-    /// Where the default admin socket belongs.
+    /// The folder of the default admin socket.
     let adminFolder: String?
     var diagnostics: [ConfigurationError] = []
     var configuration = Configuration()
     var identityNames: ConfigurationNames
     var userNames: ConfigurationNames
-    /// The kind of each identity that has just one.
+    /// The kind of each identity that has exactly one.
     let identityKinds: [String: String]
 
-    /// The configuration, and the faults that only show in the whole.
+    /// The configuration, with errors and warnings that concern several keys.
     static func build(
         _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
     ) -> (configuration: Configuration, diagnostics: [ConfigurationError]) {
@@ -78,7 +78,7 @@ struct ConfigurationBuilder {
         top.fill(&configuration.shards, "shards")
     }
 
-    /// Every section that is there has its required keys.
+    /// Reports required keys that are missing in sections that exist.
     private mutating func requireKeys(_ node: ConfigurationNode, of section: String, shown: String) {
         guard case .mapping = node.content else { return }
         for key in ConfigurationKeys.keys(in: section) {
@@ -109,7 +109,7 @@ struct ConfigurationBuilder {
 
     /// The path of a secret, given as `…_file` or as the systemd credential `…_credential`.
     ///
-    /// - Parameter meanwhile: what holds as long as it cannot be read.
+    /// - Parameter meanwhile: the consequence while the file cannot be read.
     mutating func secret(
         _ section: ConfigurationSection, _ key: String, shown: String, meanwhile: String = "its user is refused"
     ) -> String? {
@@ -122,7 +122,7 @@ struct ConfigurationBuilder {
         if let name = section.text(String(sibling)) {
             guard let credentialsFolder else {
                 reportError(
-                    section.place(String(sibling)), "\(shown).\(sibling): systemd handed over no credentials",
+                    section.place(String(sibling)), "\(shown).\(sibling): systemd passed no credentials",
                     remedy: "add LoadCredential=\(name):/PATH to the unit, or use \(key)")
                 return nil
             }
@@ -145,11 +145,11 @@ struct ConfigurationBuilder {
         case .fine: break
         case .worldReadable:
             guard configuration.openSecretFiles.insert(path).inserted else { break }
-            reportWarning(place, "\(shown): everybody on this machine can read \(path)", remedy: "chmod o-rwx it")
+            reportWarning(place, "\(shown): every Unix user of this machine can read \(path)", remedy: "chmod o-rwx it")
         case .missing:
             reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
-            reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until a file stands there")
+            reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until it is a file")
         case .unreadable(let code):
             reportWarning(
                 place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
@@ -158,14 +158,15 @@ struct ConfigurationBuilder {
         return path
     }
 
-    /// The path of a file that must be there.
+    /// The path of a file that must exist.
     mutating func requiredFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
         -> String?
     {
         section.text(key).flatMap { requiredPath($0, section.place(key), "\(shown).\(key)", isPrivate: isPrivate) }
     }
 
-    /// The same for certificates. With a file that holds none no call would ever succeed, and only the log would say why.
+    /// The same for certificates, with a check of the content. With a file without certificates every call would fail, and only the log
+    /// would show why.
     mutating func certificates(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
         guard let path = requiredFile(section, key, shown: shown) else { return nil }
         guard CertificateFile.hasCertificate(path) else {
@@ -177,7 +178,7 @@ struct ConfigurationBuilder {
         return path
     }
 
-    /// The same for a path that was made of what is configured.
+    /// The same for a path that was derived from the configuration.
     mutating func requiredPath(
         _ path: String, _ place: ConfigurationPlace, _ shown: String, isPrivate: Bool
     ) -> String? {
@@ -186,7 +187,7 @@ struct ConfigurationBuilder {
         case .worldReadable:
             if isPrivate {
                 reportWarning(
-                    place, "\(shown): everybody on this machine can read \(path)",
+                    place, "\(shown): every Unix user of this machine can read \(path)",
                     remedy: "chmod o-rwx it")
             }
             return path
@@ -203,7 +204,7 @@ struct ConfigurationBuilder {
         return nil
     }
 
-    // MARK: - Faults
+    // MARK: - Errors
 
     mutating func reportError(_ place: ConfigurationPlace, _ message: String, remedy: String) {
         diagnostics.append(ConfigurationError(at: place, message, remedy: remedy))

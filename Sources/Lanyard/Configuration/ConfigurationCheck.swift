@@ -1,15 +1,15 @@
-/// Holds one source's tree against the known keys: names, shapes and single values. Faulty parts become `.invalid`.
+/// Checks the tree of one source against the known keys: names, shapes and single values. Wrong parts become `.invalid`.
 struct ConfigurationCheck {
-    /// Beyond it a file is not misspelt but something else.
+    /// Reported errors of one source. A file with more errors is probably not a configuration.
     static let diagnosticsMax = 100
 
-    /// The folder that relative paths start from; nil is the working folder.
+    /// The folder that relative paths start from; nil: the working folder.
     let folder: String?
     private(set) var diagnostics: [ConfigurationError] = []
 
     init(folder: String?) { self.folder = folder }
 
-    /// `tree` with what is wrong in it marked.
+    /// `tree` with its wrong parts marked, and the errors.
     static func run(
         _ tree: ConfigurationNode, folder: String?
     ) -> (tree: ConfigurationNode, diagnostics: [ConfigurationError]) {
@@ -27,14 +27,14 @@ struct ConfigurationCheck {
         var entries: [ConfigurationNode.Entry] = []
         var unread: ConfigurationNode.Entry?
         for var entry in node.entries {
-            // A fault was reported when the text was read.
+            // An error was reported when the text was read.
             if entry.isUnread {
                 unread = entry
                 continue
             }
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
-                // The key that was meant is not missing as well.
+                // The intended key is then not reported as missing.
                 if diagnostics.count <= Self.diagnosticsMax,
                     let meant = NearestName.of(entry.key, among: known.map(\.name)),
                     node[meant] == nil,
@@ -57,7 +57,7 @@ struct ConfigurationCheck {
     private mutating func value(_ node: ConfigurationNode, of key: ConfigurationKey, shown: String) -> ConfigurationNode
     {
         if node.content == .invalid { return node }
-        if let text = node.text, key.words.contains(text) { return node }
+        if let text = node.text, key.keywords.contains(text) { return node }
         switch (key.kind, node.content) {
         case (.section, .mapping): return mapping(node, keys: key.below, shown: shown)
         case (.sections, .sequence(let elements)):
@@ -71,7 +71,7 @@ struct ConfigurationCheck {
                 .mapping(named(entries, keys: key.below, shown: shown)), at: node.place)
         case (.fields, .mapping): return fields(node, shown: shown)
         case (.value(let wanted), .scalar(let text)):
-            return scalar(text, node, as: wanted, words: key.words, shown: shown)
+            return scalar(text, node, as: wanted, keywords: key.keywords, shown: shown)
         case (.values(let wanted), .sequence(let elements)):
             return ConfigurationNode(
                 .sequence(
@@ -79,12 +79,12 @@ struct ConfigurationCheck {
                         guard let text = element.text else {
                             return reportWrongShape(element, "a single value", shown: shown)
                         }
-                        return scalar(text, element, as: wanted, words: [], shown: shown)
+                        return scalar(text, element, as: wanted, keywords: [], shown: shown)
                     }), at: node.place)
         case (.section, _), (.named, _), (.fields, _):
-            return reportWrongShape(node, "a mapping", words: key.words, shown: shown)
-        case (.sections, _), (.values, _): return reportWrongShape(node, "a list", words: key.words, shown: shown)
-        case (.value, _): return reportWrongShape(node, "a single value", words: key.words, shown: shown)
+            return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown)
+        case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
+        case (.value, _): return reportWrongShape(node, "a single value", keywords: key.keywords, shown: shown)
         }
     }
 
@@ -123,7 +123,7 @@ struct ConfigurationCheck {
             do throws(ConfigurationValue.ValueError) {
                 try ConfigurationValue.fieldName.check(entry.key)
             } catch {
-                report(entry.place, "\(shown): \(error.words)", remedy: error.remedy)
+                report(entry.place, "\(shown): \(error.message)", remedy: error.remedy)
                 continue
             }
             let canonical = FieldText.canonical(entry.key)
@@ -133,8 +133,10 @@ struct ConfigurationCheck {
             }
             names[canonical] = entry.key
             if let text = entry.value.text {
-                // An empty value is lawful in a field (RFC 9110 §5.5).
-                if !text.isEmpty { entry.value = scalar(text, entry.value, as: .fieldValue, words: [], shown: shown) }
+                // A field value may be empty (RFC 9110 §5.5).
+                if !text.isEmpty {
+                    entry.value = scalar(text, entry.value, as: .fieldValue, keywords: [], shown: shown)
+                }
             } else {
                 entry.value = reportWrongShape(entry.value, "a single value", shown: "\(shown).\(entry.key)")
             }
@@ -144,34 +146,34 @@ struct ConfigurationCheck {
     }
 
     private mutating func scalar(
-        _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, words: [String], shown: String
+        _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, keywords: [String], shown: String
     ) -> ConfigurationNode {
         do throws(ConfigurationValue.ValueError) {
             try wanted.check(text)
         } catch {
-            let other = words.isEmpty ? "" : "; or write \(words.joined(separator: " or "))"
-            report(node, "\(shown): \(error.words)", remedy: error.remedy + other)
+            let other = keywords.isEmpty ? "" : "; or write \(keywords.joined(separator: " or "))"
+            report(node, "\(shown): \(error.message)", remedy: error.remedy + other)
             return ConfigurationNode(.invalid, at: node.place)
         }
         guard case .file = wanted, let folder, !text.hasPrefix("/") else { return node }
         return ConfigurationNode(.scalar("\(folder)/\(text)"), at: node.place)
     }
 
-    // MARK: - Faults
+    // MARK: - Errors
 
     private mutating func reportWrongShape(
-        _ node: ConfigurationNode, _ wanted: String, words: [String] = [], shown: String
+        _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String
     ) -> ConfigurationNode {
         if node.content == .invalid { return node }
-        if let text = node.text, !text.isEmpty, !words.isEmpty {
-            let nearest = NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" }
+        if let text = node.text, !text.isEmpty, !keywords.isEmpty {
+            let nearest = NearestName.of(text, among: keywords).map { "did you mean \"\($0)\"?" }
             report(
                 node,
-                "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(words.joined(separator: " or "))",
-                remedy: nearest ?? "write \(words.joined(separator: " or ")), or keys and values below it")
+                "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(keywords.joined(separator: " or "))",
+                remedy: nearest ?? "write \(keywords.joined(separator: " or ")), or keys and values below it")
             return ConfigurationNode(.invalid, at: node.place)
         }
-        let other = words.isEmpty ? "" : " or \(words.joined(separator: " or "))"
+        let other = keywords.isEmpty ? "" : " or \(keywords.joined(separator: " or "))"
         let example =
             switch wanted {
             case "a list": "write [ ] around it, or a dash before each element"
@@ -188,24 +190,24 @@ struct ConfigurationCheck {
     ) {
         guard diagnostics.count <= Self.diagnosticsMax else { return }
         let place = shown.isEmpty ? "" : " in \(shown)"
-        let words = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
+        let message = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
         if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
-            return report(entry.place, words, remedy: "did you mean \"\(nearest)\"?")
+            return report(entry.place, message, remedy: "did you mean \"\(nearest)\"?")
         }
-        // Right word, wrong place: happens when a line is indented too little or too much.
+        // A known key in the wrong section: a line may be indented too little or too much.
         if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
-            let home = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
-            return report(entry.place, words, remedy: "it belongs \(home): check the indentation")
+            let location = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
+            return report(entry.place, message, remedy: "it belongs \(location): check the indentation")
         }
-        report(entry.place, words, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
+        report(entry.place, message, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
     }
 
-    private mutating func report(_ node: ConfigurationNode, _ words: String, remedy: String) {
-        report(node.place, words, remedy: remedy)
+    private mutating func report(_ node: ConfigurationNode, _ message: String, remedy: String) {
+        report(node.place, message, remedy: remedy)
     }
 
-    private mutating func report(_ place: ConfigurationPlace, _ words: String, remedy: String) {
-        // One more than is told, so that it is known that there are more.
-        if diagnostics.count <= Self.diagnosticsMax { diagnostics.append(.init(at: place, words, remedy: remedy)) }
+    private mutating func report(_ place: ConfigurationPlace, _ message: String, remedy: String) {
+        // One more than the limit, so that the loader knows that there are more.
+        if diagnostics.count <= Self.diagnosticsMax { diagnostics.append(.init(at: place, message, remedy: remedy)) }
     }
 }

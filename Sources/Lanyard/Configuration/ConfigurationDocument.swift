@@ -1,19 +1,21 @@
-/// Reads one YAML text as a tree, more strictly than YAML does: one document, UTF-8, no tabs, no anchors, aliases, tags or
-/// directives, no key twice, mappings and lists at most `depthMax` deep. So that what a file says has one meaning.
+/// Reads one YAML text as a tree, more strictly than YAML, so that a file has one meaning.
+///
+/// One document, UTF-8, no tabs, no anchors, aliases, tags or directives, no duplicate keys, at most `depthMax` levels of mappings and
+/// lists.
 struct ConfigurationDocument {
-    /// The configuration's own shape is five deep.
+    /// Levels of mappings and lists. A configuration needs five.
     static let depthMax = 16
-    /// A file beyond it is not a configuration.
+    /// Bytes of a file. A larger file is not a configuration.
     static let bytesMax = 1 << 20
 
     private let path: String
     private(set) var diagnostics: [ConfigurationError] = []
 
-    /// The tree and all that is wrong with it. A text that is not YAML at all gives no tree and one fault.
+    /// The tree and all errors in it. Text that is not YAML gives no tree and one error.
     static func read(_ text: [UInt8], path: String) -> (tree: ConfigurationNode?, diagnostics: [ConfigurationError]) {
         var document = ConfigurationDocument(path: path)
         guard document.checkEncoding(text) else { return (nil, document.diagnostics) }
-        // libyaml counts the mark as a column of the first line, so that the second line seems to be indented less.
+        // libyaml counts the byte order mark as a column of the first line, so the second line would seem to be indented less.
         let text = text.starts(with: byteOrderMark) ? Array(text.dropFirst(byteOrderMark.count)) : text
         guard document.checkCharacters(text) else { return (nil, document.diagnostics) }
         let tree = text.withUnsafeBufferPointer { bytes in
@@ -28,7 +30,8 @@ struct ConfigurationDocument {
 
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
-    /// No other encoding of Unicode. Editors on Windows write UTF-16; its first character is a mark, or one with a zero byte.
+    /// Refuses UTF-16 and UTF-32. Editors on Windows write UTF-16. Such text begins with a byte order mark or has a zero byte in its first
+    /// character.
     private mutating func checkEncoding(_ text: [UInt8]) -> Bool {
         let start = text.prefix(4) + [UInt8](repeating: 1, count: max(0, 4 - text.count))
         let name: String
@@ -42,7 +45,7 @@ struct ConfigurationDocument {
         return false
     }
 
-    /// UTF-8 without tabs and control characters.
+    /// Refuses bytes that are not UTF-8, tabs and control characters.
     private mutating func checkCharacters(_ text: [UInt8]) -> Bool {
         if String(validating: text, as: UTF8.self) == nil {
             let place = self.place(ofByte: Self.firstNotUTF8(text), in: text)
@@ -116,7 +119,7 @@ struct ConfigurationDocument {
 
     private var emptyTree: ConfigurationNode { ConfigurationNode(.mapping([]), at: .wholeFile(path: path)) }
 
-    /// `{}`, or what YAML calls null: as little as no text at all.
+    /// Whether the tree is `{}` or YAML's null, which count as an empty file.
     private static func isEmptyTree(_ tree: ConfigurationNode) -> Bool {
         switch tree.content {
         case .mapping(let entries): entries.isEmpty
@@ -125,7 +128,7 @@ struct ConfigurationDocument {
         }
     }
 
-    /// The node that begins with `event`.
+    /// Reads the node that starts with `event`.
     private mutating func node(
         _ event: YAMLParser.Event, _ parser: inout YAMLParser, depth: Int
     ) throws(YAMLParser.ParseError) -> ConfigurationNode {

@@ -1,9 +1,9 @@
-/// One thing that is wrong with the configuration: where, what, and how to mend it.
+/// An error or warning about the configuration: place, message and remedy.
 ///
-/// Never holds a secret: values are quoted only where a secret cannot stand, URLs with user info never.
+/// It never holds a secret: values are quoted only where no secret can stand, and URLs with user info are never quoted.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
     package enum Severity: String, Sendable {
-        /// Lanyard runs; an operator should know.
+        /// Lanyard runs, but the operator should know.
         case warning
         /// Lanyard does not start: exit 78.
         case error
@@ -27,6 +27,6 @@ package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConve
         self.remedy = remedy
     }
 
-    /// One line: `lanyard.yaml:12:5: unknown key "upstram"; did you mean "upstream"?` Paths and names in it may hold anything; it does not.
+    /// One line: `lanyard.yaml:12:5: unknown key "upstram"; did you mean "upstream"?` Control characters of paths and names are replaced.
     package var description: String { ConfigurationText.line("\(place): \(message); \(remedy)") }
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Files that a configuration names, looked at without being kept open.
+/// Checks and reads files that a configuration names. It keeps no file open.
 enum ConfigurationFile {
     enum State: Equatable {
         case fine
@@ -10,12 +10,12 @@ enum ConfigurationFile {
         case unreadable(CInt)
     }
 
-    /// The smallest file that works, in one line as faults are. Its token file need not be there at once.
+    /// The smallest configuration that works, in one line for an error message. Its token file may appear later.
     static let smallest =
         "{identities: {demo: {static: {token_file: token}}}, users: {alice: {identity: demo}}, "
         + "routes: [{upstream: \"http://127.0.0.1:9000\"}]}"
 
-    /// What stands at `path` for this process now.
+    /// The state of the file at `path`, as this process sees it now.
     static func state(of path: String) -> State {
         var status = stat()
         guard stat(path, &status) == 0 else {
@@ -28,7 +28,7 @@ enum ConfigurationFile {
 
     /// The bytes of a configuration file.
     ///
-    /// - Throws: words and remedy if it cannot be read or is too large.
+    /// - Throws: message and remedy if it cannot be read or is too large.
     static func read(_ path: String) throws(ConfigurationValue.ValueError) -> [UInt8] {
         let raw = open(path, O_RDONLY | O_CLOEXEC)
         guard raw >= 0 else { throw readError(errno) }
@@ -47,7 +47,7 @@ enum ConfigurationFile {
             bytes += piece
         }
         throw .init(
-            "larger than \(ConfigurationText.words(bytes: Int64(ConfigurationDocument.bytesMax)))",
+            "larger than \(ConfigurationText.formatted(bytes: Int64(ConfigurationDocument.bytesMax)))",
             remedy: "name a configuration file")
     }
 

@@ -1,11 +1,11 @@
-/// A flag of `run` and `check`, and its twin in the environment.
+/// A flag of `run` and `check`, and the environment variable of the same meaning.
 package struct ConfigurationFlag: Equatable, Sendable {
     package enum Target: Equatable, Sendable {
-        /// The file.
+        /// The configuration file.
         case file
-        /// A single key outside lists and chosen names, by path.
+        /// A single key that is not in a list or below a chosen name, by path.
         case key(String)
-        /// Part of the one-user short form.
+        /// Part of the short form for one user.
         case short
     }
 
@@ -13,8 +13,8 @@ package struct ConfigurationFlag: Equatable, Sendable {
     package let name: String
     package let target: Target
     package let value: ConfigurationValue
-    /// Words that may stand in place of the value.
-    package let words: [String]
+    /// Words that may replace the value, such as `none`.
+    package let keywords: [String]
     package let meaning: String
 
     /// `LANYARD_REFRESH_AT`.
@@ -26,9 +26,9 @@ package struct ConfigurationFlag: Equatable, Sendable {
     package static let all: [ConfigurationFlag] = [file] + short + keys
 
     private static let file = ConfigurationFlag(
-        name: "--config", target: .file, value: .text, words: [], meaning: "The configuration file.")
+        name: "--config", target: .file, value: .text, keywords: [], meaning: "The configuration file.")
 
-    /// The one-user short form; its user, identity and route are called `default`.
+    /// The short form for one user. Its user, identity and route are named `default`.
     package static let short: [ConfigurationFlag] = [
         short("--listen", .listenAddress, "Where clients connect (127.0.0.1:7400)."),
         short("--upstream", .upstream, "Where requests go."),
@@ -42,16 +42,16 @@ package struct ConfigurationFlag: Equatable, Sendable {
     ]
 
     private static func short(_ name: String, _ value: ConfigurationValue, _ meaning: String) -> ConfigurationFlag {
-        ConfigurationFlag(name: name, target: .short, value: value, words: [], meaning: meaning)
+        ConfigurationFlag(name: name, target: .short, value: value, keywords: [], meaning: meaning)
     }
 
     private static let keys: [ConfigurationFlag] = ConfigurationKeys.all.compactMap { key in
         guard let name = key.flag, case .value(let value) = key.kind else { return nil }
         return ConfigurationFlag(
-            name: name, target: .key(key.path), value: value, words: key.words, meaning: key.meaning)
+            name: name, target: .key(key.path), value: value, keywords: key.keywords, meaning: key.meaning)
     }
 
-    private init(name: String, target: Target, value: ConfigurationValue, words: [String], meaning: String) {
-        (self.name, self.target, self.value, self.words, self.meaning) = (name, target, value, words, meaning)
+    private init(name: String, target: Target, value: ConfigurationValue, keywords: [String], meaning: String) {
+        (self.name, self.target, self.value, self.keywords, self.meaning) = (name, target, value, keywords, meaning)
     }
 }

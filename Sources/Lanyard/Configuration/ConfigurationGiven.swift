@@ -1,4 +1,4 @@
-/// What the command line and the environment say: values of flags, each with its place.
+/// The values of flags from the command line and the environment, each with its place.
 struct ConfigurationFlagValues {
     struct Value: Equatable {
         var flag: ConfigurationFlag
@@ -14,7 +14,7 @@ struct ConfigurationFlagValues {
 
     // MARK: - Command line
 
-    /// Reads `--name value`, `--name=value`, and `--name` alone for what is true or false.
+    /// Reads `--name value`, `--name=value`, and `--name` alone for a boolean.
     init(arguments: [String]) {
         var rest = arguments[...]
         while let argument = rest.popFirst() {
@@ -28,7 +28,7 @@ struct ConfigurationFlagValues {
             let name = String(parts[0])
             guard let flag = ConfigurationFlag.all.first(where: { $0.name == name }) else {
                 reportUnknown(name)
-                // Its value, if it has one, is not another mistake.
+                // Its value, if there is one, is skipped, so that it is not reported as a second error.
                 if parts.count == 1, let next = rest.first, !next.hasPrefix("--") { rest.removeFirst() }
                 continue
             }
@@ -41,7 +41,7 @@ struct ConfigurationFlagValues {
         }
     }
 
-    /// The argument behind a flag, if that is its value.
+    /// The argument after a flag, if it is the flag's value.
     private static func following(_ flag: ConfigurationFlag, _ rest: inout ArraySlice<String>) -> String? {
         if flag.value == .boolean {
             guard let next = rest.first, ConfigurationText.boolean(next) != nil else { return "true" }
@@ -75,7 +75,9 @@ struct ConfigurationFlagValues {
 
     // MARK: - Environment
 
-    /// Reads the `LANYARD_…` variables; empty ones count as absent. `LANYARD_PORT…` and `LANYARD_SERVICE_…` are Kubernetes's.
+    /// Reads the `LANYARD_…` variables. Empty ones count as absent.
+    ///
+    /// `LANYARD_PORT…` and `LANYARD_SERVICE_…` are skipped, because Kubernetes sets them.
     init(environment: [String: String]) {
         for (name, text) in environment.sorted(by: { $0.key < $1.key }) {
             guard name.hasPrefix("LANYARD_"), !text.isEmpty, !name.hasPrefix("LANYARD_PORT"),

@@ -1,11 +1,11 @@
-/// One key of the configuration: where it stands, what it holds, its default and what it is for.
+/// One key of the configuration: its path, kind, default and meaning.
 package struct ConfigurationKey: Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
-        /// A mapping with the keys below this one.
+        /// A mapping. Its keys are below this key's path.
         case section
-        /// A list of mappings; their keys stand below `path[]`.
+        /// A list of mappings. Their keys are below `path[]`.
         case sections
-        /// A mapping from chosen names to mappings; their keys stand below `path.*`.
+        /// A mapping from chosen names to mappings. Their keys are below `path.*`.
         case named
         /// A mapping from field names to field values.
         case fields
@@ -18,51 +18,52 @@ package struct ConfigurationKey: Equatable, Sendable {
     package let path: String
     /// The last part of the path.
     package let name: String
-    /// The path of the section that the key stands in; empty at the top.
+    /// The path of the section that holds the key; empty at the top level.
     package let section: String
     package let kind: Kind
-    /// Words that may stand in place of the value: `none`, `auto`, `off`.
-    package let words: [String]
+    /// Words that may replace the value: `none`, `auto`, `off`.
+    package let keywords: [String]
     package let isRequired: Bool
-    /// The default as it would be written; nil if there is none or it depends on something.
+    /// The default as written in a file; nil if there is none or if it depends on other values.
     package let defaultValue: String?
-    /// The default in words, where it cannot be written down.
+    /// A description of a default that cannot be written in a file.
     package let defaultDescription: String?
-    /// What it is for; one line of the reference.
+    /// The purpose of the key; one line of the reference.
     package let meaning: String
 
     package init(
-        _ path: String, _ kind: Kind, or words: [String] = [], required: Bool = false,
+        _ path: String, _ kind: Kind, or keywords: [String] = [], required: Bool = false,
         defaultDescription: String? = nil, _ meaning: String
     ) {
         self.init(
-            path: path, kind: kind, words: words, isRequired: required, defaultValue: nil,
+            path: path, kind: kind, keywords: keywords, isRequired: required, defaultValue: nil,
             defaultDescription: defaultDescription, meaning: meaning)
     }
 
-    package init(_ path: String, _ kind: Kind, or words: [String] = [], _ defaultValue: String, _ meaning: String) {
+    package init(_ path: String, _ kind: Kind, or keywords: [String] = [], _ defaultValue: String, _ meaning: String) {
         self.init(
-            path: path, kind: kind, words: words, isRequired: false, defaultValue: defaultValue,
+            path: path, kind: kind, keywords: keywords, isRequired: false, defaultValue: defaultValue,
             defaultDescription: nil,
             meaning: meaning)
     }
 
     private init(
-        path: String, kind: Kind, words: [String], isRequired: Bool, defaultValue: String?, defaultDescription: String?,
+        path: String, kind: Kind, keywords: [String], isRequired: Bool, defaultValue: String?,
+        defaultDescription: String?,
         meaning: String
     ) {
         self.path = path
         name = String(path.split(separator: ".").last ?? "")
         section = path.lastIndex(of: ".").map { String(path[..<$0]) } ?? ""
         self.kind = kind
-        self.words = words
+        self.keywords = keywords
         self.isRequired = isRequired
         self.defaultValue = defaultValue
         self.defaultDescription = defaultDescription
         self.meaning = meaning
     }
 
-    /// Where the keys of this one's mappings stand.
+    /// The section path of the keys in this key's mappings.
     package var below: String {
         switch kind {
         case .sections: path + "[]"
@@ -71,18 +72,18 @@ package struct ConfigurationKey: Equatable, Sendable {
         }
     }
 
-    /// The key's place among flags: single values outside lists and chosen names only.
+    /// The key's flag; nil unless it is a single value that is not in a list or below a chosen name.
     package var flag: String? {
         guard case .value = kind, !path.contains("[]"), !path.contains("*") else { return nil }
         return "--" + String(path.map { $0 == "." || $0 == "_" ? "-" : $0 })
     }
 
-    /// The flag's twin in the environment.
+    /// The environment variable of the same meaning as the flag.
     package var environment: String? {
         flag.map { "LANYARD_" + String($0.dropFirst(2).map { $0 == "-" ? "_" : $0 }).uppercased() }
     }
 
-    /// What may be written, for the reference.
+    /// The allowed values, for the reference.
     package var unit: String {
         let kind =
             switch kind {
@@ -93,6 +94,6 @@ package struct ConfigurationKey: Equatable, Sendable {
             case .value(let value): value.wanted
             case .values(let value): "list: " + value.wanted
             }
-        return ([kind] + words.map { "`\($0)`" }).joined(separator: ", or ")
+        return ([kind] + keywords.map { "`\($0)`" }).joined(separator: ", or ")
     }
 }

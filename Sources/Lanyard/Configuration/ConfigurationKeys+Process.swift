@@ -32,8 +32,8 @@ extension ConfigurationKeys {
         .init("login.exit_on_unreachable", .value(.boolean), "false", "Exits 75 if no first login is possible."),
         .init(
             "on_active_logout", .value(.choice(["none", "next"])), "none",
-            "Who is active after the active user has logged out."),
-        .init("limits", .section, "Limits of the process; beyond them clients get a clear answer."),
+            "Which user is active after the active user has logged out."),
+        .init("limits", .section, "Limits of the process; beyond them clients get an error response."),
         .init("limits.connections_max", .value(.integer(1...1_000_000)), "4096", "Client connections at once."),
         .init(
             "limits.connections_per_peer_max", .value(.integer(1...1_000_000)), or: ["none"], "none",
@@ -57,7 +57,8 @@ extension ConfigurationKeys {
             "Requests that wait for a token or an upstream connection; 503 `overloaded` beyond."),
         .init(
             "limits.buffer_bytes_max", .value(.size((1 << 20)...(1 << 40))), "64MiB",
-            "Memory of all buffers together. The fuller it is, the smaller are the portions that are read. Beyond 7/8 new requests get 503 `overloaded`; full, reading pauses."
+            "Memory of all buffers together. The fuller it is, the smaller are the portions that are read. "
+                + "Beyond 7/8 new requests get 503 `overloaded`; full, reading pauses."
         ),
         .init("upstream_dns", .section, "Names of upstreams."),
         .init("upstream_dns.refresh", .value(.duration(long)), "30s", "How long resolved addresses are used."),

@@ -61,7 +61,7 @@ extension ConfigurationKeys {
             "Sends tokens over plain http to an address that is not loopback or a unix socket."),
         .init(
             "routes[].allow_link_local", .value(.boolean), "false",
-            "Dials 169.254.0.0/16 and fe80::/10, where metadata services live."),
+            "Dials 169.254.0.0/16 and fe80::/10, which metadata services use."),
         .init("routes[].timeouts", .section, "How long each step may take."),
         .init("routes[].timeouts.connect", .value(.duration(moment)), "5s", "Connecting to one address."),
         .init("routes[].timeouts.connect_all", .value(.duration(moment)), "10s", "Connecting, all addresses together."),

@@ -42,7 +42,7 @@ package enum ConfigurationKeys {
         .init(
             "listeners[].capability_file", .value(.file(.secret)), "Secret that callers send as `Lanyard-Capability`."),
         .init("listeners[].required_header", .value(.text), "Field that every request must carry, with any value."),
-        .init("listeners[].peers", .section, "Who may connect to a unix socket (SO_PEERCRED)."),
+        .init("listeners[].peers", .section, "Which clients may connect to a unix socket (SO_PEERCRED)."),
         .init("listeners[].peers.uids", .values(.integer(0...4_294_967_294)), "[]", "User ids."),
         .init("listeners[].peers.gids", .values(.integer(0...4_294_967_294)), "[]", "Group ids."),
         .init(
@@ -50,7 +50,7 @@ package enum ConfigurationKeys {
             "Permissions of a unix socket."),
         .init(
             "listeners[].unsafe", .value(.boolean), "false",
-            "Binds an address that others can reach without making callers prove who they are."),
+            "Binds an address that other machines can reach, without client authentication."),
         .init("health", .section, or: ["off"], "Health and metrics, on a listener and connection budget of their own."),
         .init("health.address", .value(.listenAddress), or: ["off"], "127.0.0.1:7401", "What to bind."),
         .init("admin", .section, or: ["off"], "The admin API."),
@@ -72,7 +72,7 @@ package enum ConfigurationKeys {
         .init(
             "identities.*.app_services.rotation", .value(.choice(["none", "grace", "one_use"])), "none",
             "What a refresh does to the refresh token."),
-        .init("identities.*.static", .section, "A token that somebody else renews."),
+        .init("identities.*.static", .section, "A token in a file that another program renews."),
         .init(
             "identities.*.static.token_file", .value(.file(.secret)),
             "The file's content is the token; read again when it changes."),
@@ -94,7 +94,8 @@ package enum ConfigurationKeys {
         .init("users", .named, "The users, by the name that routes, logs and metrics use."),
         .init("users.*.identity", .value(.name), required: true, "The identity that the user has an account at."),
         .init(
-            "users.*.login", .section, defaultDescription: "a person logs in", "The credential; one of the following."),
+            "users.*.login", .section, defaultDescription: "an operator logs the user in",
+            "The credential; one of the following."),
         .init("users.*.login.anonymous", .section, "A new anonymous account."),
         .init("users.*.login.email_password", .section, "Email address and password."),
         .init("users.*.login.email_password.email", .value(.text), required: true, "The address."),
@@ -118,13 +119,13 @@ package enum ConfigurationKeys {
         .init("users.*.login.password.password_file", .value(.file(.secret)), "The password."),
         .init("users.*.login.refresh_token", .section, "OAuth 2.0: a refresh token from elsewhere."),
         .init("users.*.login.refresh_token.token_file", .value(.file(.secret)), "The refresh token."),
-        .init("users.*.login.device", .section, "OAuth 2.0: a person confirms on another device."),
+        .init("users.*.login.device", .section, "OAuth 2.0: confirmation on another device."),
         .init("users.*.login.jwt_bearer", .section, "OAuth 2.0: a signed assertion."),
         .init("users.*.login.jwt_bearer.assertion_file", .value(.file(.secret)), "The assertion."),
-        .init("users.*.login.token_exchange", .section, "OAuth 2.0: a token of somebody for one of ours."),
+        .init("users.*.login.token_exchange", .section, "OAuth 2.0: exchanges another token for an access token."),
         .init("users.*.login.token_exchange.subject_token_file", .value(.file(.secret)), "That token."),
         .init(
             "active_user", .value(.name), defaultDescription: "the first user",
-            "Whose token goes on requests of routes without `user`."),
+            "The user whose token is sent with requests of routes without `user`."),
     ]
 }

@@ -1,30 +1,32 @@
 import Glibc
 
 extension Configuration {
-    /// Reads file, environment and flags (flag over environment over file over default) and checks everything, so that
-    /// all that is wrong is said at once. Reads files, opens no socket, starts no thread.
+    /// Reads file, environment and flags, and checks everything, so that all errors are reported at once.
     ///
-    /// - Parameter arguments: the flags behind `run` or `check`.
+    /// A flag overrides a variable, a variable overrides the file, and the file overrides the default. It reads files, opens no socket and
+    /// starts no thread.
+    ///
+    /// - Parameter arguments: the flags after `run` or `check`.
     package static func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
         var loader = ConfigurationLoader()
         return loader.load(arguments: arguments, environment: environment)
     }
 
-    /// The configuration that one text alone makes, without environment and flags. Looks whether the files it names are there.
+    /// The configuration of one text alone, without environment and flags. It checks whether the files it names exist.
     ///
-    /// - Parameter path: what faults call the text; relative paths in it start from its folder.
+    /// - Parameter path: the name of the text in errors. Relative paths in the text start from its folder.
     package static func load(text: [UInt8], path: String) -> LoadedConfiguration {
         ConfigurationLoader.load(text, path: path)
     }
 
-    /// Where `health` listens, whatever else is wrong with the configuration: for the command that asks it.
+    /// The address of the health listener, for the command that probes it. Other errors in the configuration do not matter.
     package static func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
         var loader = ConfigurationLoader()
         return loader.healthEndpoint(arguments: arguments, environment: environment)
     }
 }
 
-/// Joins the sources of a configuration.
+/// Merges the sources of a configuration.
 struct ConfigurationLoader {
     private var diagnostics: [ConfigurationError] = []
 
@@ -42,7 +44,7 @@ struct ConfigurationLoader {
         return loader.finish(tree, credentialsFolder: nil, adminFolder: nil)
     }
 
-    /// What only shows in the whole: parts that are not built, references, files.
+    /// Checks the merged tree: unsupported settings, references between keys, files.
     private mutating func finish(
         _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
     ) -> LoadedConfiguration {
@@ -63,7 +65,7 @@ struct ConfigurationLoader {
         let isNamed = arguments.contains("--config") || variables.value("--config") != nil
         var tree = merged(arguments: arguments, environment: environment)
         if tree == nil, !isNamed {
-            // Without a file this command needs no more than the address.
+            // Without a file this command needs only the address.
             diagnostics = []
             tree = checked(self.tree(of: variables.values), folder: nil)
         }
@@ -88,7 +90,7 @@ struct ConfigurationLoader {
         let flags = ConfigurationFlagValues(arguments: arguments)
         let variables = ConfigurationFlagValues(environment: environment)
         diagnostics += variables.diagnostics + flags.diagnostics
-        // What a command line meant that contradicts itself would be a guess.
+        // The intention of a contradictory command line cannot be known.
         guard flags.diagnostics.isEmpty else { return nil }
         var short = ConfigurationShortForm(variables.values + flags.values)
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
@@ -123,7 +125,8 @@ struct ConfigurationLoader {
         do throws(ConfigurationValue.ValueError) {
             return document(try ConfigurationFile.read(given.text), path: given.text)
         } catch {
-            diagnostics.append(ConfigurationError(at: .wholeFile(path: given.text), error.words, remedy: error.remedy))
+            diagnostics.append(
+                ConfigurationError(at: .wholeFile(path: given.text), error.message, remedy: error.remedy))
             return nil
         }
     }
@@ -160,7 +163,7 @@ struct ConfigurationLoader {
         return ConfigurationNode(.sequence([listener]), at: .commandLine)
     }
 
-    /// With the defaults that follow from other keys, as far as a file could say the same in writing.
+    /// The tree with defaults that depend on other keys, if a file can express them.
     private static func completed(_ tree: ConfigurationNode) -> ConfigurationNode {
         var tree = tree
         if tree["store"]?["path"] == nil {
@@ -177,7 +180,7 @@ struct ConfigurationLoader {
 
     // MARK: - Not in this version
 
-    /// The tree without what this version cannot do, each named as a fault or warning.
+    /// The tree without unsupported settings. Each is reported as an error or warning.
     private mutating func removingUnsupported(_ node: ConfigurationNode, keys section: String, shown: String)
         -> ConfigurationNode
     {
@@ -222,7 +225,7 @@ struct ConfigurationLoader {
         _ unsupported: UnsupportedSetting, _ entry: ConfigurationNode.Entry, key: ConfigurationKey, shown: String
     ) {
         let value = unsupported.values == .any ? "" : entry.value.text.map { " \(ConfigurationText.quoted($0))" } ?? ""
-        // A mapping's own place is its first key; its name stands where the eye looks.
+        // The place of a mapping is its first key. The place of its name is easier to find.
         let place = entry.value.text == nil ? entry.place : entry.value.place
         diagnostics.append(
             ConfigurationError(
@@ -233,9 +236,9 @@ struct ConfigurationLoader {
                         + (unsupported.alternative ?? key.defaultValue.map { "\($0) holds" } ?? "remove it")))
     }
 
-    // MARK: - What is told
+    // MARK: - Reported errors
 
-    /// In order; of more than a hundred faults the first hundred that keep Lanyard from starting, if any does.
+    /// The sorted errors and warnings, at most a hundred. If there are more, warnings are left out unless all are warnings.
     private func limited(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {
         let all = sorted(diagnostics)
         guard all.count > ConfigurationCheck.diagnosticsMax else { return all }
@@ -244,11 +247,11 @@ struct ConfigurationLoader {
         guard kept.count > ConfigurationCheck.diagnosticsMax else { return kept }
         let next = kept[ConfigurationCheck.diagnosticsMax]
         let rest = ConfigurationError(
-            next.severity, at: next.place, "and more faults from here on", remedy: "mend those above first")
+            next.severity, at: next.place, "and more errors from here on", remedy: "correct those above first")
         return kept.prefix(ConfigurationCheck.diagnosticsMax) + [rest]
     }
 
-    /// By source, and within a file by line.
+    /// Sorts by source, and within a file by line.
     private func sorted(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {
         func rank(_ error: ConfigurationError, _ order: Int) -> (Int, Int, Int, Int) {
             switch error.place {

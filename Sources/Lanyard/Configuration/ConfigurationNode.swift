@@ -1,10 +1,10 @@
-/// One value of the configuration with the place it came from. Scalars stay text until a key says what they are.
+/// One value of the configuration with its place. Scalars stay text until a key gives them a type.
 package struct ConfigurationNode: Equatable, Sendable {
     package enum Content: Equatable, Sendable {
         case scalar(String)
         case sequence([ConfigurationNode])
         case mapping([Entry])
-        /// A fault was reported here; whoever comes later says nothing more about it.
+        /// An error was reported for this value. Later checks report nothing more about it.
         case invalid
     }
 
@@ -19,13 +19,13 @@ package struct ConfigurationNode: Equatable, Sendable {
             self.value = value
         }
 
-        /// No key of the configuration and no chosen name is empty.
+        /// The key of `unread`. No other key or chosen name is empty.
         private static let unreadKey = ""
 
-        /// Whether this is `unread`.
+        /// Whether this entry is `unread`.
         var isUnread: Bool { key == Self.unreadKey && value.content == .invalid }
 
-        /// Stands for entries that a fault was reported of and that cannot be told apart from absent ones.
+        /// Replaces entries with an unknown key and a reported error. They cannot be distinguished from absent ones.
         static func unread(at place: ConfigurationPlace) -> Entry {
             Entry(key: unreadKey, place: place, value: ConfigurationNode(.invalid, at: place))
         }
@@ -58,7 +58,7 @@ package struct ConfigurationNode: Equatable, Sendable {
         entries.first { $0.key == key }?.value
     }
 
-    /// Something here could not be read and is no part of the tree, so what seems to be absent may have been given.
+    /// A part of this value could not be read and is not in the tree. A key that seems absent may have been given.
     package var hasUnread: Bool {
         switch content {
         case .invalid: true
@@ -68,7 +68,7 @@ package struct ConfigurationNode: Equatable, Sendable {
         }
     }
 
-    /// What the content is, as a message says it.
+    /// The kind of content, for a message.
     package var shape: String {
         switch content {
         case .scalar(let text): text.isEmpty ? "nothing" : "a single value"
@@ -78,7 +78,7 @@ package struct ConfigurationNode: Equatable, Sendable {
         }
     }
 
-    /// Puts `value` at a path of mapping keys; mappings on the way are made, anything else on the way is replaced.
+    /// Sets `value` at a path of mapping keys. Missing mappings on the path are created, and other values on it are replaced.
     package mutating func set(_ path: some Collection<String>, to value: ConfigurationNode) {
         guard let key = path.first else {
             self = value
@@ -96,7 +96,9 @@ package struct ConfigurationNode: Equatable, Sendable {
         content = .mapping(entries)
     }
 
-    /// Lays `other` over this: its scalars and lists win, mappings are joined. A mapping over what could not be read leaves the rest unread.
+    /// Merges `other` into this node: its scalars and lists replace, mappings are merged.
+    ///
+    /// A mapping over a value that could not be read leaves an `unread` entry.
     package mutating func overlay(_ other: ConfigurationNode) {
         if content == .invalid, case .mapping(let above) = other.content {
             content = .mapping(above.filter { !$0.isUnread } + [.unread(at: place)])

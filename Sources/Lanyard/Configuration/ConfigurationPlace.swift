@@ -1,4 +1,4 @@
-/// Where a value was given: what a fault points at.
+/// Where a value was given.
 package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
     /// Line and column count from 1; the column counts characters.
     case file(path: String, line: Int, column: Int)
@@ -6,14 +6,14 @@ package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
     /// A flag with its dashes.
     case flag(String)
     case environment(String)
-    /// What nobody gave.
+    /// The command line as a whole; also the place of values that were not given.
     case commandLine
 
-    /// The remedy that gives a key which only a file has: beside a flag or a variable of the short form it cannot be written.
+    /// The remedy for a key that only a file can hold. For a flag or variable of the short form it names a configuration file.
     ///
     /// - Parameters:
-    ///   - value: `unsafe: true`; whatever explains it may follow.
-    ///   - section: where the key stands in a file.
+    ///   - value: the key with its value, such as `unsafe: true`; an explanation may follow.
+    ///   - section: the section of the key in a file.
     package func adding(_ value: String, to section: String) -> String {
         switch self {
         case .file, .wholeFile: "add \(value)"

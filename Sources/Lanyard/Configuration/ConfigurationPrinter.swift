@@ -1,4 +1,5 @@
-/// Writes the effective configuration as YAML that can be loaded again: what was given, and the defaults of the rest that can be written down.
+/// Writes the effective configuration as YAML that can be loaded again: all given values, and the defaults of other keys that a file can
+/// express.
 struct ConfigurationPrinter {
     private var lines: [String] = []
 
@@ -48,7 +49,7 @@ struct ConfigurationPrinter {
         lines.append("\(indent)\(name):\(isEmpty ? " " + empty : "")")
     }
 
-    /// One element of a list of mappings: its first line carries the dash.
+    /// Writes one element of a list of mappings. Its first line has the dash.
     private mutating func list(_ element: ConfigurationNode, below section: String, indent: String) {
         let first = lines.count
         keys(in: section, of: element, indent: indent + "    ")
@@ -56,12 +57,12 @@ struct ConfigurationPrinter {
         lines[first] = indent + "  - " + lines[first].drop { $0 == " " }
     }
 
-    /// A key that nobody gave: its default, and a section's if it has no key that somebody would have to choose.
+    /// Writes the default of a key that was not given. A section is written if it has no required key.
     private mutating func printDefault(_ key: ConfigurationKey, indent: String) {
         if let defaultValue = key.defaultValue {
             let isUnsupported =
                 UnsupportedSetting.matching(.init(.scalar(defaultValue), at: .commandLine), at: key.path) != nil
-            // A default that does nothing yet would be warned about if it were given.
+            // A written default of an unsupported setting would cause a warning.
             if isUnsupported { return }
             if case .values = key.kind {
                 lines.append("\(indent)\(key.name): \(defaultValue)")
@@ -79,7 +80,7 @@ struct ConfigurationPrinter {
         keys(in: key.below, of: nil, indent: indent + "  ")
     }
 
-    /// Plain where no reader of YAML could take it for something else, else in double quotes.
+    /// A plain scalar if every YAML reader takes it as this text, else one in double quotes.
     static func scalar(_ text: String) -> String {
         let isPlain =
             text.utf8.first.map {

@@ -1,4 +1,4 @@
-/// One mapping of the checked tree, read key by key into settings. What is absent or invalid leaves the setting's default.
+/// One mapping of the checked tree, read key by key into settings. An absent or invalid value keeps the setting's default.
 struct ConfigurationSection {
     let node: ConfigurationNode
 
@@ -17,14 +17,15 @@ struct ConfigurationSection {
         return elements.compactMap(\.text)
     }
 
-    /// Whether the key was given, rightly or not.
+    /// Whether the key was given, with a valid or invalid value.
     func has(_ key: String) -> Bool { node[key] != nil }
 
-    /// Whether the key, or a part of it, may have been given and could not be read. A fault was reported then: what seems to
-    /// follow from its value, or from its absence, would be told besides its cause.
+    /// Whether the key or a part of it may have been given and could not be read.
+    ///
+    /// An error was reported then. Errors that follow from its value or absence would repeat that one.
     func isUnread(_ key: String) -> Bool { node[key]?.hasUnread ?? node.hasUnread }
 
-    /// Where the key's value stands, else where the section does.
+    /// The place of the key's value; without one, the place of the section.
     func place(_ key: String) -> ConfigurationPlace { node[key]?.place ?? node.place }
 
     func fill(_ target: inout Bool, _ key: String) {

@@ -1,6 +1,6 @@
-/// The one-user set-up that needs no file: `--upstream`, an identity and a login. All its names are `default`.
+/// The configuration of one user without a file: `--upstream`, an identity and a login. All names are `default`.
 struct ConfigurationShortForm {
-    /// By flag name; flags have won over the environment.
+    /// By flag name. A flag has replaced the variable of the same name.
     private let given: [String: ConfigurationFlagValues.Value]
     private(set) var diagnostics: [ConfigurationError] = []
 
@@ -10,12 +10,12 @@ struct ConfigurationShortForm {
 
     var isEmpty: Bool { given.isEmpty }
 
-    /// Where the short form was given, for a fault about all of it.
+    /// The place of the short form, for an error about all of it.
     var place: ConfigurationPlace {
         ConfigurationFlag.short.compactMap { given[$0.name]?.place }.first ?? .commandLine
     }
 
-    /// The tree that a file would have said; single values are not checked yet.
+    /// The tree of an equivalent file. Single values are not checked yet.
     mutating func tree() -> ConfigurationNode {
         var tree = ConfigurationNode(.mapping([]), at: place)
         reportContradictions()
@@ -58,7 +58,7 @@ struct ConfigurationShortForm {
     }
 
     private mutating func login() -> ConfigurationNode? {
-        // Contradictions have been told; what one of the two would lack is no second fault.
+        // Contradictions have been reported. A missing part of one of the two kinds is not reported as well.
         guard given["--token-file"] == nil else { return nil }
         guard loginFlags.count < 2 else { return ConfigurationNode(.invalid, at: place) }
         var login = ConfigurationNode(.mapping([]), at: place)
@@ -83,7 +83,7 @@ struct ConfigurationShortForm {
         return login
     }
 
-    /// The login kinds that were given, each by one flag.
+    /// The given login kinds, each as one flag.
     private var loginFlags: [String] {
         let mail = ["--email", "--password-file"].first { given[$0] != nil }
         let anonymous = given["--anonymous"].flatMap { $0.text == "false" ? nil : "--anonymous" }

@@ -1,6 +1,6 @@
 /// Reads and writes the single values of a configuration: numbers with units, portions, modes.
 ///
-/// One number and one unit, digits only: no sign, no fraction, no blank. nil is a text that is none.
+/// One number and one unit, digits only: no sign, no fraction, no blank. A reader returns nil for any other text.
 package enum ConfigurationText {
     private static let durationUnits: [(suffix: String, factor: Int64)] = [
         ("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),
@@ -45,24 +45,24 @@ package enum ConfigurationText {
     }
 
     /// A duration in the largest unit that needs no fraction.
-    package static func words(_ duration: Duration) -> String {
+    package static func formatted(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
         guard !overflow else { return "\(seconds / 86400)d" }
-        return words(product + attoseconds / 1_000_000_000_000_000, durationUnits)
+        return formatted(product + attoseconds / 1_000_000_000_000_000, durationUnits)
     }
 
     /// A size in the largest unit that needs no fraction.
-    package static func words(bytes: Int64) -> String { words(bytes, [sizeUnits[4]] + sizeUnits[0..<4]) }
+    package static func formatted(bytes: Int64) -> String { formatted(bytes, [sizeUnits[4]] + sizeUnits[0..<4]) }
 
-    /// A text as a message shows it: quoted, short, without control characters.
+    /// Text for a message: quoted, shortened, without control characters.
     package static func quoted(_ text: String) -> String {
         let plain = line(String(text.unicodeScalars.prefix(60))).unicodeScalars.map { $0 == "\"" ? "?" : $0 }
         let shown = String(String.UnicodeScalarView(plain))
         return "\"\(shown)\(text.unicodeScalars.count > 60 ? "…" : "")\""
     }
 
-    /// A text as one line that no terminal obeys: a `?` for each control character and each separator of lines.
+    /// Text as one line, with `?` for each control character and line separator, so that no terminal executes it.
     package static func line(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
@@ -74,7 +74,7 @@ package enum ConfigurationText {
         return String(shown)
     }
 
-    private static func words(_ value: Int64, _ units: [(suffix: String, factor: Int64)]) -> String {
+    private static func formatted(_ value: Int64, _ units: [(suffix: String, factor: Int64)]) -> String {
         let unit = units.last { value != 0 && value % $0.factor == 0 } ?? units[value == 0 && units.count > 1 ? 1 : 0]
         return "\(value / unit.factor)\(unit.suffix)"
     }

@@ -1,4 +1,4 @@
-/// What one scalar of the configuration may be. Knows how to check a text and how to say what it wants.
+/// The type of one scalar of the configuration. It checks text and describes the allowed values.
 package enum ConfigurationValue: Equatable, Sendable {
     case boolean
     case integer(ClosedRange<Int>)
@@ -28,7 +28,7 @@ package enum ConfigurationValue: Equatable, Sendable {
     case baseURL
     case pathPrefix
     case method
-    /// What a connection may be upgraded to.
+    /// A protocol that a connection may be upgraded to.
     case upgrade
     case fieldName
     case fieldValue
@@ -37,25 +37,25 @@ package enum ConfigurationValue: Equatable, Sendable {
     case status
 
     package enum FileUse: Equatable, Sendable {
-        /// Must be there: a CA file, a certificate, the key that belongs to it.
+        /// Must exist: a CA file, a certificate, the certificate's key.
         case needed
-        /// A secret that may come later: its user is `refused` until then.
+        /// A secret that may appear later. Its user is `refused` until then.
         case secret
-        /// Lanyard's own: it makes it.
+        /// Created by Lanyard.
         case kept
     }
 
-    /// Why a text is not such a value, and what to write.
+    /// Why text is not an allowed value, and what to write instead.
     package struct ValueError: Error, Equatable, Sendable {
-        package var words: String
+        package var message: String
         package var remedy: String
-        package init(_ words: String, remedy: String) {
-            self.words = words
+        package init(_ message: String, remedy: String) {
+            self.message = message
             self.remedy = remedy
         }
     }
 
-    /// - Throws: words and remedy, if `text` is not such a value. What a file path names is not looked at.
+    /// - Throws: message and remedy if `text` is not an allowed value. A file at a path is not checked.
     package func check(_ text: String) throws(ValueError) {
         if text.isEmpty { throw ValueError("no value", remedy: "write \(wanted), or remove the key") }
         switch self {
@@ -70,7 +70,7 @@ package enum ConfigurationValue: Equatable, Sendable {
             guard !isRight(text) else { return }
             if case .choice(let words) = self {
                 throw ValueError(
-                    "\(ConfigurationText.quoted(text)) is none of \(words.joined(separator: ", "))",
+                    "\(ConfigurationText.quoted(text)) is not one of \(words.joined(separator: ", "))",
                     remedy: NearestName.of(text, among: words).map { "did you mean \"\($0)\"?" } ?? "write one of them")
             }
             throw ValueError("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy(for: text))
@@ -91,7 +91,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .authority: AddressText.hostAndPort(text) != nil
         case .hostName: AddressText.hostAndPort(text).map { $0.port == nil } ?? false
         case .origin: FieldText.isOrigin(text)
-        // Requests are compared decoded, so an escape in a prefix would never be met.
+        // Decoded request paths are compared, so a prefix with an escape would never match.
         case .pathPrefix: FieldText.isPathPrefix(text) && !text.utf8.contains(UInt8(ascii: "%"))
         case .method: FieldText.isToken(text)
         case .upgrade: FieldText.isUpgrade(text)
@@ -111,15 +111,15 @@ package enum ConfigurationValue: Equatable, Sendable {
             }
     }
 
-    /// What a right value is: the end of "… is not", and the unit in the reference.
+    /// A description of allowed values: the end of "… is not", and the unit in the reference.
     package var wanted: String {
         switch self {
         case .boolean: "true or false"
         case .integer(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .duration(let range):
-            "a duration from \(ConfigurationText.words(range.lowerBound)) to \(ConfigurationText.words(range.upperBound))"
+            "a duration from \(ConfigurationText.formatted(range.lowerBound)) to \(ConfigurationText.formatted(range.upperBound))"
         case .size(let range):
-            "a size from \(ConfigurationText.words(bytes: range.lowerBound)) to \(ConfigurationText.words(bytes: range.upperBound))"
+            "a size from \(ConfigurationText.formatted(bytes: range.lowerBound)) to \(ConfigurationText.formatted(bytes: range.upperBound))"
         case .choice(let words): words.joined(separator: ", ")
         case .portion: "a part of the lifetime in percent"
         case .mode: "permissions in octal"
@@ -161,7 +161,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
         case .method: "write such as GET"
-        case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user"
+        case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user"
         case .name, .credential: "choose another name"
         case .hostName: "write such as orders.internal"
         case .fieldValue: "remove control characters, and blanks at the ends"

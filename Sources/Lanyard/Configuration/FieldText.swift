@@ -1,12 +1,12 @@
-/// What may stand in HTTP fields, targets and methods that a configuration names (RFC 9110 §5.1, §5.5, §9.1).
+/// Checks HTTP fields, targets and methods of a configuration (RFC 9110 §5.1, §5.5, §9.1).
 package enum FieldText {
-    /// Fields that frame, route or end with the connection: Lanyard writes or drops them itself (http-rules.md 10.1, 10.2).
+    /// Fields for framing, routing or one connection only. Lanyard writes or drops them itself (http-rules.md 10.1, 10.2).
     private static let reserved: Set<String> = [
         "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "via",
     ]
 
-    /// A field name or method: token characters.
+    /// Whether `text` is a field name or method: token characters.
     package static func isToken(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 256
             && text.utf8.allSatisfy { byte in
@@ -17,35 +17,38 @@ package enum FieldText {
             }
     }
 
-    /// A protocol name, perhaps with a version (RFC 9110 §7.8), that is no channel for further HTTP requests: they would skip every
-    /// check with the identity still attached (http-rules.md 15.2).
+    /// Whether `text` is a protocol name, with or without a version (RFC 9110 §7.8), that does not carry further HTTP requests.
+    ///
+    /// Such requests would pass unchecked and with the user's identity (http-rules.md 15.2).
     package static func isUpgrade(_ text: String) -> Bool {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         return parts.allSatisfy(isToken)
             && !["h2", "h2c", "h3", "http", "https", "tls"].contains(parts[0].lowercased())
     }
 
-    /// A field value: no control characters, no blank at either end.
+    /// Whether `text` is a field value: no control characters, no blank at either end.
     package static func isValue(_ text: String) -> Bool {
         text.utf8.allSatisfy { $0 >= 32 && $0 != 127 } && text.utf8.first != 32 && text.utf8.last != 32
     }
 
-    /// Whether a route must not set or inject a field of this name: a reserved one or `Lanyard-…`, look-alikes included
-    /// (each byte that is no letter or digit reads as `-`).
+    /// Whether a route must not set or inject a field of this name: a reserved name or `Lanyard-…`.
+    ///
+    /// Look-alikes count, too: each byte that is not a letter or digit is read as `-`.
     package static func isReserved(_ name: String) -> Bool {
         let plain = canonical(name)
         return reserved.contains(plain) || plain.hasPrefix("lanyard-")
     }
 
-    /// A name as upstreams that make variables of names see it.
+    /// A name as upstreams see it that turn field names into variables.
     package static func canonical(_ name: String) -> String {
         String(
             decoding: name.lowercased().utf8.map { (48...57).contains($0) || (97...122).contains($0) ? $0 : 45 },
             as: UTF8.self)
     }
 
-    /// A path prefix that one reader cannot take for another: begins with `/`, visible ASCII, without query, fragment,
-    /// backslash, empty or dot segments. A trailing `/` is allowed.
+    /// Whether `text` is a path prefix that all readers take in the same way.
+    ///
+    /// It begins with `/` and is visible ASCII, without query, fragment, backslash, empty or dot segments. A trailing `/` is allowed.
     package static func isPathPrefix(_ text: String) -> Bool {
         guard text.utf8.first == 47, text.utf8.count <= 1024,
             text.utf8.allSatisfy({ $0 > 32 && $0 < 127 && !"?#\\\"<>^`{|}".utf8.contains($0) })
@@ -63,7 +66,7 @@ package enum FieldText {
         (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
     }
 
-    /// An origin as a browser sends it: `scheme://host[:port]`, or `null`.
+    /// Whether `text` is an origin as browsers send it: `scheme://host[:port]` or `null`.
     package static func isOrigin(_ text: String) -> Bool {
         if text == "null" { return true }
         guard let colon = text.utf8.firstIndex(of: 58), text[colon...].hasPrefix("://") else { return false }
@@ -74,7 +77,7 @@ package enum FieldText {
             && AddressText.hostAndPort(authority) != nil && authority == authority.lowercased()
     }
 
-    /// `inject.format` cut at its only `{token}`.
+    /// `inject.format` split at its only `{token}`.
     package static func cut(format: String) -> (prefix: String, suffix: String)? {
         let marker = Array("{token}".utf8)
         let bytes = Array(format.utf8)

@@ -1,8 +1,8 @@
-/// What a configuration says of the health listener, to a command that wants to ask it.
+/// The health listener of a configuration, for the command that probes it.
 package enum HealthEndpoint: Equatable, Sendable {
     case address(ListenerSettings.Address)
-    /// There is none, or none that can be asked by an address.
+    /// There is no health listener, or none with an address.
     case none
-    /// The configuration cannot be read so far, for these reasons; never empty.
+    /// The configuration cannot be read, for these reasons; never empty.
     case unknown([ConfigurationError])
 }

@@ -1,10 +1,12 @@
-/// The known name that a misspelt one was probably meant to be.
+/// Finds the known name that a misspelt one was probably meant to be.
 package enum NearestName {
-    /// The nearest of `names` by edit distance, if it is near enough to be meant: at most a third of the letters differ,
-    /// and one or two always may. A name that contains the other as a whole counts as near.
+    /// The nearest of `names` by edit distance, if it is near enough.
+    ///
+    /// Near enough means: at most a third of the letters differ, or at most two. If no name is near enough, a name counts that begins with
+    /// `name`, or that `name` begins with.
     package static func of(_ name: String, among names: some Sequence<String>) -> String? {
         let wanted = Array(name.utf8.prefix(65))
-        // Longer than any key: not a slip of the finger, and the table would grow with what an attacker writes.
+        // A longer text is longer than any key, so it is not a typing error. The limit also bounds the table for hostile input.
         guard !wanted.isEmpty, wanted.count <= 64 else { return nil }
         var best: (name: String, distance: Int)?
         for candidate in names {
@@ -15,7 +17,7 @@ package enum NearestName {
         return names.first { wanted.count >= 4 && ($0.hasPrefix(name) || name.hasPrefix($0)) }
     }
 
-    /// Edits from one to the other: insert, delete, replace, or swap two neighbours.
+    /// The number of edits from one to the other: insert, delete, replace, or swap of two adjacent letters.
     static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)

@@ -1,21 +1,21 @@
-/// What the configuration knows and this version does not do yet. Whoever builds a part deletes its lines here.
+/// A key or value that the configuration knows and this version does not support. A change that implements it removes its line here.
 package struct UnsupportedSetting: Equatable, Sendable {
     package enum Values: Equatable, Sendable {
         /// Any value, or a mapping that is not empty.
         case any
-        /// Any value but these.
+        /// Any value except these.
         case otherThan([String])
         /// These values.
         case only([String])
-        /// Values that begin so.
+        /// Values with this prefix.
         case beginning(String)
     }
 
     package let path: String
     package let values: Values
-    /// It protects somebody, or nothing could stand in its place: Lanyard does not start without it. Else a warning.
+    /// True: Lanyard does not start, because the setting protects something or has no substitute. False: a warning.
     package let isError: Bool
-    /// What to write instead of a fault; what holds instead of a warning's value, if that is not its key's default.
+    /// For an error: what to write instead. For a warning: what applies instead; nil: the key's default.
     package let alternative: String?
 
     private static let address = "use host:port, [v6]:port or unix:/path"
@@ -24,7 +24,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
     private static let logout = "remove it, and log users out by the admin API before the stop"
 
     package static let all: [UnsupportedSetting] = [
-        // What guards.
+        // Settings that protect something.
         .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),
         .init("listeners[].tls", .any, isError: true),
         .init("listeners[].capability_file", .any, isError: true),
@@ -36,7 +36,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("sandbox", .only(["require"]), isError: true),
         .init("shutdown.logout", .otherThan(["false"]), isError: true, alternative: logout),
         .init("user", .otherThan(["none"]), isError: true, alternative: user),
-        // Without these a user could never log in.
+        // Logins: without them the user could never log in.
         .init("identities.*.oauth2", .any, isError: true, alternative: "use app_services or static"),
         .init("users.*.login.function", .any, isError: true, alternative: login),
         .init("users.*.login.jwt", .any, isError: true, alternative: login),
@@ -49,18 +49,18 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("users.*.login.device", .any, isError: true, alternative: login),
         .init("users.*.login.jwt_bearer", .any, isError: true, alternative: login),
         .init("users.*.login.token_exchange", .any, isError: true, alternative: login),
-        // What is merely missed.
+        // Settings without a substitute, and settings that can be ignored.
         .init("health.address", .beginning("systemd:"), isError: true, alternative: address),
         .init("admin.address", .beginning("systemd:"), isError: true, alternative: address),
         .init("admin.expose_tokens", .otherThan(["false"]), isError: false),
         .init("log.access", .only(["true"]), isError: false, alternative: "no line is written for a request"),
-        // Best effort by its meaning; without any sandbox an operator who wrote it should know.
+        // `auto` means best effort. An operator that wrote it should know that there is no sandbox.
         .init("sandbox", .only(["auto"]), isError: false, alternative: "off holds"),
     ]
 
     private static let byPath = Dictionary(grouping: all, by: \.path)
 
-    /// What forbids this value of the key at a path.
+    /// The entry that covers this value of the key at a path; nil: the value is supported.
     package static func matching(_ node: ConfigurationNode, at path: String) -> UnsupportedSetting? {
         byPath[path]?.first { $0.covers(node) }
     }

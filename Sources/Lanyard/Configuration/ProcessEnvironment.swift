@@ -1,11 +1,11 @@
 import CLanyard.Linux
 import Glibc
 
-/// The variables of this process.
+/// The environment variables of this process.
 package enum ProcessEnvironment {
     private static let clearedNames = Guarded<[String]>([])
 
-    /// Removes these variables. Only for a process with one thread: other threads may be reading the environment.
+    /// Removes these variables. Call only while the process has one thread: other threads may read the environment.
     package static func clear(_ variables: LibraryVariables) {
         let names = all().keys.filter(variables.contains)
         for name in names { unsetenv(name) }
@@ -15,7 +15,7 @@ package enum ProcessEnvironment {
     /// The names of the variables that were removed, sorted.
     package static var cleared: [String] { clearedNames.withLock { $0.sorted() } }
 
-    /// All of them; of two with one name the first, as getenv() has it.
+    /// All variables. If a name occurs twice the first one counts, as in getenv(3).
     package static func all() -> [String: String] {
         var variables: [String: String] = [:]
         guard var next = lanyard_environment() else { return variables }

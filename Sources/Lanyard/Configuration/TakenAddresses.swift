@@ -1,4 +1,4 @@
-/// The addresses that listeners, health and admin are to be bound to, so that no two of them need the same one.
+/// The addresses that listeners, health and admin will be bound to. It finds two that cannot be bound together.
 struct ReservedAddresses {
     struct Reservation {
         let address: ListenerSettings.Address
@@ -9,23 +9,23 @@ struct ReservedAddresses {
 
     private var byAddress: [String: Reservation] = [:]
     private var byPort: [UInt16: [Reservation]] = [:]
-    /// Those of `byPort` that are every address of the machine.
+    /// The wildcard addresses in `byPort`.
     private var wildcards: [UInt16: [Reservation]] = [:]
 
-    /// Takes an address.
+    /// Adds an address.
     ///
-    /// - Returns: the holder that has taken it before, or one that cannot be bound beside it.
+    /// - Returns: an earlier reservation of the same address, or one that cannot be bound together with it; nil: none.
     mutating func reserve(_ reservation: Reservation) -> Reservation? {
         guard case .tcp(let host, let port) = reservation.address else {
             return register(reservation, as: "\(reservation.address)")
         }
-        // The kernel chooses another one each time.
+        // The kernel chooses another port each time.
         guard port != 0 else { return nil }
         // One address has several spellings, above all in v6.
         let spelt = SocketAddress(host: host, port: port)?.host ?? host
         let canonical = AddressText.authority(host: spelt, port: port)
         let isWildcard = AddressText.reach(host) == .wildcard
-        // Only what is every address meets many others; that it is taken twice shows before they are looked through.
+        // Only a wildcard address conflicts with many others. An equal address is found before the others are searched.
         if let same = register(reservation, as: canonical) { return same }
         let others = (isWildcard ? byPort[port] : wildcards[port]) ?? []
         byPort[port, default: []].append(reservation)

@@ -1,4 +1,4 @@
-/// Reads the few URLs of a configuration. A URL with user info holds a password: it is never quoted.
+/// Reads URLs of a configuration. A URL with user info may hold a password and is never quoted.
 package enum URLText {
     /// The parts of `scheme://host[:port][/path]`.
     package struct Parts: Equatable, Sendable {
@@ -6,18 +6,18 @@ package enum URLText {
         /// In lower case, v6 without brackets.
         package var host: String
         package var port: UInt16?
-        /// nil: nothing behind the authority.
+        /// nil: the URL ends after the authority.
         package var path: String?
     }
 
     /// Reads a URL of one of `schemes`.
     ///
-    /// - Parameter takesPath: without it at most one slash may follow the authority.
-    /// - Throws: words and remedy.
+    /// - Parameter takesPath: false: at most one slash may follow the authority.
+    /// - Throws: message and remedy.
     package static func parts(
         _ text: String, schemes: [String], takesPath: Bool = true
     ) throws(ConfigurationValue.ValueError) -> Parts {
-        // A password with an unescaped slash reaches into what looks like the path: with an @ anywhere nothing is quoted.
+        // A password with an unescaped slash extends into the apparent path. With an @ anywhere nothing is quoted.
         let mayHoldSecret = text.utf8.contains(UInt8(ascii: "@"))
         func shown(_ part: some StringProtocol, or words: String) -> String {
             mayHoldSecret ? words : ConfigurationText.quoted(String(part))
@@ -32,7 +32,7 @@ package enum URLText {
         let (authority, tail) = (rest[..<end], rest[end...])
         if let unexpectedParts = unexpectedParts(mayHoldSecret, authority, tail, takesPath: takesPath) {
             let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
-            throw .init("\(words) \(unexpectedParts.words)", remedy: unexpectedParts.remedy)
+            throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
         }
         guard let (host, port) = AddressText.hostAndPort(String(authority)), port != 0 else {
             throw .init(
@@ -47,13 +47,13 @@ package enum URLText {
         return Parts(scheme: scheme, host: host, port: port, path: tail.isEmpty ? nil : String(tail))
     }
 
-    /// What a URL holds beside what is wanted, all of it at once.
+    /// All parts of a URL that are not allowed, in one error.
     private static func unexpectedParts(
         _ hasAt: Bool, _ authority: Substring, _ tail: Substring, takesPath: Bool
     ) -> ConfigurationValue.ValueError? {
         let path = tail.prefix { $0 != "?" && $0 != "#" }
         var (what, rest): ([String], [String]) = ([], [])
-        // Where no path may be, what looks like one before an @ is a password.
+        // Where no path is allowed, text before an @ that looks like a path is a password.
         let hasUserInfo = hasAt && (!takesPath || authority.utf8.contains(UInt8(ascii: "@")))
         if hasUserInfo {
             what.append("user info")
@@ -68,8 +68,8 @@ package enum URLText {
             rest.append("everything from the ? or # on")
         }
         guard !what.isEmpty else { return nil }
-        // Where a path has no place, the service behind the URL is one that users log in to.
-        let secrets = takesPath ? ": a password has no place here" : "; secrets are given as files"
+        // A URL without a path is that of an identity service, where users log in.
+        let secrets = takesPath ? ": a password is not allowed here" : "; secrets are given as files"
         return .init(
             what.joined(separator: " and "),
             remedy: "remove " + rest.joined(separator: ", and ") + (hasUserInfo ? secrets : ""))
@@ -85,7 +85,7 @@ package enum URLText {
 
     /// `http://…`, `https://…` or `unix:/path`.
     ///
-    /// - Throws: words and remedy.
+    /// - Throws: message and remedy.
     package static func upstream(_ text: String) throws(ConfigurationValue.ValueError) -> Upstream {
         if text.hasPrefix("unix:") {
             let path = try AddressText.socketPath(String(text.dropFirst(5)))
@@ -100,9 +100,9 @@ package enum URLText {
             path: parts.path)
     }
 
-    /// `app_services.base_url`: scheme, host and perhaps a port; one trailing slash is dropped.
+    /// `app_services.base_url`: scheme, host and optional port. One trailing slash is dropped.
     ///
-    /// - Throws: words and remedy.
+    /// - Throws: message and remedy.
     package static func base(_ text: String) throws(ConfigurationValue.ValueError) -> String {
         let parts = try parts(text, schemes: ["http", "https"], takesPath: false)
         return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"

@@ -1,8 +1,8 @@
 import CLanyard.YAML
 
-/// The events of one YAML text. Owns libyaml's parser; the text is lent for the length of `reading`.
+/// The events of one YAML text. Owns libyaml's parser. The text is valid during `reading` only.
 struct YAMLParser: ~Copyable {
-    /// What libyaml reported, copied out of its event. Line and column count from 1.
+    /// A copy of libyaml's event. Line and column count from 1.
     struct Event {
         enum Kind {
             case documentStart(hasDirectives: Bool)
@@ -24,17 +24,17 @@ struct YAMLParser: ~Copyable {
         var hasTag = false
     }
 
-    /// What is not YAML, in libyaml's words.
+    /// A syntax error with libyaml's message.
     struct ParseError: Error {
         var message: String
         var line: Int
         var column: Int
     }
 
-    // On the heap: libyaml keeps pointers into the structure, so it must not move.
+    // Allocated on the heap: libyaml keeps pointers into the structure, so it must not move.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
 
-    /// Lends a parser over `text`, which must be UTF-8, to `body`. nil: no memory.
+    /// Calls `body` with a parser of `text`, which must be UTF-8. Returns nil if there is no memory.
     static func reading<R, E: Error>(
         _ text: UnsafeBufferPointer<UInt8>, _ body: (inout YAMLParser) throws(E) -> R
     ) throws(E) -> R? {
@@ -60,7 +60,7 @@ struct YAMLParser: ~Copyable {
 
     /// The next event.
     ///
-    /// - Throws: what libyaml cannot read. The parser is of no more use then.
+    /// - Throws: a syntax error. The parser cannot be used after it.
     mutating func next() throws(ParseError) -> Event {
         var raw = yaml_event_t()
         guard yaml_parser_parse(parser, &raw) == 1 else { throw problem }
@@ -98,7 +98,7 @@ struct YAMLParser: ~Copyable {
     private var problem: ParseError {
         let said = parser.pointee.problem.map { String(cString: $0) } ?? "out of memory"
         let context = parser.pointee.context.map { " " + String(cString: $0) } ?? ""
-        // Unreadable characters are told by offset, with the mark still at the start.
+        // For an unreadable character libyaml gives an offset and no position. The parser's own position is still at the start.
         let mark = parser.pointee.error == YAML_READER_ERROR ? parser.pointee.mark : parser.pointee.problem_mark
         return ParseError(message: said + context, line: Int(mark.line) + 1, column: Int(mark.column) + 1)
     }

@@ -79,37 +79,37 @@ import Testing
     @Test(
         "JSON that is not what the call takes is told by its member",
         arguments: [
-            ("", "name is missing"), ("{}", "name is missing"), ("[]", "the body is no JSON object"),
-            ("null", "the body is no JSON object"), (#"{"name":1}"#, "name is no string"),
+            ("", "name is missing"), ("{}", "name is missing"), ("[]", "the body is not a JSON object"),
+            ("null", "the body is not a JSON object"), (#"{"name":1}"#, "name is not a string"),
             (#"{"name":""}"#, "name is empty"), (#"{"name":"a/b"}"#, "name is not one of [A-Za-z0-9._-]{1,64}"),
             (#"{"name":"ä"}"#, "name is not one of [A-Za-z0-9._-]{1,64}"),
             (#"{"name":""# + String(repeating: "a", count: 65) + #""}"#, "name is longer than 64 bytes"),
             (#"{"name":"a","nmae":"b"}"#, "unknown key nmae"), (#"{"name":"a"}"#, "identity is missing"),
             (#"{"name":"a","identity":"i"}"#, "credential is missing"),
-            (#"{"name":"a","identity":null}"#, "identity is no string"),
-            (#"{"credential":null}"#, "credential is no object"),
-            (#"{"credential":"secret"}"#, "credential is no object"),
+            (#"{"name":"a","identity":null}"#, "identity is not a string"),
+            (#"{"credential":null}"#, "credential is not an object"),
+            (#"{"credential":"secret"}"#, "credential is not an object"),
             (
                 #"{"credential":{}}"#,
                 "credential has no kind of login; known: anonymous, email_password, api_key"
             ),
             (
                 #"{"credential":{"facebook":{}}}"#,
-                "credential.facebook is no kind of login; known: anonymous, email_password, api_key"
+                "credential.facebook is not a kind of login; known: anonymous, email_password, api_key"
             ),
             (#"{"credential":{"anonymous":{},"api_key":{"key":"k"}}}"#, "credential has more than one kind of login"),
-            (#"{"credential":{"anonymous":null}}"#, "credential.anonymous is no object"),
+            (#"{"credential":{"anonymous":null}}"#, "credential.anonymous is not an object"),
             (#"{"credential":{"anonymous":{"x":1}}}"#, "unknown key credential.anonymous.x"),
-            (#"{"credential":{"api_key":"k"}}"#, "credential.api_key is no object"),
+            (#"{"credential":{"api_key":"k"}}"#, "credential.api_key is not an object"),
             (#"{"credential":{"api_key":{}}}"#, "credential.api_key.key is missing"),
             (#"{"credential":{"api_key":{"key":""}}}"#, "credential.api_key.key is empty"),
-            (#"{"credential":{"api_key":{"key":7}}}"#, "credential.api_key.key is no string"),
+            (#"{"credential":{"api_key":{"key":7}}}"#, "credential.api_key.key is not a string"),
             (#"{"credential":{"api_key":{"key":"k","key_file":"/x"}}}"#, "unknown key credential.api_key.key_file"),
             (#"{"credential":{"email_password":{"email":"e"}}}"#, "credential.email_password.password is missing"),
             (#"{"credential":{"email_password":{"password":"p"}}}"#, "credential.email_password.email is missing"),
             (
                 #"{"credential":{"email_password":{"email":"e","password":["p"]}}}"#,
-                "credential.email_password.password is no string"
+                "credential.email_password.password is not a string"
             ),
         ])
     func invalid(_ text: String, _ words: String) { #expect(Self.words { try Self.newUser(text) } == words) }
@@ -122,7 +122,7 @@ import Testing
         #expect(words("") == "fine")
         #expect(words("{}") == "fine")
         #expect(words(#"{"force":true}"#) == "unknown key force")
-        #expect(words("true") == "the body is no JSON object")
+        #expect(words("true") == "the body is not a JSON object")
         #expect(words("{") == "malformed: endsEarly at 1")
     }
 }

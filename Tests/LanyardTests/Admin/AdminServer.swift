@@ -35,7 +35,7 @@ final class AdminServer: Sendable {
         let stops = stops
         listener = AdminListener(
             socket, loop: loop, tokenFile: isTCP ? tokenFile ?? file : nil, by: files, users: users,
-            facts: ProgramInfo(
+            info: ProgramInfo(
                 version: "1.2.3", startedAt: .now - .seconds(90),
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
             stop: { _ = stops.take() }, limits: limits,

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import Lanyard
 
-/// A health listener on a free port whose facts a test sets.
+/// A health listener on a free port with a snapshot that a test sets.
 final class HealthServer: Sendable {
     private final class Facts: Sendable {
         let box = Guarded(
@@ -26,7 +26,7 @@ final class HealthServer: Sendable {
         let queue = controlPlane
         let pages = HealthPages(
             HealthPages.Sources(
-                facts: { facts.box.withLock { $0 } },
+                snapshot: { facts.box.withLock { $0 } },
                 samples: {
                     [MetricSample("lanyard_requests", suffix: "_total", labels: [.init("route", "a")], value: 3)]
                 },

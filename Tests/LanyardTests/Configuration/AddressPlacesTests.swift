@@ -28,7 +28,7 @@ import Testing
             (EACCES, "127.0.0.1:5000 may not be bound by this user (Permission denied); choose another port"),
             (EAFNOSUPPORT, "127.0.0.1:5000 needs IPv6, which this machine does not have; choose an IPv4 address"),
             (EMFILE, "127.0.0.1:5000 cannot be bound (Too many open files); choose another address"),
-            (nil, "127.0.0.1:5000 is no address that can be bound; choose another address"),
+            (nil, "127.0.0.1:5000 is not an address that can be bound; choose another address"),
         ] as [(CInt?, String)])
     func reasons(_ code: CInt?, _ words: String) throws {
         let loaded = Configuration.load(

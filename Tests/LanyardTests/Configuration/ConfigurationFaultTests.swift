@@ -113,7 +113,7 @@ import Testing
         let loaded = Configuration.load(arguments: arguments, environment: [:])
         #expect(
             loaded.diagnostics.map(\.description) == [
-                "--token-file: identities.default.static.token_file: everybody on this machine can read \(token); chmod o-rwx it"
+                "--token-file: identities.default.static.token_file: every Unix user of this machine can read \(token); chmod o-rwx it"
             ])
         #expect(loaded.configuration != nil)
         let aFolder = ["--upstream", "http://127.0.0.1:1", "--token-file", folder.path]

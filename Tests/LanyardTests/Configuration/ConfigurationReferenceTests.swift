@@ -77,7 +77,7 @@ import Testing
     @Test("every default is a right value of its key")
     func defaults() {
         for key in ConfigurationKeys.all {
-            guard let defaultValue = key.defaultValue, !key.words.contains(defaultValue) else { continue }
+            guard let defaultValue = key.defaultValue, !key.keywords.contains(defaultValue) else { continue }
             switch key.kind {
             case .value(let value): #expect(throws: Never.self) { try value.check(defaultValue) }
             case .values: #expect(defaultValue.hasPrefix("[") && defaultValue.hasSuffix("]"))

@@ -74,7 +74,8 @@ import Testing
             try Loading.diagnostics(
                 Loading.whole, arguments: ["--log-level", "loud"], environment: ["LANYARD_REFRESH_AT": "never"]) == [
                     "LANYARD_REFRESH_AT: refresh.at: \"never\" is not a part of the lifetime in percent; write such as 65-75%",
-                    "--log-level: log.level: \"loud\" is none of trace, debug, info, notice, warning, error, critical; write one of them",
+                    "--log-level: log.level: \"loud\" is not one of trace, debug, info, notice, warning, error, critical; "
+                        + "write one of them",
                 ])
     }
 

@@ -222,7 +222,7 @@ import Testing
         #expect(loaded.configuration?.identities.first?.kind == .fixed(tokenFile: folder.file("token")))
         #expect(
             try Loading.diagnostics(text) == [
-                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd handed over no credentials; "
+                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd passed no credentials; "
                     + "add LoadCredential=token:/PATH to the unit, or use token_file"
             ])
     }

@@ -39,13 +39,13 @@ import Testing
 
     @Test("durations and sizes are printed in the largest unit that fits")
     func printed() {
-        #expect(ConfigurationText.words(.milliseconds(1500)) == "1500ms")
-        #expect(ConfigurationText.words(.seconds(90)) == "90s")
-        #expect(ConfigurationText.words(.seconds(3600)) == "1h")
-        #expect(ConfigurationText.words(.zero) == "0s")
-        #expect(ConfigurationText.words(.seconds(Int64.max)).hasSuffix("d"))
-        #expect(ConfigurationText.words(bytes: 65536) == "64KiB")
-        #expect(ConfigurationText.words(bytes: 100) == "100B")
+        #expect(ConfigurationText.formatted(.milliseconds(1500)) == "1500ms")
+        #expect(ConfigurationText.formatted(.seconds(90)) == "90s")
+        #expect(ConfigurationText.formatted(.seconds(3600)) == "1h")
+        #expect(ConfigurationText.formatted(.zero) == "0s")
+        #expect(ConfigurationText.formatted(.seconds(Int64.max)).hasSuffix("d"))
+        #expect(ConfigurationText.formatted(bytes: 65536) == "64KiB")
+        #expect(ConfigurationText.formatted(bytes: 100) == "100B")
     }
 
     @Test(

@@ -5,8 +5,8 @@ extension FaultCases {
             both
                 + "routes:\n  - upstream: http://127.0.0.1:1\n  - {upstream: 'http://127.0.0.1:2', match: {path: /a}}\n",
             [
-                "lanyard.yaml:7:5: missing key \"routes[0].name\"; several routes need names of their own",
-                "lanyard.yaml:8:5: missing key \"routes[1].name\"; several routes need names of their own",
+                "lanyard.yaml:7:5: missing key \"routes[0].name\"; each of several routes needs a name",
+                "lanyard.yaml:8:5: missing key \"routes[1].name\"; each of several routes needs a name",
             ]
         ),
         (
@@ -26,7 +26,7 @@ extension FaultCases {
         (
             both + "routes:\n  - upstream: http://bob:hunter2@127.0.0.1:9000\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a password has no place here"
+                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a password is not allowed here"
             ]
         ),
         (
@@ -56,13 +56,13 @@ extension FaultCases {
         (
             both + "routes:\n  - upstream: http://api.internal:8080\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens to everybody on the way to api.internal; add unsafe_plain: true if that way is safe"
+                "lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens on the network path to api.internal; add unsafe_plain: true if that way is safe"
             ]
         ),
         (
             both + "routes:\n  - {upstream: 'http://169.254.169.254', unsafe_plain: true}\n",
             [
-                "lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, where metadata services live; add allow_link_local: true if it is meant"
+                "lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, which metadata services use; add allow_link_local: true if that is intended"
             ]
         ),
         (
@@ -74,9 +74,9 @@ extension FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', upgrades: [H2C, Foo/2, websocket/, tls/1.2]}\n",
             [
-                "lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
-                "lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
-                "lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry requests that nobody checks, as the user",
+                "lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
+                "lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
+                "lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
             ]
         ),
         (
@@ -132,20 +132,20 @@ extension FaultCases {
         (
             whole + "listeners:\n  - address: 0.0.0.0:7400\n",
             [
-                "lanyard.yaml:9:14: listeners[0].address: others can reach 0.0.0.0:7400, and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else keeps them away",
-                "lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so no Host is known to be right; add allowed_hosts, such as [\"api.internal:7400\"]",
+                "lanyard.yaml:9:14: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that",
+                "lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]",
             ]
         ),
         (
             whole + "listeners:\n  - {address: '[::]:7400', unsafe: true}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so no Host is known to be right; add allowed_hosts, such as [\"api.internal:7400\"]"
+                "lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so there is no default for allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]"
             ]
         ),
         (
             whole + "listeners:\n  - {address: '10.0.0.1:7400'}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: others can reach 10.0.0.1:7400, and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else keeps them away"
+                "lanyard.yaml:9:15: listeners[0].address: other machines can reach 10.0.0.1:7400 and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that"
             ]
         ),
         (

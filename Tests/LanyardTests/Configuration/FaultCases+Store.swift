@@ -40,7 +40,7 @@ extension FaultCases {
         (
             whole + "store: {path: s, key_credential: k}\n",
             [
-                "lanyard.yaml:8:34: store.key_credential: systemd handed over no credentials; add LoadCredential=k:/PATH to the unit, or use key_file"
+                "lanyard.yaml:8:34: store.key_credential: systemd passed no credentials; add LoadCredential=k:/PATH to the unit, or use key_file"
             ]
         ),
         (

@@ -163,7 +163,7 @@ enum FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', client_authorization: rejct}\n",
             [
-                "lanyard.yaml:7:60: routes[0].client_authorization: \"rejct\" is none of replace, reject, pass; did you mean \"reject\"?"
+                "lanyard.yaml:7:60: routes[0].client_authorization: \"rejct\" is not one of replace, reject, pass; did you mean \"reject\"?"
             ]
         ),
         (
@@ -190,7 +190,7 @@ enum FaultCases {
         (
             "identities: {demo: {}}\nusers: {alice: {identity: demo}}\n" + upstream,
             [
-                "lanyard.yaml:1:20: identities.demo says nothing; add one of app_services, static"
+                "lanyard.yaml:1:20: identities.demo has no kind; add one of app_services, static"
             ]
         ),
         (
@@ -223,13 +223,13 @@ enum FaultCases {
         (
             app + "users: {alice: {identity: app, login: {}}}\n" + upstream,
             [
-                "lanyard.yaml:4:39: users.alice.login says nothing; add one of anonymous, email_password, api_key"
+                "lanyard.yaml:4:39: users.alice.login has no kind; add one of anonymous, email_password, api_key"
             ]
         ),
         (
             identities + "users: {alice: {identity: demo, login: {anonymous: {}}}}\n" + upstream,
             [
-                "lanyard.yaml:4:40: users.alice.login: a static identity's token file is all there is; remove the login"
+                "lanyard.yaml:4:40: users.alice.login: a static identity has no login; remove the login"
             ]
         ),
         (
@@ -276,7 +276,7 @@ enum FaultCases {
         (
             identities + "    proxy: http://u:hunter2@p:3128\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a password has no place here; or write none or environment"
+                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a password is not allowed here; or write none or environment"
             ]
         ),
         (
@@ -289,7 +289,7 @@ enum FaultCases {
         (
             "identities: {i: {static: {token_credential: token}}}\nusers: {u: {identity: i}}\n" + upstream,
             [
-                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd handed over no credentials; add LoadCredential=token:/PATH to the unit, or use token_file"
+                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd passed no credentials; add LoadCredential=token:/PATH to the unit, or use token_file"
             ]
         ),
     ]
@@ -322,7 +322,7 @@ enum FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', timeouts: {connect_all: 1s}}\n",
             [
-                "warning: lanyard.yaml:7:62: routes[0].timeouts.connect_all is shorter than connect, which never comes to pass; make connect_all the longer one"
+                "warning: lanyard.yaml:7:62: routes[0].timeouts.connect_all is shorter than connect, which then has no effect; make connect_all the longer one"
             ]
         ),
         (
@@ -335,13 +335,13 @@ enum FaultCases {
             "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://id.internal}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
                 + upstream,
             [
-                "warning: lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http shows passwords and tokens to everybody on the way to id.internal; use https unless that way is safe"
+                "warning: lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http shows passwords and tokens on the network path to id.internal; use https unless that way is safe"
             ]
         ),
         (
             app + "users: {alice: {identity: app}}\n" + upstream,
             [
-                "warning: lanyard.yaml:4:16: users.alice has no login: its requests get 503 login-required until somebody logs it in; add login, or log it in by the admin API"
+                "warning: lanyard.yaml:4:16: users.alice has no login: its requests get 503 login-required until an operator logs it in; add login, or log it in by the admin API"
             ]
         ),
         (
@@ -372,13 +372,13 @@ enum FaultCases {
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7400', socket_mode: '0600'}\n",
             [
-                "lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is no unix socket, so this keeps nobody away; use unix:/path, or remove socket_mode"
+                "lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is not a unix socket, so this restricts no client; use unix:/path, or remove socket_mode"
             ]
         ),
         (
             whole + "listeners:\n  - {address: 'unix:/run/a', allowed_hosts: ['a:1']}\n",
             [
-                "warning: lanyard.yaml:9:45: listeners[0].allowed_hosts is ignored: a unix socket takes every Host; remove it; socket_mode says who may connect"
+                "warning: lanyard.yaml:9:45: listeners[0].allowed_hosts is ignored: a unix socket takes every Host; remove it; socket_mode decides which clients may connect"
             ]
         ),
         (

@@ -33,7 +33,7 @@ import Testing
         #expect(try await bench.bearer() == (try await bench.account("alice")))
     }
 
-    @Test("a configured user that was logged out stays so, over a restart as well, until somebody logs it in")
+    @Test("a configured user that was logged out stays so, over a restart as well, until an operator logs it in")
     func configured() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "2s")
         let device = try await Device.make(emulator, rest: "active_user: alice\n")
