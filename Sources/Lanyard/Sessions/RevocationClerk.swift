@@ -1,32 +1,34 @@
 import Logging
 
-/// Tells identity services of sessions that are over, and tells them again: the shell of `RevocationQueue`. Belongs to the home's queue.
+/// Tells identity services of sessions that are over, and repeats that after failures: it runs `RevocationQueue`.
+/// Belongs to the queue of `SessionService`.
 final class RevocationRunner: @unchecked Sendable {
-    /// Who wants to know whether the service was told.
+    /// A caller that waits for the outcome of a revocation.
     private struct Waiter {
         let token: Secret
         let until: Instant
         let reply: @Sendable (Bool) -> Void
     }
 
-    /// A person is not kept waiting longer for a service that does not answer; the call itself goes on.
+    /// The longest wait of an operator for a service that does not respond. The call itself continues.
     private static let waitMax = Duration.seconds(5)
 
     private unowned let home: SessionService
     private var queue = RevocationQueue()
     private var waiters: [Waiter] = []
-    /// What the store could not take.
+    /// The revocations that the store could not take.
     private var unsaved: [StoredRevocation] = []
-    /// By the token, which the book hands on as it is.
+    /// By the token's object identity, which the queue preserves.
     private var loggers: [ObjectIdentifier: Logger] = [:]
     private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in due() }
 
     init(of home: SessionService) { self.home = home }
 
     /// - Parameters:
-    ///   - user: whose session it was; nil: nobody knows, such as of what an earlier process has left.
-    ///   - isStored: the store holds it already; else it is stored now, so that a crash does not forget it.
-    ///   - reply: hears once, on the home's queue, whether the service knows; false: not yet.
+    ///   - user: the owner of the session; nil: unknown, for example from an earlier process.
+    ///   - isStored: the store holds the revocation already. Otherwise it is stored now, so that a crash does not lose
+    ///     it.
+    ///   - reply: called once, on the service's queue; true: the identity service knows, false: not yet.
     func enqueue(
         _ revocation: StoredRevocation, of user: String? = nil, isStored: Bool = false, _ logger: Logger,
         _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
@@ -41,14 +43,14 @@ final class RevocationRunner: @unchecked Sendable {
         perform(queue.add(revocation, of: user, at: .now))
     }
 
-    /// Whether the service has still to be told of a session of this user's. Of one that an earlier process has left nobody knows whose it was:
-    /// it is taken for that of a user who was not logged out here.
+    /// Whether a revocation of this user's sessions is pending. A revocation from an earlier process has no known
+    /// owner. It counts for any user who was not logged out in this process.
     func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
         queue.contains(user: runner.name)
             || !runner.wasLoggedOutHere && queue.containsOrphan(of: runner.managedUser.settings.identity)
     }
 
-    /// Every service has been asked at least once, so that what is left can wait for the next start.
+    /// Every service has been asked at least once. What is left can wait for the next start.
     var isDrained: Bool { queue.isDrained }
 
     private func save(_ revocation: StoredRevocation) {
@@ -61,7 +63,7 @@ final class RevocationRunner: @unchecked Sendable {
         }
     }
 
-    /// What could not be stored is stored with the next call, and before the end.
+    /// Unsaved revocations are stored with the next call, and before the end.
     private func saveAgain() {
         let again = unsaved
         unsaved = []
@@ -76,7 +78,8 @@ final class RevocationRunner: @unchecked Sendable {
         for waiter in left { waiter.reply(false) }
     }
 
-    /// Nobody here knows the service, and no other is to see the token. For a day it stays in the store: another start, or another process, may.
+    /// No configured service may see the token. The revocation stays in the store for a day, because another start or
+    /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
         if .now - revocation.since >= RevocationQueue.retryPeriod { home.commit(.revoked(revocation.refresh)) { _ in } }
         logger.warning(
@@ -115,7 +118,7 @@ final class RevocationRunner: @unchecked Sendable {
             let error = IdentityError(.transient(retryAfter: nil), message: "no such identity is configured any more")
             return home.loop.post { [weak home] in home?.revocations.handleReply(.failure(error), token) }
         }
-        // The service answers when it likes, even after the home's end.
+        // The service may respond at any time, even after the end of the session service.
         service.revoke(token) { [weak home] result in
             home?.loop.post { [weak home] in home?.revocations.handleReply(result, token) }
         }
@@ -127,7 +130,7 @@ final class RevocationRunner: @unchecked Sendable {
         home.signalIfDrained()
     }
 
-    /// Who waits hears of it when the store holds the token no more.
+    /// The waiters get their reply once the store no longer holds the token.
     private func forget(_ token: Secret, _ outcome: RevocationQueue.Outcome) {
         home.commit(.revoked(token)) { [weak self] _ in
             self?.home.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }

@@ -1,8 +1,10 @@
 import Logging
 
-/// The thin shell around one user's desk: performs its acts, brings the answers back, keeps its deadline. Belongs to the home's queue.
+/// Runs one user's coordinator: performs its actions, returns the results and keeps its deadline. Belongs to the queue
+/// of `SessionService`.
 ///
-/// Home and cell hold each other until the cell is stopped: answers come from other queues whenever they like.
+/// The service and the runner hold each other until the runner is stopped, because results come from other queues at
+/// any time.
 package final class SessionRunner: @unchecked Sendable {
     package typealias Reply = @Sendable (SessionReply) -> Void
 
@@ -14,12 +16,12 @@ package final class SessionRunner: @unchecked Sendable {
     private var inbox: [SessionCoordinator.Event] = []
     private var isHandling = false
     private(set) var isStopped = false
-    /// Who waits for what, by ticket.
+    /// The waiting replies, by ticket.
     private var replies: [UInt64: Reply] = [:]
     private var tickets: UInt64 = 0
-    /// A person has ended the user's session in this process.
+    /// An operator has ended the user's session in this process.
     private(set) var wasLoggedOutHere = false
-    /// How often the store was told something.
+    /// The number of changes sent to the store.
     private(set) var commitCount: UInt64 = 0
     private lazy var timer = SessionTimer(on: home.loop) { [self] in handle(.due) }
 
@@ -36,7 +38,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// The user's name.
     package var name: String { managedUser.settings.name }
 
-    /// Begins: with what the store holds, else by a login, or with the reading of a token.
+    /// Starts with what the store holds, otherwise with a login, or with the reading of a token.
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
@@ -45,7 +47,7 @@ package final class SessionRunner: @unchecked Sendable {
             home.publisher.publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
-            // First the watch: what it has seen is no older than what the login reads.
+            // The watch starts first, so that it misses no change after the login has read the file.
             if let login = managedUser.settings.login {
                 managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
             }
@@ -53,10 +55,10 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    /// The process is about to end: see `SessionCoordinator.Event.settle`.
+    /// The process is about to end: see `SessionCoordinator.Event.drain`.
     func settle() { handle(.settle) }
 
-    /// No deadline, no reading any more; answers to calls under way are dropped, and who waits hears of the end.
+    /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
         isStopped = true
         if coordinator.isUnsaved {
@@ -71,30 +73,30 @@ package final class SessionRunner: @unchecked Sendable {
         replies = [:]
     }
 
-    // MARK: What people ask. On the home's queue; each is answered exactly once, there too.
+    // MARK: Operator requests. On the service's queue; each gets exactly one reply, on the same queue.
 
-    /// Logs in, whatever was refused before; the session at hand serves until that has succeeded.
+    /// Logs in, whatever was refused before. The session at hand serves until the login has succeeded.
     package func login(_ credential: Credential, _ reply: @escaping Reply) {
         request(reply) { .login(credential, ticket: $0) }
     }
 
-    /// Takes over a session that was made on this user's behalf.
+    /// Takes over a session that was obtained for this user.
     package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
         request(reply) { .given(obtained, ticket: $0) }
     }
 
-    /// Refreshes now, bound by neither cooldown nor budget; joins a call that is under way.
+    /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {
         request(reply) { .refresh(ticket: $0) }
     }
 
-    /// Wipes the tokens, here and in the store, then tells the service.
+    /// Erases the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
         wasLoggedOutHere = true
         request(reply) { .terminate(.logOut, ticket: $0) }
     }
 
-    /// As a logout; the user is forgotten in the store, too. The cell is the caller's to take away.
+    /// Like a logout, but the store forgets the user, too. The caller removes the runner.
     package func remove(_ reply: @escaping Reply) {
         request(reply) { .terminate(.remove, ticket: $0) }
     }
@@ -107,9 +109,9 @@ package final class SessionRunner: @unchecked Sendable {
         handle(event(tickets))
     }
 
-    // MARK: Events and acts
+    // MARK: Events and actions
 
-    /// From any queue.
+    /// May be called on any queue.
     private func send(_ event: SessionCoordinator.Event) {
         home.loop.post { [self] in handle(event) }
     }
@@ -118,7 +120,7 @@ package final class SessionRunner: @unchecked Sendable {
         home.loop.assertOnQueue()
         guard !home.isStopped, !isStopped else { return }
         inbox.append(event)
-        // An act may be answered at once: its turn comes after the acts beside it.
+        // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling else { return }
         isHandling = true
         var readyReplies: [(UInt64, SessionReply)] = []
@@ -132,7 +134,7 @@ package final class SessionRunner: @unchecked Sendable {
         isHandling = false
         timer.set(at: coordinator.due)
         home.update(self)
-        // Who is answered can see it in the report.
+        // The replies come after the report shows what they say.
         for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
     }
 
@@ -169,11 +171,11 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    /// Who waits is answered once the service has been asked, too.
+    /// Replies once the service has been asked, too.
     private func completeTermination(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
         let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
         guard let revocation else {
-            // As any other answer: when what it tells of can be seen.
+            // Like any other reply, it comes when the report shows what it says.
             return home.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
         }
         home.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
@@ -181,7 +183,7 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    /// From any queue. What it brings a user that was removed meanwhile is nobody's.
+    /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
         home.loop.post { [self] in
             home.callsInFlight -= 1
@@ -217,9 +219,9 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    // MARK: What is seen from outside
+    // MARK: Observed state
 
-    /// See `SessionCoordinator.isSettled`.
+    /// See `SessionCoordinator.isDrained`.
     var isDrained: Bool { if case .feed = managedUser.source { true } else { coordinator.isDrained } }
 
     var isRefreshing: Bool {

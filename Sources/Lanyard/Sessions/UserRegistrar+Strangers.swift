@@ -1,8 +1,8 @@
 import Logging
 
-/// Users whom the store has kept and nobody else knows: no configuration names them any more, nor did the admin API make them.
+/// Users that only the store knows: they are not configured any more, and the admin API did not add them.
 extension UserService {
-    /// Says whom the store keeps for nobody, and what to do about it; what a login that was cut off has left goes by itself.
+    /// Logs the unknown users with the remedy. Removes what an interrupted login has left.
     func start() {
         for stored in home.contents.users where registry.unknownStoredUsers.contains(stored.name) {
             if Self.isInterruptedLogin(stored) {
@@ -22,7 +22,7 @@ extension UserService {
         }
     }
 
-    /// Forgets one of them; its session is ended at the service, if that is still configured.
+    /// Forgets an unknown user. Its session is revoked if the identity is still configured.
     func removeStored(_ requestID: UserRegistry.RequestID, _ name: String) {
         home.store.read(name) { [weak self] result in
             self?.later { [weak self] in self?.removeStored(requestID, name, result) }
@@ -58,14 +58,15 @@ extension UserService {
         deliver(requestID, result)
     }
 
-    // MARK: Logins that were cut off
+    // MARK: Interrupted logins
 
-    /// A new user's first login has begun, and never ended.
+    /// A new user's first login has begun and never ended.
     private static func isInterruptedLogin(_ user: StoredUser) -> Bool {
         user.session == nil && user.generation == 0 && !user.isLoggedOut && user.intent?.kind == .login
     }
 
-    /// Under the user's lock: it may just as well be another process's, and still under way. That one will see to it.
+    /// Takes the user's lock first: the login may be another process's and still under way. That process then handles
+    /// it.
     private func removeInterruptedLogin(_ name: String) {
         home.store.lock(name) { [weak self] lock in
             guard lock == .taken, let self else { return }

@@ -1,16 +1,16 @@
 import Logging
 
-/// Performs what the directory of users decides: between people who ask, the users' cells, the store, and what everybody sees. Belongs to
-/// the home's queue.
+/// Performs the decisions of the user registry: between operators, the runners, the store and the report. Belongs to
+/// the queue of `SessionService`.
 final class UserService: @unchecked Sendable {
     typealias RequestID = UserRegistry.RequestID
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
-    /// Who asked for something, until it is answered.
+    /// An operator's request that has no reply yet.
     private struct PendingRequest {
         let request: UserRequest
         let reply: Reply
-        /// A session that a login has brought for somebody else of this identity, until that user has it.
+        /// A session that a login has obtained for another user of this identity, until that user has it.
         var obtained: (session: ObtainedSession, identity: StoredIdentity)?
     }
 
@@ -18,12 +18,12 @@ final class UserService: @unchecked Sendable {
     var registry: UserRegistry
     private var pendingRequests: [RequestID: PendingRequest] = [:]
     private var requestCount: UInt64 = 0
-    /// Choices of the active user that are on their way into the store; answers wait for them.
+    /// Changes of the active user that are being stored; responses wait for them.
     private var openChoices = 0
     private var heldResponses: [(RequestID, UserRegistry.Response)] = []
-    /// Answers that wait until a newcomer's name may be given anew.
+    /// Responses that wait until the name of a provisional user is free again.
     private var responsesAfterRemoval: [UserIndex: [(RequestID, UserRegistry.Response)]] = [:]
-    /// What the store could not take.
+    /// The change of the active user that the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
     private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in saveAgain() }
@@ -40,13 +40,13 @@ final class UserService: @unchecked Sendable {
         carryOut(registry.handle(.requested(request, requestID)))
     }
 
-    /// Nobody waits for an answer, and no choice is on its way into the store.
+    /// No request is pending, and no change of the active user is being stored.
     var isDrained: Bool { pendingRequests.isEmpty && openChoices == 0 }
 
-    /// The process is about to end: what the store lacks is tried once more.
+    /// The process is about to end. The unsaved change is tried once more.
     func settle() { saveAgain() }
 
-    /// Whoever waits hears that nothing is known.
+    /// Pending requests get `outcomeUnknown`.
     func stop() {
         timer.drop()
         if let unsavedChoice {
@@ -66,7 +66,7 @@ final class UserService: @unchecked Sendable {
     /// Whether an account may be this user's.
     func claim(_ account: String, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
 
-    /// A cell has changed.
+    /// Handles a change of a runner.
     func handleReply(of runner: SessionRunner) {
         let snapshot = UserRegistry.SessionSnapshot(
             state: runner.coordinator.session.state, isLoggingIn: runner.coordinator.isLoggingIn,
@@ -76,7 +76,7 @@ final class UserService: @unchecked Sendable {
         removeIfIdle(runner)
     }
 
-    /// Takes away the cell of a user who is known no more, unless something of it is still under way.
+    /// Removes the runner of a forgotten user once nothing of it is under way.
     private func removeIfIdle(_ runner: SessionRunner) {
         guard registry.isBeingRemoved(runner.index), runner.coordinator.isIdle else { return }
         home.drop(runner)
@@ -86,7 +86,7 @@ final class UserService: @unchecked Sendable {
         }
     }
 
-    // MARK: Acts
+    // MARK: Actions
 
     func carryOut(_ actions: [UserRegistry.Action]) {
         var dropped: UserIndex?
@@ -115,7 +115,7 @@ final class UserService: @unchecked Sendable {
         show()
     }
 
-    /// - Parameter leaving: whoever is answered must find this one's name free.
+    /// - Parameter leaving: a user that is being removed; its name must be free when the response is sent.
     private func response(_ requestID: RequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
         if let leaving, registry.isBeingRemoved(leaving), home.runner(at: leaving) != nil {
             responsesAfterRemoval[leaving, default: []].append((requestID, response))
@@ -128,14 +128,15 @@ final class UserService: @unchecked Sendable {
 
     private func show() { home.show(registry.shown, isFailing: unsavedChoice != nil) }
 
-    /// The cell of a user that the directory knows. Without one, which would be a fault of ours, whoever asked is not left waiting.
+    /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the request
+    /// gets `noSuchUser`.
     private func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
         if let runner = home.runner(at: user) { return runner }
         if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
         return nil
     }
 
-    /// A cell that waits for its first login.
+    /// Adds a runner that waits for its first login.
     private func admit(_ user: RegisteredUser) {
         guard let managedUser = home.managedUser(for: user) else { return }
         home.addRunner(SessionRunner(managedUser, index: user.index, home: home))
@@ -177,7 +178,7 @@ final class UserService: @unchecked Sendable {
         }
     }
 
-    // MARK: What cells answer
+    // MARK: Replies of runners
 
     private func handleReply(login reply: SessionReply, of requestID: RequestID, at identity: StoredIdentity) {
         switch reply {
@@ -221,9 +222,9 @@ final class UserService: @unchecked Sendable {
         }
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    /// Behind the event at hand: whoever has an answer finds everywhere what it tells of.
+    /// Runs after the event at hand, so that the report already shows what the response says.
     func later(_ work: @escaping @Sendable () -> Void) { home.loop.post(work) }
 
     private func deliver(_ requestID: RequestID, _ response: UserRegistry.Response) {
@@ -251,7 +252,7 @@ final class UserService: @unchecked Sendable {
 
     func deliver(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
         guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
-        // Nobody was there any more to take it.
+        // No runner took the session.
         if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {
             home.revocations.enqueue(
                 StoredRevocation(
@@ -264,7 +265,7 @@ final class UserService: @unchecked Sendable {
 
     // MARK: The active user
 
-    /// At once for requests; whoever asked hears of it when it outlives a crash.
+    /// Requests follow the new active user at once. The response waits until the change survives a crash.
     private func activate(_ choice: StoreContents.ActiveChoice, _ user: UserIndex?) {
         home.activate(user)
         save(choice)
