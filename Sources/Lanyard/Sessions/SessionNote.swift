@@ -40,7 +40,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case foreignUser = "identity.conflict"
     }
 
-    /// Why a forced refresh is not made.
+    /// Why a forced refresh is denied.
     package enum Denial: String, Sendable { case cooldown, budget = "per_hour_max" }
 
     package var event: Event
@@ -62,7 +62,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         self.error = error
     }
 
-    /// The decision as a person reads it.
+    /// The message of the log line.
     package var message: String {
         switch event {
         case .loginStarted: "logging in"
