@@ -58,7 +58,7 @@ package struct IdentityError: Error, Equatable, Sendable {
 }
 
 extension IdentityError {
-    /// Another call might do better.
+    /// Whether another call might succeed.
     var isRetryable: Bool {
         switch verdict {
         case .transient, .unknownOutcome, .gone, .credentialDelayed: true
@@ -69,7 +69,7 @@ extension IdentityError {
 }
 
 extension Result where Success == Grant, Failure == IdentityError {
-    /// The refresh token that an answer brought, usable or not.
+    /// The refresh token of a response, usable or not.
     var refreshToken: Secret? {
         switch self {
         case .success(let grant): grant.refreshToken
@@ -79,17 +79,17 @@ extension Result where Success == Grant, Failure == IdentityError {
 }
 
 extension IdentityError.Verdict {
-    /// The labels of what logins meet.
+    /// The labels of the errors that logins can have.
     static let loginResultLabels = [
         Self.transient(retryAfter: nil), .credentialRefused, .credentialDoubted, .gone, .unknownApp,
         .credentialUnavailable, .credentialDelayed, .accountInUse,
     ].map(\.label)
-    /// The labels of what refreshes meet.
+    /// The labels of the errors that refreshes can have.
     static let refreshResultLabels = [
         Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp,
     ].map(\.label)
 
-    /// The word for it in metrics and log.
+    /// The label in metrics and log.
     package var label: String {
         switch self {
         case .transient: "transient"

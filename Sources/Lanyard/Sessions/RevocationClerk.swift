@@ -83,7 +83,7 @@ final class RevocationRunner: @unchecked Sendable {
     private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
         if .now - revocation.since >= RevocationQueue.retryPeriod { home.commit(.revoked(revocation.refresh)) { _ in } }
         logger.warning(
-            "the session of an identity that is not configured here cannot be ended at its service",
+            "a session cannot be revoked, because its identity is not configured here",
             metadata: [
                 "event": "session.revoke.given_up", "identity": .string(revocation.identity),
                 "reason": "identity_not_configured",
@@ -115,7 +115,7 @@ final class RevocationRunner: @unchecked Sendable {
     private func call(_ revocation: StoredRevocation) {
         let token = revocation.refresh
         guard let service = home.service(of: revocation) else {
-            let error = IdentityError(.transient(retryAfter: nil), message: "no such identity is configured any more")
+            let error = IdentityError(.transient(retryAfter: nil), message: "the identity is not configured any more")
             return home.loop.post { [weak home] in home?.revocations.handleReply(.failure(error), token) }
         }
         // The service may respond at any time, even after the end of the session service.
@@ -151,11 +151,11 @@ final class RevocationRunner: @unchecked Sendable {
         switch outcome {
         case .told:
             logger.info(
-                "the identity service was told of a session's end",
+                "the session is revoked at the identity service",
                 metadata: ["event": "session.revoke.succeeded", "identity": .string(revocation.identity)])
         case .givenUp:
             logger.warning(
-                "the identity service could not be told of a session's end for a day: it is not told any more",
+                "the session could not be revoked at the identity service for a day: no further attempt",
                 metadata: ["event": "session.revoke.given_up", "identity": .string(revocation.identity)])
         }
     }
@@ -164,7 +164,7 @@ final class RevocationRunner: @unchecked Sendable {
         let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
         let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? home.logger
         logger.warning(
-            "the identity service was not told of a session's end; it is told again",
+            "the session is not revoked at the identity service yet; it is tried again",
             metadata: [
                 "event": "session.revoke.failed", "identity": .string(revocation.identity),
                 "reason": .string(error.verdict.label), "error": .string(error.message), "next_at": .string(next),

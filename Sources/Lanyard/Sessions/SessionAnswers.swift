@@ -56,7 +56,7 @@ extension Session {
         _ tokens: SessionTokens, _ call: SessionCall, _ known: RetryState, _ transition: inout TransitionContext
     ) -> Session {
         let error = IdentityError(
-            .transient(retryAfter: nil), message: "the answer took longer than its access token lives")
+            .transient(retryAfter: nil), message: "the response took longer than its access token lives")
         return continueFailing(error, of: call, holding: tokens, known, &transition)
     }
 

@@ -238,7 +238,7 @@ extension SessionCoordinator {
         if operation.call.kind == .login,
             writes.hasUnsavedTermination || user?.session == nil && user?.isLoggedOut == false
         {
-            // Nobody is logged in there, and no operator wants it so: this login is kept. The same holds if the stored
+            // The store has no session, and no operator has ended it: this login is kept. The same holds if the stored
             // session was ended by an operator here.
             rebase(on: user)
             return save(grant)

@@ -114,7 +114,7 @@ extension SessionCoordinator {
 
     private static let unknownOutcome = IdentityError(
         .unknownOutcome,
-        message: "what became of the latest refresh is unknown, and its refresh token must not be sent again")
+        message: "the outcome of the latest refresh is unknown, and its refresh token must not be sent again")
 
     mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
         unansweredRefreshes = 0
@@ -149,7 +149,7 @@ extension SessionCoordinator {
             // An operator's login may try a credential that was refused before.
             emit(.login(credential, refused: operation.purpose == .own ? refused : nil, operation.call))
         } else {
-            failed(IdentityError(.credentialUnavailable, message: "nothing is configured to log in with"))
+            failed(IdentityError(.credentialUnavailable, message: "no credential is configured"))
         }
     }
 
@@ -168,7 +168,7 @@ extension SessionCoordinator {
         if let account = user?.accountID, context.learnAccount(account) {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
-        // What another process had open when this one started may have been answered since.
+        // What another process had open when this one started may have received its result since.
         let open = user?.intent?.tries ?? 0
         unansweredRefreshes = isIntentUnsaved ? max(unansweredRefreshes, open) : open
         if let intent = user?.intent, open > 0 { unansweredAt = intent.at }

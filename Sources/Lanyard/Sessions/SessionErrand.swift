@@ -5,8 +5,8 @@ package struct TokenOperation: Sendable {
     package enum Purpose: Equatable, Sendable {
         /// The session's own call.
         case own
-        /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: nobody waits for the
-        /// reply.
+        /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: no reply is
+        /// expected.
         case asked(ticket: UInt64?)
         /// Closes an intent that a crash left open; there is no call.
         case closingIntent
@@ -92,7 +92,8 @@ package struct TokenOperation: Sendable {
 
     var number: UInt64 { call.number }
 
-    /// Stopping now would leave work undone: the store may know of the call, or nobody else knows of the session.
+    /// Stopping now would leave work undone: the store may know of the call, or only this operation knows of the
+    /// session.
     var hasBegun: Bool {
         switch stage {
         case .intending, .calling, .claiming, .saving, .closing: true

@@ -402,7 +402,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard let reason else { return }
         latest.withLock { $0.clockJumps += 1 }
         logger.warning(
-            "the clocks jumped: all sessions are looked at again",
+            "the clocks jumped: all sessions are re-evaluated",
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
         for case let runner? in runners { runner.handle(.session(.clockJumped)) }
     }

@@ -26,7 +26,7 @@ struct SessionWrites: Sendable {
     /// The first write is under way if `isWriting`.
     var writesInFlight: [Write] = []
     var isWriting = false
-    /// The failed changes, in order. Nobody waits for them, but a crash would lose them.
+    /// The failed changes, in order. No request waits for them, but a crash would lose them.
     private(set) var unsavedChanges: [PendingChange] = []
     /// The latest error; nil while the store works.
     private(set) var error: StoreError?
@@ -48,7 +48,7 @@ struct SessionWrites: Sendable {
     /// A new session is not stored yet.
     var hasUnsavedSession: Bool { unsaved != nil }
 
-    /// A person's logout or removal is not stored yet.
+    /// An operator's logout or removal is not stored yet.
     var hasUnsavedTermination: Bool {
         unsavedChanges.contains { if case .terminate = $0 { true } else { false } }
     }

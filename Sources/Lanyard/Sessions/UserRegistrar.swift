@@ -51,7 +51,7 @@ final class UserService: @unchecked Sendable {
         timer.drop()
         if let unsavedChoice {
             home.logger.error(
-                "the process ends, and the store does not hold who is active",
+                "the process ends, and the store does not hold the active user",
                 metadata: [
                     "event": "store.active.unsaved", "reason": "store_failing",
                     "active_user": .string(unsavedChoice.user ?? "none"),
@@ -291,7 +291,7 @@ final class UserService: @unchecked Sendable {
             let pause = Duration.seconds(min(30, 1 << min(choiceFailures - 1, 5)))
             timer.set(at: .now + pause)
             home.logger.error(
-                "the store does not hold who is active; it is tried again",
+                "the active user could not be stored; it is tried again",
                 metadata: ["event": "store.active.failed", "reason": "store_failing", "error": .string(error.message)])
         }
         guard openChoices == 0 else { return }
