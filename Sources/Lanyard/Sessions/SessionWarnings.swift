@@ -52,7 +52,8 @@ struct SessionWarnings: Sendable {
             .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name,
             nextAt: eventContext.instant + left
         )
-        logEvent.details["remedy"] = hasCredential ? "the credential logs in again automatically" : "an operator must log in again"
+        logEvent.details["remedy"] =
+            hasCredential ? "the credential logs in again automatically" : "an operator must log in again"
         return logEvent
     }
 
