@@ -44,7 +44,7 @@ final class RevocationRunner: @unchecked Sendable {
     }
 
     /// Whether a revocation of this user's sessions is pending. A revocation from an earlier process has no known
-    /// owner. It counts for any user who was not logged out in this process.
+    /// owner. It counts for any user that was not logged out in this process.
     func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
         queue.contains(user: runner.name)
             || !runner.wasLoggedOutHere && queue.containsOrphan(of: runner.managedUser.settings.identity)

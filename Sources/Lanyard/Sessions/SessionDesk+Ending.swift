@@ -69,7 +69,7 @@ extension SessionCoordinator {
 
     // MARK: After a crash
 
-    /// Closes the open intent of a user who is not logged in and whom nothing logs in automatically. The user's lock is
+    /// Closes the open intent of a user that is not logged in and has no automatic login. The user's lock is
     /// needed because the call may be another process's that is under way.
     mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
         guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.fingerprint == base

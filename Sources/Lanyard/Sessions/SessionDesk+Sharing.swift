@@ -4,7 +4,7 @@ extension SessionCoordinator {
     /// The identity as the store names it.
     var home: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
 
-    /// The store holds another identity's user of this name, who came while this one was active. That user stays in the
+    /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
     /// store. This one continues in memory.
     var isDisplaced: Bool { foreignUser != nil && wasStored }
 

@@ -56,7 +56,7 @@ extension UserRegistry {
         return .free
     }
 
-    /// The account belongs to another known user, who has no session. The login continues as that user's.
+    /// The account belongs to another known user, which has no session. The login continues as that user's.
     mutating func transferLogin(_ requestID: RequestID, to name: String) -> [Action] {
         guard let login = logins[requestID] else { return [] }
         guard let holder = self[name] else { return failLogin(requestID, nil) }

@@ -11,7 +11,7 @@ package struct UserRegistry: Sendable {
         case requested(UserRequest, RequestID)
         /// The login of the request has succeeded.
         case loggedIn(RequestID)
-        /// The login succeeded in the account of this user, who has no session. The session becomes that user's.
+        /// The login succeeded in the account of this user, which has no session. The session becomes that user's.
         case belongs(RequestID, to: String)
         case failed(RequestID, UserError)
         /// Another process has added a user of the requested name. That user is known here from now on.
