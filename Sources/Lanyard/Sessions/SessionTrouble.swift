@@ -51,7 +51,7 @@ package struct RetryState: Sendable {
 
     func isDue(at now: Instant) -> Bool { nextAttempt.map { $0 <= now } ?? false }
 
-    /// Whether a call now would neither join one in flight nor violate the service's limit.
+    /// Whether a call may be made now: none is in flight, and the service's limit has passed.
     func mayRetryEarly(at now: Instant) -> Bool { call == nil && notBefore <= now }
 
     var reason: SessionReason { error?.verdict == .gone ? .identityGone : .identityUnreachable }
