@@ -3,7 +3,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Home of the sessions: slow services, and the end")
+@Suite("Session service: slow services, and the end")
 struct SessionDrainTests {
     private static func identity(_ port: String, on loop: EventLoop, total: Duration) -> AppServicesIdentity {
         let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: port)
@@ -42,7 +42,7 @@ struct SessionDrainTests {
         await bench.end()
     }
 
-    @Test("the end waits for an answer under way and stores it, and begins nothing")
+    @Test("the end waits for a call under way and stores its result, and begins nothing")
     func settles() async throws {
         let delay = Guarded(Duration.zero)
         let bench = try IdentityBench { _, path in
