@@ -13,16 +13,16 @@ final class RevocationRunner: @unchecked Sendable {
     /// The longest wait of an operator for a service that does not respond. The call itself continues.
     private static let waitMax = Duration.seconds(5)
 
-    private unowned let home: SessionService
+    private unowned let sessions: SessionService
     private var queue = RevocationQueue()
     private var waiters: [Waiter] = []
     /// The revocations that the store could not take.
     private var unsaved: [StoredRevocation] = []
     /// By the token's object identity, which the queue preserves.
     private var loggers: [ObjectIdentifier: Logger] = [:]
-    private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in due() }
+    private lazy var timer = SessionTimer(on: sessions.loop) { [unowned self] in due() }
 
-    init(of home: SessionService) { self.home = home }
+    init(of sessions: SessionService) { self.sessions = sessions }
 
     /// - Parameters:
     ///   - user: the owner of the session; nil: unknown, for example from an earlier process.
@@ -34,7 +34,7 @@ final class RevocationRunner: @unchecked Sendable {
         _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         if !isStored, !queue.contains(revocation.refresh) { save(revocation) }
-        guard home.service(of: revocation) != nil else {
+        guard sessions.service(of: revocation) != nil else {
             giveUp(revocation, logger)
             return reply(false)
         }
@@ -54,9 +54,9 @@ final class RevocationRunner: @unchecked Sendable {
     var isDrained: Bool { queue.isDrained }
 
     private func save(_ revocation: StoredRevocation) {
-        home.commit(.addRevocation(revocation)) { [weak self] result in
+        sessions.commit(.addRevocation(revocation)) { [weak self] result in
             guard case .failure = result else { return }
-            self?.home.loop.post { [weak self] in
+            self?.sessions.loop.post { [weak self] in
                 guard let self, queue.contains(revocation.refresh) else { return }
                 unsaved.append(revocation)
             }
@@ -81,7 +81,9 @@ final class RevocationRunner: @unchecked Sendable {
     /// No configured service may see the token. The revocation stays in the store for a day, because another start or
     /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
-        if .now - revocation.since >= RevocationQueue.retryPeriod { home.commit(.revoked(revocation.refresh)) { _ in } }
+        if .now - revocation.since >= RevocationQueue.retryPeriod {
+            sessions.commit(.removeRevocation(revocation.refresh)) { _ in }
+        }
         logger.warning(
             "a session cannot be revoked, because its identity is not configured here",
             metadata: [
@@ -114,26 +116,26 @@ final class RevocationRunner: @unchecked Sendable {
 
     private func call(_ revocation: StoredRevocation) {
         let token = revocation.refresh
-        guard let service = home.service(of: revocation) else {
+        guard let service = sessions.service(of: revocation) else {
             let error = IdentityError(.transient(retryAfter: nil), message: "the identity is not configured any more")
-            return home.loop.post { [weak home] in home?.revocations.handleReply(.failure(error), token) }
+            return sessions.loop.post { [weak sessions] in sessions?.revocations.handleReply(.failure(error), token) }
         }
         // The service may respond at any time, even after the end of the session service.
-        service.revoke(token) { [weak home] result in
-            home?.loop.post { [weak home] in home?.revocations.handleReply(result, token) }
+        service.revoke(token) { [weak sessions] result in
+            sessions?.loop.post { [weak sessions] in sessions?.revocations.handleReply(result, token) }
         }
     }
 
     private func handleReply(_ result: Result<Void, IdentityError>, _ token: Secret) {
-        guard !home.isStopped else { return }
+        guard !sessions.isStopped else { return }
         perform(queue.callCompleted(token, result, at: .now))
-        home.signalIfDrained()
+        sessions.signalIfDrained()
     }
 
     /// The waiters get their reply once the store no longer holds the token.
     private func forget(_ token: Secret, _ outcome: RevocationQueue.Outcome) {
-        home.commit(.revoked(token)) { [weak self] _ in
-            self?.home.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
+        sessions.commit(.removeRevocation(token)) { [weak self] _ in
+            self?.sessions.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
         }
     }
 
@@ -147,7 +149,7 @@ final class RevocationRunner: @unchecked Sendable {
     // MARK: Log
 
     private func log(_ revocation: StoredRevocation, _ outcome: RevocationQueue.Outcome) {
-        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? home.logger
+        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? sessions.logger
         switch outcome {
         case .told:
             logger.info(
@@ -162,7 +164,7 @@ final class RevocationRunner: @unchecked Sendable {
 
     private func log(_ revocation: StoredRevocation, _ error: IdentityError, _ until: Instant) {
         let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
-        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? home.logger
+        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? sessions.logger
         logger.warning(
             "the session is not revoked at the identity service yet; it is tried again",
             metadata: [

@@ -10,7 +10,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     package let managedUser: ManagedUser
     let index: UserIndex
-    let home: SessionService
+    let sessions: SessionService
     let logger: Logger
     private(set) var coordinator: SessionCoordinator
     private var inbox: [SessionCoordinator.Event] = []
@@ -23,16 +23,16 @@ package final class SessionRunner: @unchecked Sendable {
     private(set) var wasLoggedOutHere = false
     /// The number of changes sent to the store.
     private(set) var commitCount: UInt64 = 0
-    private lazy var timer = SessionTimer(on: home.loop) { [self] in handle(.due) }
+    private lazy var timer = SessionTimer(on: sessions.loop) { [self] in handle(.due) }
 
-    init(_ managedUser: ManagedUser, index: UserIndex, home: SessionService) {
+    init(_ managedUser: ManagedUser, index: UserIndex, sessions: SessionService) {
         self.managedUser = managedUser
         self.index = index
-        self.home = home
-        var logger = home.logger
+        self.sessions = sessions
+        var logger = sessions.logger
         logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
-        coordinator = SessionCoordinator(home.setup(of: managedUser, index))
+        coordinator = SessionCoordinator(sessions.setup(of: managedUser, index))
     }
 
     /// The user's name.
@@ -44,7 +44,7 @@ package final class SessionRunner: @unchecked Sendable {
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
         switch managedUser.source {
         case .feed(let feed):
-            home.publisher.publish(.pending, for: index)
+            sessions.publisher.publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // The watch starts first, so that it misses no change after the login has read the file.
@@ -56,7 +56,7 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     /// The process is about to end: see `SessionCoordinator.Event.drain`.
-    func settle() { handle(.settle) }
+    func drain() { handle(.drain) }
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
@@ -82,7 +82,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Takes over a session that was obtained for this user.
     package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
-        request(reply) { .given(obtained, ticket: $0) }
+        request(reply) { .obtained(obtained, ticket: $0) }
     }
 
     /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
@@ -103,7 +103,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func request(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
         guard case .service = managedUser.source else { return reply(.notSupported) }
-        guard !isStopped, !home.isStopped else { return reply(.overtaken) }
+        guard !isStopped, !sessions.isStopped else { return reply(.overtaken) }
         tickets += 1
         replies[tickets] = reply
         handle(event(tickets))
@@ -113,12 +113,12 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// May be called on any queue.
     private func send(_ event: SessionCoordinator.Event) {
-        home.loop.post { [self] in handle(event) }
+        sessions.loop.post { [self] in handle(event) }
     }
 
     func handle(_ event: SessionCoordinator.Event) {
-        home.loop.assertOnQueue()
-        guard !home.isStopped, !isStopped else { return }
+        sessions.loop.assertOnQueue()
+        guard !sessions.isStopped, !isStopped else { return }
         inbox.append(event)
         // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling else { return }
@@ -133,30 +133,31 @@ package final class SessionRunner: @unchecked Sendable {
         }
         isHandling = false
         timer.set(at: coordinator.due)
-        home.update(self)
+        sessions.update(self)
         // The replies come after the report shows what they say.
         for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
     }
 
     private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
         switch action {
-        case .publish(let availability): home.publisher.publish(availability, for: index)
+        case .publish(let availability): sessions.publisher.publish(availability, for: index)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
-        case .tryLock: home.store.lock(name) { [weak self] in self?.send(.locked($0)) }
-        case .unlock: home.store.unlock(name)
-        case .read(let operation): home.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
+        case .tryLock: sessions.store.lock(name) { [weak self] in self?.send(.locked($0)) }
+        case .unlock: sessions.store.unlock(name)
+        case .read(let operation):
+            sessions.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
             commitCount += 1
-            if case .saveSession = change { home.retryUnsavedEnds(for: self) }
-            home.commit(change) { [weak self] in self?.send(.committed($0)) }
+            if case .saveSession = change { sessions.retryUnsavedEnds(for: self) }
+            sessions.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
             guard case .service(let service) = managedUser.source else { return }
-            home.callsInFlight += 1
+            sessions.callsInFlight += 1
             service.refresh(token) { [self] result in complete(result, to: call) }
         case .claim(let account, let operation):
-            handle(.claimed(home.userService.claim(account, for: index), operation: operation))
-        case .revoke(let revocation): home.revocations.enqueue(revocation, of: name, logger)
+            handle(.claimed(sessions.userService.claim(account, for: index), operation: operation))
+        case .revoke(let revocation): sessions.revocations.enqueue(revocation, of: name, logger)
         case .completeTermination(let revocation, let isStored, let ticket):
             completeTermination(revocation, isStored: isStored, ticket)
         case .reply: break
@@ -165,8 +166,9 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = managedUser.source else { return }
-        home.callsInFlight += 1
-        service.login(credential, guarded: LoginGuard(key: home.fingerprintKey, refused: refused)) { [self] result in
+        sessions.callsInFlight += 1
+        service.login(credential, guarded: LoginGuard(key: sessions.fingerprintKey, refused: refused)) {
+            [self] result in
             complete(result, to: call)
         }
     }
@@ -176,26 +178,26 @@ package final class SessionRunner: @unchecked Sendable {
         let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
         guard let revocation else {
             // Like any other reply, it comes when the report shows what it says.
-            return home.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
+            return sessions.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
         }
-        home.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
+        sessions.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
             reply?(.terminated(isRevoked: $0, isStored: isStored))
         }
     }
 
     /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
-        home.loop.post { [self] in
-            home.callsInFlight -= 1
-            defer { home.signalIfDrained() }
-            guard !home.isStopped else { return }
+        sessions.loop.post { [self] in
+            sessions.callsInFlight -= 1
+            defer { sessions.signalIfDrained() }
+            guard !sessions.isStopped else { return }
             count(result, call)
             guard isStopped else { return handle(.callCompleted(result, call)) }
             guard let token = result.refreshToken else { return }
-            home.revocations.enqueue(
+            sessions.revocations.enqueue(
                 StoredRevocation(
                     identity: managedUser.settings.identity, refresh: token, since: .now,
-                    fingerprint: managedUser.home.fingerprint),
+                    fingerprint: managedUser.storedIdentity.fingerprint),
                 of: name, logger)
         }
     }
@@ -210,12 +212,12 @@ package final class SessionRunner: @unchecked Sendable {
         switch call.kind {
         case .login:
             let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
-            home.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
+            sessions.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
         case .refresh:
-            home.count(
+            sessions.count(
                 "lanyard_refresh_attempts",
                 [.init("user", name), .init("result", outcome), .init("reason", call.cause.rawValue)])
-            home.observe(refresh: .now - call.startedAt)
+            sessions.observe(refresh: .now - call.startedAt)
         }
     }
 
@@ -245,7 +247,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
         if logEvent.event == .refreshDenied {
-            home.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
+            sessions.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
         }
         SessionLog.write(
             logEvent, state: coordinator.session.state, generation: coordinator.context.generation, at: eventContext,

@@ -60,12 +60,12 @@ extension SessionCoordinator {
         switch (claim, operation.purpose) {
         case (.free, _), (.belongs, .own), (.belongs, .closingIntent): save(grant)
         case (.inUse(let other), _): rejectAccountInUse(grant, for: other)
-        case (.belongs(let other), .asked(let ticket)):
+        case (.belongs(let other), .requested(let ticket)):
             let obtained = ObtainedSession(
                 grant, startedAt: operation.call.startedAt, startedAtWall: operation.call.startedAtWall,
                 provider: operation.provider)
             reply(ticket, .belongs(to: other, obtained))
-            closeAsked(with: .settle)
+            closeRequestedLogin(with: .clearIntent)
         }
     }
 
@@ -85,11 +85,11 @@ extension SessionCoordinator {
         guard let operation else { return }
         // While another process has the lock, an intent in the store belongs to that process.
         let isSent = if case .locking = operation.stage { false } else { true }
-        if case .asked(let ticket) = operation.purpose {
+        if case .requested(let ticket) = operation.purpose {
             logEvent(.requestedLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let token = operation.obtained?.grant.refreshToken { revoke(token) }
             reply(ticket, operatorReply ?? .failed(error))
-            return isSent ? closeAsked(with: refusal(by: error, of: operation) ?? .settle) : finish()
+            return isSent ? closeRequestedLogin(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
         // If no retry may follow, waiting for one is useless.
         if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome, setup.rotation == .oneUse {
@@ -109,10 +109,10 @@ extension SessionCoordinator {
     private func pendingChange(after error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange
     {
         switch (session, operation.call.kind) {
-        case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .settle : .end)
+        case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
         case (.loginRequired, _): .end
         case (_, .refresh) where pendingCall?.call.kind == .login: .dropRefreshToken
-        default: .settle
+        default: .clearIntent
         }
     }
 
@@ -137,7 +137,7 @@ extension SessionCoordinator {
     }
 
     /// A user whose first login failed is not kept.
-    private mutating func closeAsked(with pendingChange: SessionWrites.PendingChange) {
+    private mutating func closeRequestedLogin(with pendingChange: SessionWrites.PendingChange) {
         let neverEstablished = setup.isAdded && context.accountID == nil
         close(with: neverEstablished ? .terminate(.remove, nil) : pendingChange)
     }
@@ -186,7 +186,7 @@ extension SessionCoordinator {
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: isRefresh ? unsaved?.provider : operation.provider, isAdded: setup.isAdded,
-            generationMin: max(generationMin, max(held, base.generation)) + 1,
+            generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
             fingerprint: setup.fingerprint, configured: setup.configured)
     }
 
@@ -197,7 +197,7 @@ extension SessionCoordinator {
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
-        case .asked(let ticket):
+        case .requested(let ticket):
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
             pendingCall = nil
             applyToSession(.loggedIn(grant, operation.call))
@@ -222,7 +222,7 @@ extension SessionCoordinator {
     /// but an operator's logout.
     mutating func overtaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }
-        if let user, !user.belongs(to: home) {
+        if let user, !user.belongs(to: identity) {
             noteForeign(user)
             return save(grant)
         }
@@ -255,7 +255,7 @@ extension SessionCoordinator {
             revoke(token)
         }
         rebase(on: user)
-        if case .asked(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+        if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         yield(to: user)
     }
 }

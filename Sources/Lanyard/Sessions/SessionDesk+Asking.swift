@@ -3,7 +3,7 @@ extension SessionCoordinator {
     /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
         isProvisional = setup.isAdded && stored?.isAdded != true
-        guard let stored, stored.belongs(to: home) else {
+        guard let stored, stored.belongs(to: identity) else {
             // A changed identity means another account. The new login replaces what is stored.
             if let stored { noteForeign(stored) }
             context.expect(generation: base.generation + 1)
@@ -49,10 +49,10 @@ extension SessionCoordinator {
     /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
     mutating func requestLogin(_ login: RequestedLogin) {
         let refusal: SessionReply? =
-            if asked != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
+            if requestedLogin != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
                 .stopping
             } else { nil }
-        guard let refusal else { return asked = login }
+        guard let refusal else { return requestedLogin = login }
         if let token = login.obtained?.grant.refreshToken { revoke(token) }
         reply(login.ticket, refusal)
     }

@@ -10,11 +10,13 @@ extension SessionCoordinator {
                 // A login has begun another session than the one that ends. A refresh has continued the same session.
                 if operation.call.kind == .login { revoke(token) } else { newest = token }
             }
-            if case .asked(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+            if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         }
-        if let token = asked?.obtained?.grant.refreshToken { revoke(token) }
-        reply(asked?.ticket, .overtaken)
-        (operation, asked, pendingCall, adopting, storedUser, unansweredRefreshes) = (nil, nil, nil, nil, nil, 0)
+        if let token = requestedLogin?.obtained?.grant.refreshToken { revoke(token) }
+        reply(requestedLogin?.ticket, .overtaken)
+        (operation, requestedLogin, pendingCall, adopting, storedUser, unansweredRefreshes) = (
+            nil, nil, nil, nil, nil, 0
+        )
         for action in session.handle(.logoutRequested, at: eventContext, &context) {
             switch action {
             case .publish(let availability): emit(.publish(availability))
@@ -30,16 +32,16 @@ extension SessionCoordinator {
 
     /// No new call begins: an intent without its call would have an unknown outcome. A session that is already at hand
     /// is stored, whatever it waits for.
-    mutating func settle() {
+    mutating func drain() {
         guard !isDraining else { return }
         isDraining = true
         pendingCall = nil
-        if let login = asked, login.obtained == nil {
+        if let login = requestedLogin, login.obtained == nil {
             reply(login.ticket, .stopping)
-            asked = nil
+            requestedLogin = nil
         }
         guard let operation, !operation.hasBegun else { return }
-        if case .asked(let ticket) = operation.purpose { reply(ticket, .stopping) }
+        if case .requested(let ticket) = operation.purpose { reply(ticket, .stopping) }
         finish()
     }
 
@@ -48,7 +50,7 @@ extension SessionCoordinator {
 
     /// Nothing is left to do before the process ends; `isUnsaved` tells whether something could not be stored.
     package var isDrained: Bool {
-        hasStoppedCalling && asked == nil && writes.writesInFlight.isEmpty && !writes.isWriting
+        hasStoppedCalling && requestedLogin == nil && writes.writesInFlight.isEmpty && !writes.isWriting
     }
 
     /// A crash, or the end of the process, would lose something that the store has not taken.
@@ -72,10 +74,10 @@ extension SessionCoordinator {
     /// Closes the open intent of a user that is not logged in and has no automatic login. The user's lock is
     /// needed because the call may be another process's that is under way.
     mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
-        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.fingerprint == base
+        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.version == base
         else {
             return finish()
         }
-        close(with: .settle)
+        close(with: .clearIntent)
     }
 }

@@ -4,10 +4,10 @@ extension SessionCoordinator {
     /// Starts the next operation if none is under way: an operator's before the session's own.
     mutating func startNext() {
         guard operation == nil, adopting == nil, !writes.isTerminating else { return }
-        if let login = asked {
-            asked = nil
+        if let login = requestedLogin {
+            requestedLogin = nil
             let call = context.begin(.login, .asked, at: eventContext)
-            operation = TokenOperation(call, asked: login, at: eventContext.instant)
+            operation = TokenOperation(call, requested: login, at: eventContext.instant)
             logEvent(.loginStarted, reason: call.cause.rawValue)
         } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
             pendingCall = nil
@@ -23,16 +23,16 @@ extension SessionCoordinator {
         }
         switch lock {
         case .held: read()
-        case .asked: break
+        case .requested: break
         case .free:
-            lock = .asked
+            lock = .requested
             emit(.tryLock)
         }
     }
 
     mutating func locked(_ result: StoreLock) {
         lock = result == .taken ? .held : .free
-        guard let operation, case .locking = operation.stage else { return giveBack() }
+        guard let operation, case .locking = operation.stage else { return releaseLock() }
         switch result {
         case .taken: return read()
         case .failed(let message):
@@ -54,7 +54,7 @@ extension SessionCoordinator {
     /// Gives the lock back, with two exceptions. While a rotated refresh token is unsaved, another process would send
     /// the old one. While a logout that has cut off a call is being stored, another process would find an open intent
     /// that was never sent.
-    mutating func giveBack() {
+    mutating func releaseLock() {
         guard operation == nil, lock == .held, !writes.isTerminating else { return }
         guard setup.rotation == .none || !writes.hasUnsavedSession else { return }
         lock = .free
@@ -66,7 +66,7 @@ extension SessionCoordinator {
         switch operation?.stage {
         case .queueing:
             operation?.stage = .locking
-            lock = .asked
+            lock = .requested
             emit(.tryLock)
         case .pausing: storeIntent()
         default: break
@@ -83,7 +83,7 @@ extension SessionCoordinator {
         guard let operation, operation.number == number, case .reading = operation.stage else { return }
         if operation.purpose == .closingIntent { return closeStoredIntent(result) }
         switch result {
-        case .success(let user): reconcile(at: user)
+        case .success(let user): reconcile(with: user)
         case .failure(let error):
             recordStoreFailure(error)
             prepareCall()
@@ -107,9 +107,9 @@ extension SessionCoordinator {
             case .oneUse: false
             }
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
-        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryAfter)
-        guard since < TokenOperation.retryAfter else { return storeIntent() }
-        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryAfter - since))
+        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryDelay)
+        guard since < TokenOperation.retryDelay else { return storeIntent() }
+        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryDelay - since))
     }
 
     private static let unknownOutcome = IdentityError(
@@ -156,7 +156,7 @@ extension SessionCoordinator {
     /// Ends the operation. The next one may start.
     mutating func finish() {
         operation = nil
-        giveBack()
+        releaseLock()
     }
 
     // MARK: The stored user
@@ -178,7 +178,7 @@ extension SessionCoordinator {
         // An unstored intent belongs to a call with the token before this one.
         isIntentUnsaved = false
         unansweredRefreshes = user.intent?.tries ?? 0
-        held = user.generation
+        currentGeneration = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
             stored, generation: context.resume(generation: user.generation), accountID: user.accountID,

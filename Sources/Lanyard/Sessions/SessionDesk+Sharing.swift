@@ -2,7 +2,7 @@
 /// identity.
 extension SessionCoordinator {
     /// The identity as the store names it.
-    var home: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
+    var identity: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
 
     /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
     /// store. This one continues in memory.
@@ -10,19 +10,19 @@ extension SessionCoordinator {
 
     /// Takes what the store holds as the base of the next changes.
     mutating func rebase(on user: StoredUser?) {
-        base = user?.fingerprint ?? .nobody
+        base = user?.version ?? .absent
         storedUser = user
     }
 
     /// Compares the user with what another process may have stored since.
-    mutating func reconcile(at user: StoredUser?) {
+    mutating func reconcile(with user: StoredUser?) {
         // While changes are unsaved, what the store holds is not newer.
         guard writes.unsavedChanges.isEmpty else { return prepareCall() }
-        if let user, !user.belongs(to: home) { return reconcile(withForeign: user) }
+        if let user, !user.belongs(to: identity) { return reconcile(withForeign: user) }
         foreignUser = nil
         if isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
-        let fingerprint = user?.fingerprint ?? .nobody
-        if fingerprint != base {
+        let version = user?.version ?? .absent
+        if version != base {
             if let user, isOlder(user) {
                 restoreNewer(over: user)
                 return prepareCall()
@@ -41,9 +41,9 @@ extension SessionCoordinator {
     /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
         guard isIdle, pendingCall == nil, !isProvisional else { return }
-        if let user, !user.belongs(to: home) { return noteForeign(user) }
+        if let user, !user.belongs(to: identity) { return noteForeign(user) }
         foreignUser = nil
-        guard (user?.fingerprint ?? .nobody) != base else { return }
+        guard (user?.version ?? .absent) != base else { return }
         if let user, isOlder(user) { return restoreNewer(over: user) }
         unansweredRefreshes = 0
         rebase(on: user)
@@ -136,7 +136,7 @@ extension SessionCoordinator {
     /// An operator adds a user whose name another process has given away. The name is in use, and its user is known
     /// here from now on.
     private mutating func reportNameInUse(for user: StoredUser) {
-        guard let operation, case .asked(let ticket) = operation.purpose else { return prepareCall() }
+        guard let operation, case .requested(let ticket) = operation.purpose else { return prepareCall() }
         reply(ticket, .nameInUse(isKnown: true))
         isProvisional = false
         wasStored = true
@@ -151,16 +151,16 @@ extension SessionCoordinator {
 
     /// The same session with a lower generation: a file from a backup replaced a newer one (threats.md T14).
     func isOlder(_ user: StoredUser) -> Bool {
-        base.session != 0 && user.fingerprint.session == base.session && user.fingerprint.generation < base.generation
+        base.session != 0 && user.version.session == base.session && user.version.generation < base.generation
     }
 
     /// Takes the older state as the base of the next write.
     mutating func rebase(onOlder user: StoredUser) {
         logEvent(
             .storeOlder, .warning, reason: "older",
-            details: ["stored": String(user.fingerprint.generation), "known": String(base.generation)])
+            details: ["stored": String(user.version.generation), "known": String(base.generation)])
         generationMin = max(generationMin, base.generation)
-        base = user.fingerprint
+        base = user.version
     }
 
     /// The newer session is kept and written again, because refresh tokens may work only once.
@@ -183,7 +183,7 @@ extension SessionCoordinator {
     mutating func noteForeign(_ other: StoredUser) {
         let isNews = foreignUser == nil
         foreignUser = other
-        if !wasStored { base = other.fingerprint }
+        if !wasStored { base = other.version }
         guard isNews else { return }
         logEvent(
             .foreignUser, wasStored ? .error : .warning, reason: wasStored ? "displaced" : "identity_changed",
@@ -192,7 +192,7 @@ extension SessionCoordinator {
 
     private mutating func reconcile(withForeign other: StoredUser) {
         let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
-        if isProvisional, isKnownHere, let operation, case .asked(let ticket) = operation.purpose {
+        if isProvisional, isKnownHere, let operation, case .requested(let ticket) = operation.purpose {
             reply(ticket, .nameInUse(isKnown: false))
             return finish()
         }
@@ -204,7 +204,7 @@ extension SessionCoordinator {
     func isBlockedByForeign(_ write: SessionWrites.Write) -> Bool {
         guard foreignUser != nil else { return false }
         switch write.pendingChange {
-        case .storeIntent, .settle, .dropRefreshToken, .end: return true
+        case .storeIntent, .clearIntent, .dropRefreshToken, .end: return true
         case .terminate(.remove, _):
             if case .termination = write.origin { return wasStored }
             return true
@@ -223,7 +223,7 @@ extension SessionCoordinator {
         case (.operation(let number), _, _) where number == operation?.number: finish()
         default: break
         }
-        giveBack()
+        releaseLock()
     }
 
     /// A change has replaced the foreign user. Its session is over, and its own service is told.

@@ -22,15 +22,15 @@ extension SessionCoordinator {
 
     private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {
         switch pendingChange {
-        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: home, intent, base: base)
-        case .settle: .settle(user: setup.user)
+        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: identity, intent, base: base)
+        case .clearIntent: .clearIntent(user: setup.user)
         case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: base)
         case .end: .end(user: setup.user, base: base)
         case .saveSession(let login): .saveSession(user: setup.user, login, base: base)
         case .recordRefusal(let fingerprint, let endedVersion):
-            .recordRefusal(user: setup.user, identity: home, fingerprint, endedVersion: endedVersion)
+            .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .terminate(.logOut, let revocation):
-            .logOut(user: setup.user, identity: home, revocation: revocation)
+            .logOut(user: setup.user, identity: identity, revocation: revocation)
         case .terminate(.remove, let revocation): .remove(user: setup.user, revocation: revocation)
         }
     }
@@ -55,14 +55,14 @@ extension SessionCoordinator {
         case .operation: break
         }
         if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
-        giveBack()
+        releaseLock()
     }
 
     /// What the store holds now is the base of the next change.
     private mutating func stored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
         switch pendingChange {
         // These changes apply to any version. The base stays, so that an external change is not overlooked.
-        case .settle: return
+        case .clearIntent: return
         case .recordRefusal(let fingerprint, let endedVersion):
             if foreignUser != nil || hasEnded(user, endedVersion) { rebase(on: user) }
             revokeEvicted(pendingChange)
@@ -76,7 +76,7 @@ extension SessionCoordinator {
         case .storeIntent: isIntentUnsaved = false
         case .saveSession:
             writes.dropAll()
-            held = base.generation
+            currentGeneration = base.generation
             accountSince = user?.accountSince
         case .terminate: writes.dropAll()
         default: break
@@ -96,7 +96,7 @@ extension SessionCoordinator {
         switch (pendingChange, verdict, operation?.stage) {
         case (.storeIntent, .stored, _): call()
         // While changes are unsaved, the call is made: its result is checked against the external change later.
-        case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(at: user) : call()
+        case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
         case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? 0)
         case (.saveSession, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
         case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
@@ -108,8 +108,8 @@ extension SessionCoordinator {
             (.end, .overtaken(let user?), _) where writes.mayHaveWritten(user):
             rebase(on: user)
             close(with: pendingChange)
-        case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: home),
-            (.end, .overtaken(let user?), _) where !user.belongs(to: home):
+        case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: identity),
+            (.end, .overtaken(let user?), _) where !user.belongs(to: identity):
             noteForeign(user)
             finish()
         case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
@@ -138,12 +138,12 @@ extension SessionCoordinator {
         case (.operation(let number), .storeIntent) where number == operation?.number: call()
         case (.operation(let number), .saveSession(let login)) where number == operation?.number:
             // The session serves from memory. Going back to the old refresh token must never happen.
-            held = login.generationMin
-            if case .saving(let grant) = operation?.stage { saved(grant, generation: held) }
+            currentGeneration = login.generationMin
+            if case .saving(let grant) = operation?.stage { saved(grant, generation: currentGeneration) }
         case (.operation(let number), _) where number == operation?.number: finish()
         default: break
         }
-        giveBack()
+        releaseLock()
     }
 
     mutating func recordStoreFailure(_ error: StoreError) {
@@ -211,7 +211,7 @@ extension SessionCoordinator {
 
     /// An unsaved change is obsolete because of an external change.
     private mutating func yieldUnsavedChange(_ pendingChange: SessionWrites.PendingChange, to user: StoredUser?) {
-        if let user, !user.belongs(to: home) {
+        if let user, !user.belongs(to: identity) {
             writes.dropAll()
             return noteForeign(user)
         }

@@ -22,14 +22,14 @@ package struct SessionCoordinator: Sendable {
         /// An operator logs in.
         case login(Credential, ticket: UInt64?)
         /// A session that was obtained for another user, or elsewhere.
-        case given(ObtainedSession, ticket: UInt64?)
+        case obtained(ObtainedSession, ticket: UInt64?)
         /// An operator wants a new access token now.
         case refresh(ticket: UInt64)
         /// An operator ends the session.
         case terminate(Termination, ticket: UInt64?)
         /// The process is about to end. What has begun is finished and no new call begins. Unsaved changes are tried
         /// once more.
-        case settle
+        case drain
         /// Another user's session is about to be stored. If the end of this user's session is unsaved, it is tried
         /// first.
         case retryUnsavedEnd
@@ -128,14 +128,14 @@ package struct SessionCoordinator: Sendable {
         var obtained: ObtainedSession? { if case .obtained(let obtained) = source { obtained } else { nil } }
     }
 
-    enum Lock { case free, asked, held }
+    enum Lock { case free, requested, held }
 
     package let setup: Setup
     package internal(set) var session = Session.loggedOut(.loggingIn)
     package internal(set) var context: SessionContext
     package internal(set) var operation: TokenOperation?
     /// The version that the store is known to hold: the base of each change.
-    package internal(set) var base = SessionVersion.nobody
+    package internal(set) var base = SessionVersion.absent
     /// The user as the store holds it; nil: the store does not hold it, or holds it for another identity.
     var storedUser: StoredUser?
     /// A stored user of this name that belongs to another identity.
@@ -147,7 +147,7 @@ package struct SessionCoordinator: Sendable {
     /// The generation reached when an older file replaced a newer one; later generations must be higher.
     var generationMin: UInt64 = 0
     /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
-    var held: UInt64 = 0
+    var currentGeneration: UInt64 = 0
     /// Another process's session whose account is being checked, and whether the operation ends with it.
     var adopting: (user: StoredUser, finishing: Bool)?
     /// The fingerprint of the credential that was definitely refused.
@@ -164,7 +164,7 @@ package struct SessionCoordinator: Sendable {
     var orphanedRefresh: (token: Secret, session: UInt64)?
     /// The session's call that waits for the operation before it.
     var pendingCall: (call: SessionCall, refresh: Secret?)?
-    var asked: RequestedLogin?
+    var requestedLogin: RequestedLogin?
     /// A crash left an open intent in the store, and no later call would close it.
     var hasUnclosedIntent = false
     /// The process is about to end.
@@ -208,7 +208,7 @@ package struct SessionCoordinator: Sendable {
 
     /// Nothing is under way and nothing is unsaved: the coordinator may be removed.
     package var isIdle: Bool {
-        operation == nil && asked == nil && adopting == nil && writes.writesInFlight.isEmpty
+        operation == nil && requestedLogin == nil && adopting == nil && writes.writesInFlight.isEmpty
             && writes.unsavedChanges.isEmpty
             && lock == .free
     }
@@ -234,10 +234,11 @@ package struct SessionCoordinator: Sendable {
         case .session(let event): applyToSession(event)
         case .login(let credential, let ticket):
             requestLogin(RequestedLogin(source: .credential(credential), ticket: ticket))
-        case .given(let obtained, let ticket): requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
+        case .obtained(let obtained, let ticket):
+            requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
         case .refresh(let ticket): refresh(ticket)
         case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
-        case .settle: settle()
+        case .drain: drain()
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): locked(result)
         case .read(let result, let number): read(result, number)
@@ -259,7 +260,7 @@ package struct SessionCoordinator: Sendable {
 
     // MARK: Shared helpers
 
-    mutating func emit(_ emit: Action) { actions.append(emit) }
+    mutating func emit(_ action: Action) { actions.append(action) }
 
     mutating func logEvent(
         _ event: SessionLogEvent.Event, _ level: SessionLogEvent.Level = .info, reason: String, nextAt: Instant? = nil,

@@ -7,7 +7,7 @@ package struct TokenOperation: Sendable {
         case own
         /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: no reply is
         /// expected.
-        case asked(ticket: UInt64?)
+        case requested(ticket: UInt64?)
         /// Closes an intent that a crash left open; there is no call.
         case closingIntent
     }
@@ -35,7 +35,7 @@ package struct TokenOperation: Sendable {
     /// How long another process may have the lock before that counts as a transient failure. It is longer than a call.
     static let lockTimeout = Duration.seconds(35)
     /// The delay between a call whose response was lost and its repetition.
-    static let retryAfter = Duration.seconds(2)
+    static let retryDelay = Duration.seconds(2)
 
     package let purpose: Purpose
     /// The call's number is the operation's.
@@ -63,17 +63,17 @@ package struct TokenOperation: Sendable {
     }
 
     /// An operator's login, or the session that came from one.
-    init(_ call: SessionCall, asked: SessionCoordinator.RequestedLogin, at now: Instant) {
-        purpose = .asked(ticket: asked.ticket)
+    init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, at now: Instant) {
+        purpose = .requested(ticket: login.ticket)
         var call = call
-        if case .obtained(let obtained) = asked.source {
+        if case .obtained(let obtained) = login.source {
             call.startedAt = obtained.startedAt
             call.startedAtWall = obtained.startedAtWall
             self.obtained = obtained
             credential = nil
         } else {
             obtained = nil
-            credential = asked.credential
+            credential = login.credential
         }
         self.call = call
         refresh = nil

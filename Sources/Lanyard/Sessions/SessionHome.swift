@@ -95,12 +95,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
         configuredCount = managedUsers.count
         runners = managedUsers.enumerated().map { place, managedUser in
-            SessionRunner(managedUser, index: UserIndex(place), home: self)
+            SessionRunner(managedUser, index: UserIndex(place), sessions: self)
         }
         // Users that only the store knows.
         for user in registry.users where !user.isConfigured {
             if let managedUser = managedUser(for: user) {
-                addRunner(SessionRunner(managedUser, index: user.index, home: self))
+                addRunner(SessionRunner(managedUser, index: user.index, sessions: self))
             }
         }
         latest.withLock { report in
@@ -144,16 +144,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// - Parameters:
     ///   - limit: the longest wait for work that no operator waits for.
     ///   - operators: the longest wait for operators' requests, if that is longer.
-    package func settle(within limit: Duration, people: Duration = .zero) {
+    package func drain(within limit: Duration, operators: Duration = .zero) {
         let began = Instant.now
         loop.post { [self] in
             isDraining = true
-            userService.settle()
-            for case let runner? in runners { runner.settle() }
+            userService.drain()
+            for case let runner? in runners { runner.drain() }
             signalIfDrained()
         }
         guard drained.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
-        let left = people - (.now - began)
+        let left = operators - (.now - began)
         guard left > .zero else { return }
         loop.post { [self] in
             awaitsOperatorsOnly = true
@@ -212,7 +212,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// Hands over a session that was obtained elsewhere. It replaces the session of `user`, and its lifetime counts
     /// from now. From anywhere.
     package func adopt(_ grant: Grant, for user: UserIndex) {
-        send(.given(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
+        send(.obtained(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
     }
 
     /// From anywhere.
@@ -267,8 +267,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
             credential: credential,
             rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
-            offline: settings.login.offline, boot: boot, fingerprint: managedUser.home.fingerprint,
-            others: identities.values.compactMap(\.home), configured: configured)
+            offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
+            others: identities.values.compactMap(\.storedIdentity), configured: configured)
     }
 
     // MARK: The store and the service
@@ -301,11 +301,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// The service that is to be told of a session's end; nil: none is configured.
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
-        let home = StoredIdentity(revocation.identity, revocation.fingerprint)
+        let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
         if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
-            return identity.home?.matches(home) == true ? service : nil
+            return identity.storedIdentity?.matches(wanted) == true ? service : nil
         }
-        for case let runner? in runners where runner.managedUser.home.matches(home) {
+        for case let runner? in runners where runner.managedUser.storedIdentity.matches(wanted) {
             if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
@@ -325,7 +325,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             report.refreshesInFlight = inFlight
             report.skew = runner.coordinator.context.skew ?? report.skew
         }
-        userService.handleReply(of: runner)
+        userService.runnerChanged(runner)
         checkStartup()
         signalIfDrained()
     }
@@ -379,13 +379,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         let commitCount = runners.map { runner in runner.map { ($0, $0.commitCount) } }
         store.readAll { [self] users in
             guard let users else { return }
-            loop.post { [self] in enqueue(users, as: commitCount) }
+            loop.post { [self] in reconcile(users, as: commitCount) }
         }
     }
 
     /// - Parameter commitCount: the number of changes that each runner had sent before the read. A runner that has sent
     ///   more since is skipped.
-    private func enqueue(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
+    private func reconcile(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
         guard !isStopped, !isDraining else { return }
         let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
         for case let (runner, count)? in commitCount {

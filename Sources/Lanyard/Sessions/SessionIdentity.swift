@@ -19,7 +19,7 @@ package struct ConfiguredIdentity: Sendable {
     }
 
     /// The identity as the store names it; nil for a static one, which is not stored.
-    var home: StoredIdentity? {
+    var storedIdentity: StoredIdentity? {
         if case .service(let service, _) = kind { StoredIdentity(name, service.fingerprint) } else { nil }
     }
 

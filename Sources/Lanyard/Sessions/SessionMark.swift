@@ -5,7 +5,7 @@ package struct SessionVersion: Hashable, Sendable {
     package var generation: UInt64
 
     /// The version of a user that the store does not know.
-    static let nobody = SessionVersion(session: 0, generation: 0)
+    static let absent = SessionVersion(session: 0, generation: 0)
 
     package init(session: UInt64, generation: UInt64) {
         self.session = session

@@ -17,7 +17,7 @@ package struct ManagedUser: Sendable {
     package var isAdded: Bool
 
     /// The user's identity as the store names it.
-    package var home: StoredIdentity {
+    package var storedIdentity: StoredIdentity {
         if case .service(let service) = source {
             StoredIdentity(settings.identity, service.fingerprint)
         } else {

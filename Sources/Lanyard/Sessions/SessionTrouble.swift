@@ -113,9 +113,9 @@ package struct RetryState: Sendable {
         instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
     }
 
-    private func backOff(max most: Duration, _ eventContext: EventContext) -> Duration {
+    private func backOff(max limit: Duration, _ eventContext: EventContext) -> Duration {
         let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
-        return max(min(doubled, most) * eventContext.chance, Self.backOffMin)
+        return max(min(doubled, limit) * eventContext.chance, Self.backOffMin)
     }
 
     /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.

@@ -3,7 +3,7 @@ struct SessionWrites: Sendable {
     /// A change without its base.
     enum PendingChange: Sendable {
         case storeIntent(StoredIntent)
-        case settle, dropRefreshToken, end
+        case clearIntent, dropRefreshToken, end
         case saveSession(StoreChange.StoredLogin)
         /// - endedVersion: the session that has ended with it, at the version of that moment.
         case recordRefusal(CredentialFingerprint, endedVersion: SessionVersion?)
@@ -33,7 +33,7 @@ struct SessionWrites: Sendable {
     private(set) var retryAt = Instant.never
     private var failures = 0
     /// The version that the latest failed login or refresh would have produced.
-    private var possiblyWritten: (fingerprint: SessionVersion, issuedAt: WallTime)?
+    private var possiblyWritten: (version: SessionVersion, issuedAt: WallTime)?
 
     var isTerminating: Bool {
         writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
@@ -55,7 +55,7 @@ struct SessionWrites: Sendable {
 
     /// Whether the store holds a change that it reported as failed: a write whose last step failed may have been made.
     func mayHaveWritten(_ user: StoredUser) -> Bool {
-        possiblyWritten?.fingerprint == user.fingerprint && possiblyWritten?.issuedAt == user.session?.issuedAt
+        possiblyWritten?.version == user.version && possiblyWritten?.issuedAt == user.session?.issuedAt
     }
 
     /// The store does not know yet that the refresh token is dead.
@@ -77,14 +77,14 @@ struct SessionWrites: Sendable {
     mutating func keep(_ pendingChange: PendingChange) {
         switch pendingChange {
         case .storeIntent: return
-        case .settle: if !unsavedChanges.isEmpty { return }
+        case .clearIntent: if !unsavedChanges.isEmpty { return }
         case .dropRefreshToken, .recordRefusal:
-            unsavedChanges.removeAll { if case .settle = $0 { true } else { false } }
+            unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
         case .end, .terminate: unsavedChanges = []
         case .saveSession(let login):
             unsavedChanges = []
-            let fingerprint = SessionVersion(session: login.session.id, generation: login.generationMin)
-            possiblyWritten = (fingerprint, login.session.issuedAt)
+            let version = SessionVersion(session: login.session.id, generation: login.generationMin)
+            possiblyWritten = (version, login.session.issuedAt)
         }
         unsavedChanges.append(pendingChange)
     }
@@ -97,8 +97,8 @@ struct SessionWrites: Sendable {
         defer { self.error = error }
         failures += 1
         // 1 s to 30 s, the second half of it random, so that the users of a full disk retry at different times.
-        let most = Duration.seconds(1) * Double(min(30, 1 << min(failures - 1, 5)))
-        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + most * (0.5 + 0.5 * eventContext.chance)
+        let longest = Duration.seconds(1) * Double(min(30, 1 << min(failures - 1, 5)))
+        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + longest * (0.5 + 0.5 * eventContext.chance)
         return self.error == nil
     }
 
@@ -120,7 +120,7 @@ struct SessionWrites: Sendable {
     mutating func dropSession() {
         unsavedChanges.removeAll { pendingChange in
             switch pendingChange {
-            case .saveSession, .storeIntent, .settle, .dropRefreshToken: true
+            case .saveSession, .storeIntent, .clearIntent, .dropRefreshToken: true
             case .end, .recordRefusal, .terminate: false
             }
         }

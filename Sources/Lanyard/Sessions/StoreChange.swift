@@ -4,7 +4,7 @@ package enum StoreChange: Sendable {
     /// A call is about to be made for a session at `base`.
     case storeIntent(user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion)
     /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more.
-    case settle(user: String)
+    case clearIntent(user: String)
     /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)
     /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed. If the base has
@@ -26,7 +26,7 @@ package enum StoreChange: Sendable {
     /// The service must be told of the end of a session that no user has.
     case addRevocation(StoredRevocation)
     /// The service was told of the end of the session with this refresh token, or the revocation was given up.
-    case revoked(Secret)
+    case removeRevocation(Secret)
 
     /// The tokens of a login or a refresh, as they are stored.
     package struct StoredLogin: Sendable {

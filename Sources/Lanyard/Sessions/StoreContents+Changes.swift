@@ -8,9 +8,9 @@ extension StoreContents {
         switch change {
         case .storeIntent(let name, let identity, let intent, let base):
             return edit(name, identity, base: base, now: now) { $0.intent = intent }
-        case .settle(let name):
+        case .clearIntent(let name):
             guard self[name] != nil else { return .stored(nil) }
-            return edit(name, nil, base: nil, now: now) { $0.settleIntent() }
+            return edit(name, nil, base: nil, now: now) { $0.closeIntent() }
         case .dropRefreshToken(let name, let base):
             if isUnknown(name, base) { return .stored(nil) }
             return edit(name, nil, base: base, now: now) { user in
@@ -29,8 +29,8 @@ extension StoreContents {
         case .recordRefusal(let name, let identity, let fingerprint, let endedVersion):
             return edit(name, identity, base: nil, now: now) { user in
                 user.refused = fingerprint
-                user.settleIntent()
-                guard user.session != nil, user.fingerprint == endedVersion else { return }
+                user.closeIntent()
+                guard user.session != nil, user.version == endedVersion else { return }
                 // The new generation tells other processes that the session has moved.
                 user.generation += 1
                 user.session = nil
@@ -61,14 +61,14 @@ extension StoreContents {
         case .addRevocation(let revocation):
             keep(revocation)
             return .stored(nil)
-        case .revoked(let token):
+        case .removeRevocation(let token):
             revocations.removeAll { $0.refresh == token }
             return .stored(nil)
         }
     }
 
     /// The store does not know the user, because it could not take the user's login: there is nothing to end.
-    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .nobody }
+    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .absent }
 
     /// - Parameters:
     ///   - identity: adds the user if it is missing. It replaces a user of another identity, whose service is to be
@@ -79,17 +79,17 @@ extension StoreContents {
         _ body: (inout StoredUser) -> Void
     ) -> StoreChange.Verdict {
         var place = users.firstIndex { $0.name == name }
-        if let base, (place.map { users[$0].fingerprint } ?? .nobody) != base {
+        if let base, (place.map { users[$0].version } ?? .absent) != base {
             return .overtaken(by: place.map { users[$0] })
         }
         if place == nil, let identity {
-            users.append(StoredUser(name: name, home: identity))
+            users.append(StoredUser(name: name, of: identity))
             place = users.count - 1
         }
         if let place, let identity, !users[place].belongs(to: identity) {
             keep(users[place].evictionRevocation(at: now))
             let generation = users[place].generation
-            users[place] = StoredUser(name: name, home: identity)
+            users[place] = StoredUser(name: name, of: identity)
             users[place].generation = generation
         }
         guard let place else { return .overtaken(by: nil) }
@@ -101,9 +101,9 @@ extension StoreContents {
     /// process they log in (architecture.md 5.7). A refresh of the stored session is no login.
     private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
         guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
-        let home = StoredIdentity(login.identity, login.fingerprint)
+        let identity = StoredIdentity(login.identity, login.fingerprint)
         let holder = users.first { other in
-            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: home)
+            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: identity)
                 && (other.isAdded || login.configured.contains(other.name))
         }
         return holder?.name

@@ -20,10 +20,10 @@ package struct StoredIdentity: Equatable, Sendable, ExpressibleByStringLiteral {
 }
 
 extension StoredUser {
-    package var home: StoredIdentity { StoredIdentity(identity, identityFingerprint) }
+    package var storedIdentity: StoredIdentity { StoredIdentity(identity, identityFingerprint) }
 
     /// Whether the user belongs to `identity`. A user of another identity is ignored, whatever its name.
-    package func belongs(to identity: StoredIdentity) -> Bool { home.matches(identity) }
+    package func belongs(to identity: StoredIdentity) -> Bool { storedIdentity.matches(identity) }
 
     /// The revocation of this user's session if another identity's user replaces it; nil: no session.
     func evictionRevocation(at now: WallTime) -> StoredRevocation? {

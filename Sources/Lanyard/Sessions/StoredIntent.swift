@@ -17,7 +17,7 @@ package struct StoredIntent: Equatable, Sendable {
 
 extension StoredUser {
     /// The intent's call has a result that changed nothing: an earlier open refresh is open again.
-    mutating func settleIntent() {
+    mutating func closeIntent() {
         guard let open = intent else { return }
         let tries = open.kind == .refresh ? open.tries - 1 : open.tries
         intent = tries > 0 ? StoredIntent(kind: .refresh, at: open.at, tries: tries) : nil

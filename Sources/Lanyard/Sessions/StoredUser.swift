@@ -29,9 +29,9 @@ package struct StoredUser: Equatable, Sendable {
         self.identity = identity
     }
 
-    package init(name: String, home: StoredIdentity) {
-        self.init(name: name, identity: home.name)
-        identityFingerprint = home.fingerprint
+    package init(name: String, of identity: StoredIdentity) {
+        self.init(name: name, identity: identity.name)
+        identityFingerprint = identity.fingerprint
     }
 
     /// Nothing of the session can be served: no refresh token renews it, and the credential for a new one was refused.
@@ -41,5 +41,5 @@ package struct StoredUser: Equatable, Sendable {
     package var isAuthenticated: Bool { session != nil && !isLoggedOut && !isRefused }
 
     /// The session's id and generation.
-    package var fingerprint: SessionVersion { SessionVersion(session: session?.id ?? 0, generation: generation) }
+    package var version: SessionVersion { SessionVersion(session: session?.id ?? 0, generation: generation) }
 }

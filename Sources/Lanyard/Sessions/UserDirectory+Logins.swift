@@ -8,7 +8,7 @@ extension UserRegistry {
         if provider == RegisteredUser.anonymous {
             // A second anonymous login makes no second account (appservices.md 2.5).
             if let user = users.first(where: { $0.identity == identity && $0.isAnonymous && $0.isAuthenticated }) {
-                return makeActive(user.index) + [.response(requestID, .user(user.index))]
+                return makeActive(user.index) + [.respond(requestID, .user(user.index))]
             }
             // Two anonymous logins at the same time would make two accounts.
             let isUnderWay = logins.values.contains { $0.provider == provider && self[$0.user]?.identity == identity }
@@ -33,7 +33,7 @@ extension UserRegistry {
         guard !user.isStatic else { throw .notSupported }
         guard let provider = given ?? user.configuredProvider else { throw .noCredential }
         if provider == RegisteredUser.anonymous, user.isAnonymous, let known = self[name], known.isAuthenticated {
-            return makeActive(user.index) + [.response(requestID, .user(user.index))]
+            return makeActive(user.index) + [.respond(requestID, .user(user.index))]
         }
         guard !logins.values.contains(where: { $0.user == user.index }) else { throw .loginInProgress }
         logins[requestID] = Login(name: name, provider: provider, isNew: false, user: user.index)
@@ -70,7 +70,7 @@ extension UserRegistry {
     mutating func completeLogin(_ requestID: RequestID) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         restoreHidden(login.user)
-        guard let user = self[login.user] else { return [.response(requestID, .error(.noSuchUser))] }
+        guard let user = self[login.user] else { return [.respond(requestID, .error(.noSuchUser))] }
         // Requests may name the user from now on.
         _ = names.index(of: user.name)
         self[user.index]?.isAuthenticated = true
@@ -78,7 +78,7 @@ extension UserRegistry {
         self[user.index]?.isProvisional = false
         self[user.index]?.provider = login.provider
         let isNew = login.isNew && user.name == login.name
-        return makeActive(user.index) + [.response(requestID, isNew ? .added(user.index) : .user(user.index))]
+        return makeActive(user.index) + [.respond(requestID, isNew ? .added(user.index) : .user(user.index))]
     }
 
     private mutating func restoreHidden(_ index: UserIndex) {
@@ -95,7 +95,7 @@ extension UserRegistry {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         let provisional = dropProvisional(login)
         let isKnown = self[login.user] != nil || hidden.contains { $0.index == login.user }
-        return provisional + [.response(requestID, .error(error ?? (isKnown ? .notLoggedIn : .noSuchUser)))]
+        return provisional + [.respond(requestID, .error(error ?? (isKnown ? .notLoggedIn : .noSuchUser)))]
     }
 
     /// The provisional user exists already, added by another process.
@@ -103,7 +103,7 @@ extension UserRegistry {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         self[login.user]?.isProvisional = false
         _ = names.index(of: login.name)
-        return [.response(requestID, .error(.nameInUse))]
+        return [.respond(requestID, .error(.nameInUse))]
     }
 
     private mutating func dropProvisional(_ login: Login) -> [Action] {

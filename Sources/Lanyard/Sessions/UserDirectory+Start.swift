@@ -15,7 +15,7 @@ extension UserRegistry {
             let isStatic = if case .feed = managedUser.source { true } else { false }
             kinds[identity] = isStatic
             // A changed identity means another account.
-            let stored = contents[name].flatMap { $0.belongs(to: managedUser.home) ? $0 : nil }
+            let stored = contents[name].flatMap { $0.belongs(to: managedUser.storedIdentity) ? $0 : nil }
             users.append(
                 RegisteredUser(
                     name: name, index: names.index(of: name), identity: identity, isConfigured: true,
@@ -23,12 +23,12 @@ extension UserRegistry {
                     accountID: stored?.accountID,
                     provider: stored?.provider, isLoggedOut: stored?.isLoggedOut ?? false))
         }
-        let homes = identities.compactMap(\.home)
+        let storedIdentities = identities.compactMap(\.storedIdentity)
         for stored in contents.users where stored.isAdded && kinds[stored.identity] == false {
             guard !users.contains(where: { $0.name == stored.name }) else { continue }
             // The identity's name may stand for another service by now. The stored account and session are then
             // ignored.
-            let isSame = homes.contains { stored.belongs(to: $0) }
+            let isSame = storedIdentities.contains { stored.belongs(to: $0) }
             users.append(
                 RegisteredUser(
                     name: stored.name, index: names.index(of: stored.name), identity: stored.identity,

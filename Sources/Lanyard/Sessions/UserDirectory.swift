@@ -62,7 +62,7 @@ package struct UserRegistry: Sendable {
         case removeStored(RequestID, String)
         /// Remove a user whose login never succeeded; then `removalCompleted`.
         case drop(UserIndex)
-        case response(RequestID, Response)
+        case respond(RequestID, Response)
     }
 
     package enum Response: Equatable, Sendable {
@@ -149,7 +149,7 @@ package struct UserRegistry: Sendable {
     /// Handles one event and returns the actions to perform, in order.
     package mutating func handle(_ event: Event) -> [Action] {
         switch event {
-        case .requested(let request, let requestID): response(request, requestID)
+        case .requested(let request, let requestID): respond(request, requestID)
         case .loggedIn(let requestID): completeLogin(requestID)
         case .belongs(let requestID, let name): transferLogin(requestID, to: name)
         case .failed(let requestID, let error): failLogin(requestID, error)
@@ -166,7 +166,7 @@ package struct UserRegistry: Sendable {
         return []
     }
 
-    private mutating func response(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
+    private mutating func respond(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
         do throws(UserError) {
             switch request {
             case .add(let name, let identity, let credential):
@@ -180,7 +180,7 @@ package struct UserRegistry: Sendable {
                 return forget(try known(name), requestID)
             }
         } catch {
-            return [.response(requestID, .error(error))]
+            return [.respond(requestID, .error(error))]
         }
     }
 
@@ -194,7 +194,7 @@ package struct UserRegistry: Sendable {
 
     private mutating func activate(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
         guard user.isAuthenticated else { throw .notLoggedIn }
-        return makeActive(user.index) + [.response(requestID, .user(user.index))]
+        return makeActive(user.index) + [.respond(requestID, .user(user.index))]
     }
 
     mutating func makeActive(_ user: UserIndex?) -> [Action] {
@@ -221,7 +221,7 @@ package struct UserRegistry: Sendable {
     private mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         // A second logout changes nothing (appservices.md 7.1).
-        guard !user.isLoggedOut else { return [.response(requestID, .loggedOutBefore(user.index))] }
+        guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }
         if user.isAnonymous { return user.isConfigured ? hide(user, requestID) : forget(user, requestID) }
         let actions = deactivate(user.index)
         self[user.index]?.isAuthenticated = false

@@ -153,7 +153,7 @@ final class CoordinatorDriver {
     static func word(_ change: StoreChange) -> String {
         switch change {
         case .storeIntent: "intend"
-        case .settle: "settle"
+        case .clearIntent: "settle"
         case .dropRefreshToken: "spend"
         case .saveSession: "hold"
         case .recordRefusal: "refuse"
@@ -162,7 +162,7 @@ final class CoordinatorDriver {
         case .remove: "remove"
         case .activate: "activate"
         case .addRevocation: "owe"
-        case .revoked: "revoked"
+        case .removeRevocation: "revoked"
         }
     }
 

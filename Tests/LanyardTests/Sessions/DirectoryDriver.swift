@@ -119,11 +119,11 @@ struct RegistryDriver {
             case .forget(_, let user): "forget \(names[user])"
             case .removeStored(_, let name): "expel \(name)"
             case .drop(let user): "drop \(names[user])"
-            case .response(_, .loggedOutBefore(let user)): "logged out before: \(names[user])"
-            case .response(_, .added(let user)): "added \(names[user])"
-            case .response(_, .user(let user)): "user \(names[user])"
-            case .response(_, .error(.identity(let error))): "fault \(error.verdict.label)"
-            case .response(_, .error(let error)): "fault \(error)"
+            case .respond(_, .loggedOutBefore(let user)): "logged out before: \(names[user])"
+            case .respond(_, .added(let user)): "added \(names[user])"
+            case .respond(_, .user(let user)): "user \(names[user])"
+            case .respond(_, .error(.identity(let error))): "fault \(error.verdict.label)"
+            case .respond(_, .error(let error)): "fault \(error)"
             }
         }
     }

@@ -156,7 +156,7 @@ struct SessionRequestTests {
         #expect(driver.stored == nil && driver.revoked.isEmpty)
         let bob = CoordinatorDriver()
         bob.pass((driver.now - bob.now).inSeconds)
-        bob.handle(.given(obtained, ticket: 2))
+        bob.handle(.obtained(obtained, ticket: 2))
         #expect(bob.calls.isEmpty && bob.storedRefresh == "bob" && bob.stored?.provider == "email_password")
         #expect(bob.state == .valid && bob.token != nil)
     }

@@ -152,7 +152,7 @@ struct UnsavedChangeTests {
         if isGift {
             one.storeError = nil
             let obtained = ObtainedSession(grant, startedAt: one.now, startedAtWall: one.wall)
-            one.handle(.given(obtained, ticket: 1))
+            one.handle(.obtained(obtained, ticket: 1))
         } else {
             one.handle(.login(.given(.anonymous), ticket: 1))
             one.storeError = nil

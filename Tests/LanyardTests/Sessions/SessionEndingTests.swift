@@ -18,7 +18,7 @@ struct SessionTerminationTests {
     func giftMeetsLogin() throws {
         let driver = CoordinatorDriver()
         driver.begin()
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.revoked == ["gift"])
         try driver.grant(refresh: "one", account: "a")
@@ -31,20 +31,20 @@ struct SessionTerminationTests {
         var driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.logOut, ticket: nil))
         guard case .overtaken = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(Set(driver.revoked) == ["gift", "one"])
         // Waiting for the lock.
         driver = CoordinatorDriver()
         driver.lockAnswer = .busy
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.remove, ticket: nil))
         #expect(driver.revoked == ["gift"])
         // Waiting for the store read.
         driver = CoordinatorDriver()
         driver.holdsStore = true
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.logOut, ticket: nil))
         driver.release()
         driver.release()
@@ -55,7 +55,7 @@ struct SessionTerminationTests {
     func giftWithoutLock() throws {
         let driver = CoordinatorDriver()
         driver.lockAnswer = .busy
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         for _ in 0..<2000 where driver.replies[1] == nil { driver.toDue() }
         guard case .failed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.revoked == ["gift"] && driver.coordinator.isIdle)
@@ -83,7 +83,7 @@ struct SessionTerminationTests {
         #expect(driver.coordinator.isUnsaved)
         driver.storeError = nil
         driver.forget()
-        driver.handle(.settle)
+        driver.handle(.drain)
         #expect(driver.trail == ["hold", "unlock"] && driver.storedRefresh == "two")
         #expect(driver.coordinator.isDrained && !driver.coordinator.isUnsaved)
     }
@@ -93,7 +93,7 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver(rotation: .oneUse)
         try driver.refreshUnsaved()
         driver.forget()
-        driver.handle(.settle)
+        driver.handle(.drain)
         #expect(driver.trail == ["hold"] && driver.coordinator.isDrained && driver.coordinator.isUnsaved)
     }
 
@@ -104,7 +104,7 @@ struct SessionTerminationTests {
         driver.toDue()
         driver.handle(.refresh(ticket: 1))
         driver.handle(.login(Self.bob, ticket: 2))
-        driver.handle(.settle)
+        driver.handle(.drain)
         guard case .stopping = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
         #expect(!driver.coordinator.isDrained && driver.replies[1] == nil)
         try driver.grant(refresh: "two")
@@ -122,7 +122,7 @@ struct SessionTerminationTests {
         try driver.logIn()
         driver.lockAnswer = .busy
         driver.handle(.refresh(ticket: 1))
-        driver.handle(.settle)
+        driver.handle(.drain)
         guard case .stopping = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.coordinator.isDrained && driver.calls.count == 1 && driver.stored?.intent == nil)
     }
@@ -132,8 +132,8 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
-        driver.handle(.settle)
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.handle(.drain)
         #expect(!driver.coordinator.isDrained)
         try driver.grant()
         guard case .loggedIn = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }

@@ -98,7 +98,7 @@ import Testing
         try await bench.control("/delays", #"{"route":"login","milliseconds":500}"#)
         async let login = life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("bob")))
         try await eventually("it is under way") { try await bench.calls("login") == 2 }
-        try await offPool { life.home.settle(within: .milliseconds(100), people: .seconds(10)) }
+        try await offPool { life.home.drain(within: .milliseconds(100), operators: .seconds(10)) }
         life.home.stop()
         guard case .success(.added) = await login else { throw TestFailure("not told") }
         #expect(store.contents["bob"]?.session != nil && store.contents.active?.user == "bob")
@@ -112,7 +112,7 @@ import Testing
         store.fails(true)
         for name in ["alice", "bob", "alice", "bob", "alice"] { _ = await life.ask(.activate(name)) }
         store.fails(false)
-        try await offPool { life.home.settle(within: .seconds(10)) }
+        try await offPool { life.home.drain(within: .seconds(10)) }
         #expect(store.contents.active?.user == "alice")
         await bench.end()
     }

@@ -62,12 +62,12 @@ struct SessionDrainTests {
         delay.withLock { $0 = .milliseconds(700) }
         home.loop.post { home.runner(named: "alice")?.refreshNow { _ in } }
         try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
-        try await offPool { home.settle(within: .seconds(10)) }
+        try await offPool { home.drain(within: .seconds(10)) }
         let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
         let user = try #require(try stored.get())
         #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)
         home.loop.post { home.runner(named: "alice")?.refreshNow { _ in } }
-        try await offPool { home.settle(within: .milliseconds(300)) }
+        try await offPool { home.drain(within: .milliseconds(300)) }
         #expect(bench.server.requests.count { $0.target == IdentityBench.sessionPath } == 1)
         home.stop()
     }

@@ -390,7 +390,7 @@ struct ExternalChangeTests {
             edit(&contents.users[0])
             var login = login
             login.session.id = id
-            let base = contents[name]?.fingerprint ?? SessionVersion(session: 0, generation: 0)
+            let base = contents[name]?.version ?? SessionVersion(session: 0, generation: 0)
             return contents.apply(.saveSession(user: name, login, base: base), now: one.wall) == .inUse(by: "alice")
         }
         #expect(isTaken())

@@ -31,7 +31,9 @@ struct ForeignUserTests {
         #expect(next.token == nil && next.noted(.foreignUser) && next.call?.kind == .login)
         #expect(next.stored?.session != nil, "as long as the login may fail, what is stored stays")
         try next.grant(refresh: "new", account: "c")
-        #expect(next.sent.isEmpty && next.storedRefresh == "new" && next.stored?.home == next.coordinator.home)
+        #expect(
+            next.sent.isEmpty && next.storedRefresh == "new" && next.stored?.storedIdentity == next.coordinator.identity
+        )
         #expect(next.revoked == ["one"] && next.revocations.map(\.fingerprint) == [Self.demo.fingerprint])
         #expect(next.contents.revocations.map { StoredIdentity($0.identity, $0.fingerprint) } == [Self.demo])
         #expect(next.stored?.generation == 2 && next.disk.holder == nil)
