@@ -1,9 +1,10 @@
-/// What boot clock and wall clock said at one moment, to find out later whether one of them has jumped or the machine slept.
+/// The boot clock and the wall clock at one instant. A later comparison shows whether one of them has jumped or the
+/// machine was suspended.
 package struct ClockComparison {
     package enum Disagreement: String, Sendable {
-        /// The wall clock went otherwise than the boot clock.
+        /// The wall clock has moved differently from the boot clock.
         case wallClock = "wall_clock"
-        /// The look came late: the machine was suspended, or starved.
+        /// The comparison came late: the machine was suspended or overloaded.
         case resumed
     }
 
@@ -15,10 +16,10 @@ package struct ClockComparison {
         self.wall = wall
     }
 
-    /// When to compare.
+    /// When to compare next.
     package var nextAt: Instant { instant + .seconds(30) }
 
-    /// What has happened since, if it is more than 5 s.
+    /// The disagreement since then, if it is more than 5 s.
     package func disagreement(at now: Instant, _ wallNow: WallTime) -> Disagreement? {
         let drift = (wallNow - wall) - (now - instant)
         if max(drift, .zero - drift) > .seconds(5) { return .wallClock }

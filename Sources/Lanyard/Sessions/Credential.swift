@@ -1,4 +1,4 @@
-/// What logs a user in: as configured, or as a person gave it just now.
+/// A credential for a login: as configured, or as an operator gave it just now.
 package enum Credential: Sendable {
     /// Secrets are read from their files when the call is made.
     case configured(UserSettings.Login)

@@ -1,6 +1,6 @@
-/// A keyed hash of a credential: tells whether it is the one that was refused, and nothing else about it.
+/// A keyed hash of a credential. It tells only whether a credential is the one that was refused.
 package struct CredentialFingerprint: Equatable, Sendable {
-    /// HMAC-SHA256 under the store's own random key: 32 bytes. No secret without that key.
+    /// HMAC-SHA256 under the store's own random key: 32 bytes. It reveals no secret without that key.
     package let bytes: [UInt8]
     /// The service's `error_code` that came with the refusal.
     package var code: String?
@@ -10,6 +10,6 @@ package struct CredentialFingerprint: Equatable, Sendable {
         self.code = code
     }
 
-    /// Whether both are of one credential.
+    /// Whether both belong to one credential.
     package func isSame(as other: CredentialFingerprint?) -> Bool { bytes == other?.bytes }
 }

@@ -1,4 +1,4 @@
-/// What a successful login or refresh brought.
+/// The tokens of a successful login or refresh (RFC 6749 §5.1).
 package struct Grant: Sendable {
     package var accessToken: Secret
     /// nil: the refresh token in hand stays (App Services never sends a new one).
@@ -7,9 +7,9 @@ package struct Grant: Sendable {
     package var userID: String?
     /// How long the access token lives from the moment before the request was sent (refresh.md 1): at least 2 s.
     package var lifetime: Duration
-    /// The refresh token's own end, if it says so.
+    /// The refresh token's own expiry, if it states one.
     package var refreshTokenExpiry: WallTime?
-    /// The service's `Date`, to learn the skew from.
+    /// The service's `Date`, from which the skew is learned.
     package var serverDate: WallTime?
 
     package init(

@@ -1,44 +1,46 @@
-/// Why an identity service did not grant what was asked (refresh.md 10).
+/// The reason why an identity service did not grant a request (refresh.md 10).
 package struct IdentityError: Error, Equatable, Sendable {
-    /// What follows from it for the session.
+    /// The consequence for the session.
     package enum Verdict: Equatable, Sendable {
-        /// 5xx, 408, 425, 429, transport, malformed answers: ask again, not before `retryAfter`.
+        /// 5xx, 408, 425, 429, transport errors, malformed responses: ask again, not before `retryAfter`.
         case transient(retryAfter: Duration?)
-        /// The request may have been carried out: it was sent and no answer came.
+        /// The request was sent and no response came. It may have been carried out.
         case unknownOutcome
         /// The refresh token is dead (App Services: 401, or 403 with a JSON `error`, on the session call).
         case sessionDead
         /// The credential itself was refused.
         case credentialRefused
-        /// A login was answered 401 without the service's own words: it may be the credential, or a gateway in between. Asked again; the second
-        /// time, at least 30 s after the first, it is a refusal (refresh.md 10).
+        /// A login got 401 without the service's own error. The credential may be refused, or a gateway in between may
+        /// have responded. It is asked again. The second 401, at least 30 s after the first, is a refusal
+        /// (refresh.md 10).
         case credentialDoubted
-        /// 410: the service has gone; asked again every 5 minutes.
+        /// 410: the service is gone; it is asked again every 5 minutes.
         case gone
         /// 404 "cannot find app".
         case unknownApp
-        /// The credential's file cannot be read; the remedy is in `words`.
+        /// The credential's file cannot be read; the remedy is in `message`.
         case credentialUnavailable
-        /// The credential's file has not been read in time, or is being written: asked again.
+        /// The credential's file was not read in time, or is being written: it is read again.
         case credentialDelayed
-        /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). Not a service's verdict.
+        /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). The
+        /// service did not say so.
         case accountInUse
     }
 
     package var verdict: Verdict
-    /// The HTTP status, if an answer came.
+    /// The HTTP status, if a response came.
     package var status: Int?
     /// The service's `error_code`, scrubbed to `[A-Za-z0-9_]{1,64}`.
     package var code: String?
-    /// Plain words for the log and `last_error`; no secret, no byte of an answer beyond `code`.
+    /// A plain message for the log and `last_error`. It holds no secret, and no byte of a response except `code`.
     package var message: String
-    /// Of a login that was guarded: what to remember, should the credential be refused by it.
+    /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
-    /// Worth an alert although it is tried again: somebody may stand between us and the service.
+    /// Worth an alert although the call is tried again: the connection to the service may be intercepted.
     package var isAlarming: Bool
-    /// The refresh token in a success that cannot be used otherwise: the session behind it must be ended.
+    /// The refresh token of a success that is otherwise unusable. Its session must be revoked.
     package var unusedRefreshToken: Secret?
-    /// A login has made a session at the service, perhaps an account as well, although it cannot be used.
+    /// A login has created a session at the service, and perhaps an account, although its response is unusable.
     package var hasMadeSession = false
 
     package init(
@@ -56,7 +58,7 @@ package struct IdentityError: Error, Equatable, Sendable {
 }
 
 extension IdentityError {
-    /// Another call might do better.
+    /// Whether another call might succeed.
     var isRetryable: Bool {
         switch verdict {
         case .transient, .unknownOutcome, .gone, .credentialDelayed: true
@@ -67,7 +69,7 @@ extension IdentityError {
 }
 
 extension Result where Success == Grant, Failure == IdentityError {
-    /// The refresh token that an answer brought, usable or not.
+    /// The refresh token of a response, usable or not.
     var refreshToken: Secret? {
         switch self {
         case .success(let grant): grant.refreshToken
@@ -77,17 +79,17 @@ extension Result where Success == Grant, Failure == IdentityError {
 }
 
 extension IdentityError.Verdict {
-    /// The labels of what logins meet.
+    /// The labels of the errors that logins can have.
     static let loginResultLabels = [
         Self.transient(retryAfter: nil), .credentialRefused, .credentialDoubted, .gone, .unknownApp,
         .credentialUnavailable, .credentialDelayed, .accountInUse,
     ].map(\.label)
-    /// The labels of what refreshes meet.
+    /// The labels of the errors that refreshes can have.
     static let refreshResultLabels = [
         Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp,
     ].map(\.label)
 
-    /// The word for it in metrics and log.
+    /// The label in metrics and log.
     package var label: String {
         switch self {
         case .transient: "transient"

@@ -1,13 +1,13 @@
-/// An identity service as a session sees it: three calls, each answered exactly once, on whatever queue.
+/// An identity service as a session sees it: three calls. Each gets exactly one reply, on any queue.
 ///
-/// Calls return at once. Each has a deadline of its own (connect 5 s, total 30 s), detached from any client.
+/// Calls return at once. Each has its own deadline (connect 5 s, total 30 s), independent of any client.
 package protocol IdentityService: AnyObject, Sendable {
-    /// Which service and application this is, whatever its name; nil: nobody can tell.
+    /// The service and application, whatever the identity's name; nil: unknown.
     var fingerprint: IdentityFingerprint? { get }
-    /// Logs in. A configured credential is read afresh.
+    /// Logs in. A configured credential is read anew.
     ///
-    /// - Parameter guarded: keeps a refused credential from being sent again, and has each fault name the one that was sent; nil: it is
-    ///   sent whatever came of it before, and no fault names it.
+    /// - Parameter guarded: keeps a refused credential from being sent again, and makes each error carry the
+    ///   fingerprint of the sent one. If nil, the credential is always sent, and no error carries a fingerprint.
     func login(
         _ credential: Credential, guarded: LoginGuard?,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)

@@ -1,25 +1,25 @@
-/// One user as the directory knows it.
+/// One user in the registry.
 package struct RegisteredUser: Equatable, Sendable {
     package let name: String
     package let index: UserIndex
     package let identity: String
-    /// The configuration names it: it is back after a restart, whatever a person does to it here.
+    /// The user is configured: a restart brings it back, whatever an operator has done to it here.
     package let isConfigured: Bool
-    /// The kind of the configured login; nil: a person gives the credential.
+    /// The kind of the configured login; nil: an operator gives the credential.
     package let configuredProvider: String?
-    /// A static identity: somebody else brings its tokens.
+    /// The identity is static: its tokens are renewed elsewhere.
     package let isStatic: Bool
-    /// The service's id of the account, as the latest login said.
+    /// The service's id of the account, from the latest login.
     package internal(set) var accountID: String?
     /// The kind of the latest login.
     package internal(set) var provider: String?
-    /// There is a session.
+    /// The user has a session.
     package internal(set) var isAuthenticated: Bool
-    /// A person logged this user out: no automatic login until a person asks for one.
+    /// An operator logged this user out: no automatic login until an operator requests one.
     package internal(set) var isLoggedOut: Bool
-    /// Its first login is under way: if that fails, there never was such a user.
+    /// The user's first login is under way. If it fails, the user is removed.
     package internal(set) var isProvisional: Bool
-    /// A login under way has ended in this account, and is being stored.
+    /// The account in which a login under way has ended; it is being stored.
     var claimedAccountID: String?
 
     /// - Parameter isAuthenticated: a session was restored.
@@ -41,7 +41,7 @@ package struct RegisteredUser: Equatable, Sendable {
         self.isProvisional = isProvisional
     }
 
-    /// Its account goes with its session: nobody could ever log in to it again (appservices.md 2.5).
+    /// The account ends with its session: nothing could log in to it again (appservices.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
 
     static let anonymous = GivenCredential.anonymous.provider

@@ -1,4 +1,4 @@
-/// `login:` of the configuration: what happens at the start.
+/// `login:` of the configuration: the behaviour at the start.
 package struct LoginSettings: Equatable, Sendable {
     package enum Offline: String, Sendable, CaseIterable {
         /// A stored access token that is still valid serves at once.

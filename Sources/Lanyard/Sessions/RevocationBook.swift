@@ -1,34 +1,34 @@
-/// Which sessions the identity services must still be told are over, and when each is told again: decisions without I/O, with time and
-/// chance as arguments (architecture.md 5.8).
+/// The sessions whose end the identity services must still be told, and when each call is repeated. It does no I/O:
+/// time and chance are arguments (architecture.md 5.8: "retried in the background").
 ///
-/// The first call is made at once; after a failure again after 1 s, doubling up to 5 minutes, for a day.
+/// The first call is made at once. After a failure it is repeated after 1 s, doubling up to 5 minutes, for a day.
 package struct RevocationQueue: Sendable {
     package enum Action: Equatable, Sendable {
-        /// Tell the service; the answer comes back by `answered`.
+        /// Call the service; `callCompleted` reports the result.
         case call(StoredRevocation)
-        /// Nothing is left to do about this one.
+        /// The revocation is finished.
         case done(StoredRevocation, Outcome)
-        /// Told again then.
+        /// The call is repeated at `until`.
         case postponed(StoredRevocation, IdentityError, until: Instant)
     }
 
     package enum Outcome: String, Sendable {
         /// The service knows.
         case told
-        /// It could not be told for a day, or nobody here knows that service any more.
+        /// The service could not be told for a day, or is not configured any more.
         case givenUp = "given_up"
     }
 
     private struct Entry {
         let revocation: StoredRevocation
-        /// Whose session it was; nil: nobody knows.
+        /// The owner of the session; nil: unknown.
         let user: String?
         var failures = 0
         /// `.never` while a call is under way.
         var nextAt: Instant
     }
 
-    /// Calls at once: after an outage a thousand sessions may have to be told of.
+    /// The most calls at one time: after an outage a thousand revocations may be pending.
     private static let callsMax = 4
     static let retryPeriod = Duration.seconds(86_400)
     private static let backOffMax = Duration.seconds(300)
@@ -38,29 +38,29 @@ package struct RevocationQueue: Sendable {
 
     package init() {}
 
-    /// How many have not been told.
+    /// The number of pending revocations.
     package var count: Int { entries.count }
 
     /// Every service has been asked at least once.
     package var isDrained: Bool { entries.allSatisfy { $0.failures > 0 } }
 
-    /// Whether a session with this refresh token has still to be told of.
+    /// Whether a session with this refresh token is pending.
     package func contains(_ token: Secret) -> Bool { entries.contains { $0.revocation.refresh == token } }
 
-    /// Whether a service has still to be told of a session of this user's.
+    /// Whether a session of this user is pending.
     package func contains(user: String) -> Bool { entries.contains { $0.user == user } }
 
-    /// Whether this service has still to be told of a session of which nobody knows whose it was.
+    /// Whether a session with an unknown owner is pending at this identity.
     package func containsOrphan(of identity: String) -> Bool {
         entries.contains { $0.user == nil && $0.revocation.identity == identity }
     }
 
-    /// When `due` is to be called; `.never` if nothing waits, or as much is under way as may be.
+    /// When to call `due`; `.never` if nothing waits, or the most calls are under way.
     package var dueAt: Instant { calls < Self.callsMax ? entries.map(\.nextAt).min() ?? .never : .never }
 
-    /// One more; a second one of the same token is none.
+    /// Adds a revocation, unless one with the same token is pending.
     ///
-    /// - Parameter user: whose session it was, if that is known.
+    /// - Parameter user: the owner of the session, if it is known.
     package mutating func add(
         _ revocation: StoredRevocation, of user: String? = nil, at eventContext: EventContext
     ) -> [Action] {
@@ -69,7 +69,7 @@ package struct RevocationQueue: Sendable {
         return due(at: eventContext)
     }
 
-    /// Makes the calls whose time has come.
+    /// Makes the calls that are due.
     package mutating func due(at eventContext: EventContext) -> [Action] {
         var actions: [Action] = []
         for place in entries.indices where entries[place].nextAt <= eventContext.instant && calls < Self.callsMax {
@@ -79,7 +79,7 @@ package struct RevocationQueue: Sendable {
         return actions
     }
 
-    /// A session that the service does not know (any more) is as good as revoked.
+    /// A session that the service does not know counts as revoked.
     package mutating func callCompleted(
         _ token: Secret, _ result: Result<Void, IdentityError>, at eventContext: EventContext
     ) -> [Action] {
@@ -102,7 +102,7 @@ package struct RevocationQueue: Sendable {
         [.done(entries.remove(at: place).revocation, outcome)] + due(at: eventContext)
     }
 
-    /// Between half of the back-off and all of it.
+    /// Between half of the back-off and the whole.
     private func delay(after failures: Int, _ error: IdentityError, _ eventContext: EventContext) -> Duration {
         let doubled = min(.seconds(1) * (1 << min(failures - 1, 16)), Self.backOffMax)
         let jittered = max(doubled * (0.5 + 0.5 * eventContext.chance), .seconds(1))

@@ -1,38 +1,40 @@
 import Logging
 
-/// Tells identity services of sessions that are over, and tells them again: the shell of `RevocationQueue`. Belongs to the home's queue.
+/// Tells identity services of sessions that are over, and repeats that after failures: it runs `RevocationQueue`.
+/// Belongs to the queue of `SessionService`.
 final class RevocationRunner: @unchecked Sendable {
-    /// Who wants to know whether the service was told.
+    /// A caller that waits for the outcome of a revocation.
     private struct Waiter {
         let token: Secret
         let until: Instant
         let reply: @Sendable (Bool) -> Void
     }
 
-    /// A person is not kept waiting longer for a service that does not answer; the call itself goes on.
+    /// The longest wait of an operator for a service that does not respond. The call itself continues.
     private static let waitMax = Duration.seconds(5)
 
-    private unowned let home: SessionService
+    private unowned let sessions: SessionService
     private var queue = RevocationQueue()
     private var waiters: [Waiter] = []
-    /// What the store could not take.
+    /// The revocations that the store could not take.
     private var unsaved: [StoredRevocation] = []
-    /// By the token, which the book hands on as it is.
+    /// By the token's object identity, which the queue preserves.
     private var loggers: [ObjectIdentifier: Logger] = [:]
-    private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in due() }
+    private lazy var timer = SessionTimer(on: sessions.loop) { [unowned self] in due() }
 
-    init(of home: SessionService) { self.home = home }
+    init(of sessions: SessionService) { self.sessions = sessions }
 
     /// - Parameters:
-    ///   - user: whose session it was; nil: nobody knows, such as of what an earlier process has left.
-    ///   - isStored: the store holds it already; else it is stored now, so that a crash does not forget it.
-    ///   - reply: hears once, on the home's queue, whether the service knows; false: not yet.
+    ///   - user: the owner of the session; nil: unknown, for example from an earlier process.
+    ///   - isStored: the store holds the revocation already. Otherwise it is stored now, so that a crash does not lose
+    ///     it.
+    ///   - reply: called once, on the service's queue; true: the identity service knows, false: not yet.
     func enqueue(
         _ revocation: StoredRevocation, of user: String? = nil, isStored: Bool = false, _ logger: Logger,
         _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         if !isStored, !queue.contains(revocation.refresh) { save(revocation) }
-        guard home.service(of: revocation) != nil else {
+        guard sessions.service(of: revocation) != nil else {
             giveUp(revocation, logger)
             return reply(false)
         }
@@ -41,27 +43,27 @@ final class RevocationRunner: @unchecked Sendable {
         perform(queue.add(revocation, of: user, at: .now))
     }
 
-    /// Whether the service has still to be told of a session of this user's. Of one that an earlier process has left nobody knows whose it was:
-    /// it is taken for that of a user who was not logged out here.
+    /// Whether a revocation of this user's sessions is pending. A revocation from an earlier process has no known
+    /// owner. It counts for any user that was not logged out in this process.
     func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
         queue.contains(user: runner.name)
             || !runner.wasLoggedOutHere && queue.containsOrphan(of: runner.managedUser.settings.identity)
     }
 
-    /// Every service has been asked at least once, so that what is left can wait for the next start.
+    /// Every service has been asked at least once. What is left can wait for the next start.
     var isDrained: Bool { queue.isDrained }
 
     private func save(_ revocation: StoredRevocation) {
-        home.commit(.addRevocation(revocation)) { [weak self] result in
+        sessions.commit(.addRevocation(revocation)) { [weak self] result in
             guard case .failure = result else { return }
-            self?.home.loop.post { [weak self] in
+            self?.sessions.loop.post { [weak self] in
                 guard let self, queue.contains(revocation.refresh) else { return }
                 unsaved.append(revocation)
             }
         }
     }
 
-    /// What could not be stored is stored with the next call, and before the end.
+    /// Unsaved revocations are stored with the next call, and before the end.
     private func saveAgain() {
         let again = unsaved
         unsaved = []
@@ -76,11 +78,14 @@ final class RevocationRunner: @unchecked Sendable {
         for waiter in left { waiter.reply(false) }
     }
 
-    /// Nobody here knows the service, and no other is to see the token. For a day it stays in the store: another start, or another process, may.
+    /// No configured service may see the token. The revocation stays in the store for a day, because another start or
+    /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
-        if .now - revocation.since >= RevocationQueue.retryPeriod { home.commit(.revoked(revocation.refresh)) { _ in } }
+        if .now - revocation.since >= RevocationQueue.retryPeriod {
+            sessions.commit(.removeRevocation(revocation.refresh)) { _ in }
+        }
         logger.warning(
-            "the session of an identity that is not configured here cannot be ended at its service",
+            "a session cannot be revoked, because its identity is not configured here",
             metadata: [
                 "event": "session.revoke.given_up", "identity": .string(revocation.identity),
                 "reason": "identity_not_configured",
@@ -111,26 +116,26 @@ final class RevocationRunner: @unchecked Sendable {
 
     private func call(_ revocation: StoredRevocation) {
         let token = revocation.refresh
-        guard let service = home.service(of: revocation) else {
-            let error = IdentityError(.transient(retryAfter: nil), message: "no such identity is configured any more")
-            return home.loop.post { [weak home] in home?.revocations.handleReply(.failure(error), token) }
+        guard let service = sessions.service(of: revocation) else {
+            let error = IdentityError(.transient(retryAfter: nil), message: "the identity is not configured any more")
+            return sessions.loop.post { [weak sessions] in sessions?.revocations.handleReply(.failure(error), token) }
         }
-        // The service answers when it likes, even after the home's end.
-        service.revoke(token) { [weak home] result in
-            home?.loop.post { [weak home] in home?.revocations.handleReply(result, token) }
+        // The service may respond at any time, even after the end of the session service.
+        service.revoke(token) { [weak sessions] result in
+            sessions?.loop.post { [weak sessions] in sessions?.revocations.handleReply(result, token) }
         }
     }
 
     private func handleReply(_ result: Result<Void, IdentityError>, _ token: Secret) {
-        guard !home.isStopped else { return }
+        guard !sessions.isStopped else { return }
         perform(queue.callCompleted(token, result, at: .now))
-        home.signalIfDrained()
+        sessions.signalIfDrained()
     }
 
-    /// Who waits hears of it when the store holds the token no more.
+    /// The waiters get their reply once the store no longer holds the token.
     private func forget(_ token: Secret, _ outcome: RevocationQueue.Outcome) {
-        home.commit(.revoked(token)) { [weak self] _ in
-            self?.home.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
+        sessions.commit(.removeRevocation(token)) { [weak self] _ in
+            self?.sessions.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
         }
     }
 
@@ -144,24 +149,24 @@ final class RevocationRunner: @unchecked Sendable {
     // MARK: Log
 
     private func log(_ revocation: StoredRevocation, _ outcome: RevocationQueue.Outcome) {
-        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? home.logger
+        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? sessions.logger
         switch outcome {
         case .told:
             logger.info(
-                "the identity service was told of a session's end",
+                "the session is revoked at the identity service",
                 metadata: ["event": "session.revoke.succeeded", "identity": .string(revocation.identity)])
         case .givenUp:
             logger.warning(
-                "the identity service could not be told of a session's end for a day: it is not told any more",
+                "the session could not be revoked at the identity service for a day: no further attempt",
                 metadata: ["event": "session.revoke.given_up", "identity": .string(revocation.identity)])
         }
     }
 
     private func log(_ revocation: StoredRevocation, _ error: IdentityError, _ until: Instant) {
         let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
-        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? home.logger
+        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? sessions.logger
         logger.warning(
-            "the identity service was not told of a session's end; it is told again",
+            "the session is not revoked at the identity service yet; it is tried again",
             metadata: [
                 "event": "session.revoke.failed", "identity": .string(revocation.identity),
                 "reason": .string(error.verdict.label), "error": .string(error.message), "next_at": .string(next),

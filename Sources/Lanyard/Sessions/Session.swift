@@ -1,70 +1,74 @@
-/// One user's stay: the state machine of architecture.md 5.1. It decides and does no I/O; `SessionRunner` acts on the steps.
+/// The state machine of one user's session (architecture.md 5.1). It decides and does no I/O; `SessionCoordinator`
+/// performs the actions.
 ///
-/// Time and chance are arguments. What outlasts the states is the ledger, which the caller keeps and lends to each event.
-/// There is at most one call in flight, because the states that have one start no other: the single flight needs no lock.
+/// Time and chance are arguments. `SessionContext` keeps what outlives the states; the caller lends it to each event.
+/// At most one call is in flight, because a state that has one starts no other. The single flight needs no lock.
 ///
-/// Each case says where it goes by itself. What another process has made of the user, or a person's login, leads to other states, too.
+/// Each case names its own transitions. External changes and operators' logins lead to other states, too.
 ///
-/// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a release build
-/// then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and returns the next state.
+/// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a
+/// release build then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and
+/// returns the next state.
 package enum Session {
-    /// Nobody is logged in: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start, and to
-    /// `valid` by a person's login.
+    /// No session: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start, and to
+    /// `valid` by an operator's login.
     case loggedOut(SessionReason)
     /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
     case loggingIn(RetryState)
-    /// Token in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
+    /// A token is in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
     case valid(SessionTokens, refreshAt: Instant)
-    /// A renewal is in flight, none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`, `refused`.
+    /// A renewal is in flight, and none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`,
+    /// `refused`.
     case refreshing(SessionTokens, SessionCall)
     /// Renewal fails and the token is still valid. Goes where `refreshing` goes.
     case stale(SessionTokens, RetryState)
     /// Renewal fails and the token is no longer usable. Goes to `valid`, `loginRequired`, `refused`.
     case unreachable(SessionTokens, RetryState)
-    /// The session is over and there is no credential. Goes to `valid` by a person's login.
+    /// The session is over and there is no credential. Goes to `valid` by an operator's login.
     case loginRequired(IdentityError?)
-    /// The credential was refused or cannot be read. Goes to `valid` by a person's login, to `loggingIn`
-    /// when the credential changes.
+    /// The credential was refused or cannot be read. Goes to `valid` by an operator's login, and to `loggingIn` when
+    /// the credential changes.
     case refused(IdentityError)
 
     package enum Event: Sendable {
-        /// The program starts, or somebody asks for a login with the configured credential.
+        /// The program starts, or a login with the configured credential is requested.
         case loginRequested
-        /// `due` has come.
+        /// The instant of `due` has come.
         case due
         case granted(Grant, SessionCall)
         case failed(IdentityError, SessionCall)
-        /// A person's login brought this: it replaces whatever there is, and nothing that is under way matters any more.
+        /// The tokens of an operator's login. They replace whatever there is, and results of calls under way are
+        /// ignored.
         case loggedIn(Grant, SessionCall)
-        /// The refresh token of this call must not be sent again, and nobody knows what became of it (refresh.md 9).
+        /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh.md 9).
         case abandoned(IdentityError, SessionCall)
-        /// What the store holds: at the start, or because another process has renewed it.
+        /// The stored session: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
-        /// The store says that nobody is logged in, and that a person wants it so: `reason` tells where it was said.
+        /// The store says that an operator has ended the session; `reason` says where.
         case ended(reason: String)
-        /// A token that somebody else renews, or why it cannot be read: `TokenFeed`.
+        /// A token that is renewed elsewhere, or the error of reading it: `TokenFeed`.
         case fed(Result<Secret, IdentityError>)
         /// A shard has no usable token.
         case tokenNeeded
         /// An upstream refused the token of this generation.
         case tokenRefused(UInt64)
         case logoutRequested
-        /// A person wants a new token now: neither cooldown nor budget binds.
+        /// An operator wants a new token now: neither cooldown nor budget applies.
         case refreshRequested
         case credentialChanged
-        /// The wall clock jumped against the boot clock, or the machine slept.
+        /// The wall clock jumped against the boot clock, or the machine was suspended.
         case clockJumped
     }
 
-    /// How a stored session comes back.
+    /// How a stored session is restored.
     package struct Restoration: Equatable, Sendable {
-        /// Serve it at once; else only once a refresh has succeeded (`login.offline: never`).
+        /// Serve it at once; otherwise only after a successful refresh (`login.offline: never`).
         package var isTrusted: Bool
         /// Renew it at once: the outcome of its last refresh is unknown.
         package var isUrgent: Bool
         /// The part of the lifetime over which the renewals of a restarted fleet are spread (refresh.md 15).
         package var spread: Double
-        /// Another process renewed it; else the start.
+        /// Another process renewed it; false at the start.
         package var isAdopted: Bool
 
         package init(isTrusted: Bool, isUrgent: Bool, spread: Double, isAdopted: Bool) {
@@ -75,7 +79,8 @@ package enum Session {
         }
     }
 
-    /// What is to be done, in this order. `SessionCoordinator` puts each call into an errand, and stores what a call brought before it tells of it.
+    /// What to do, in this order. `SessionCoordinator` makes each call by a token operation, and stores its result
+    /// before the session learns of it.
     package enum Action: Sendable {
         case login(SessionCall)
         case refresh(Secret, SessionCall)
@@ -84,7 +89,7 @@ package enum Session {
         case logEvent(SessionLogEvent)
     }
 
-    /// The one way in.
+    /// Handles one event and returns the actions to perform, in order.
     package mutating func handle(_ event: Event, at eventContext: EventContext, _ context: inout SessionContext)
         -> [Action]
     {
@@ -114,7 +119,7 @@ package enum Session {
         }
     }
 
-    /// Begins a login where nothing is at hand and none is under way.
+    /// Begins a login if no session is at hand and no login is under way.
     private consuming func begin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         switch consume self {
         case .loggedOut: Self.beginLogin(cause, &transition)
@@ -144,7 +149,7 @@ package enum Session {
         return .loggingIn(RetryState(calling: call, notBefore: transition.context.notBefore))
     }
 
-    /// A changed credential is tried at once where the old one was refused or missing; a healthy session is left alone.
+    /// A changed credential is tried at once if the old one was refused or missing. A healthy session is left alone.
     private consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
         transition.context.credentialChanged()
         return switch consume self {
@@ -154,7 +159,7 @@ package enum Session {
         }
     }
 
-    /// Local first: the tokens go, then the service is told. An answer that is still under way finds no call to belong to.
+    /// Local first: the tokens are erased, then the service is told. A late response finds no call that it belongs to.
     private consuming func logOut(_ transition: inout TransitionContext) -> Session {
         transition.add(.publish(.none(.loginRequired)))
         if let refresh = tokens?.refresh { transition.add(.revoke(refresh)) }
@@ -163,7 +168,7 @@ package enum Session {
         return .loggedOut(.loggedOut)
     }
 
-    /// Whoever logged the user out has told the service, too.
+    /// The process that ended the session has told the service.
     private consuming func end(_ reason: String, _ transition: inout TransitionContext) -> Session {
         transition.add(.publish(.none(.loginRequired)))
         transition.context.lastError = nil

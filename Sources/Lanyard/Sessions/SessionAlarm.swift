@@ -1,4 +1,4 @@
-/// One deadline on the sessions' loop that calls back. Belongs to that loop's queue.
+/// One deadline on the sessions' loop with a callback. Belongs to that loop's queue.
 package final class SessionTimer: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private var onFire: () -> Void
@@ -11,12 +11,12 @@ package final class SessionTimer: Watcher, @unchecked Sendable {
         deadline = Deadline(of: self)
     }
 
-    /// Sets or moves it; `.never` unsets it.
+    /// Sets or moves the deadline; `.never` clears it.
     func set(at instant: Instant) {
         if let deadline { loop.set(deadline, at: instant) }
     }
 
-    /// Never rings again, and lets go of what it would call. Before the last reference goes.
+    /// Ends the timer and releases the callback. Call it before the last reference goes.
     func drop() {
         if let deadline { loop.drop(deadline) }
         deadline = nil

@@ -1,9 +1,10 @@
-/// What the identity service's answers do to a session.
+/// How a session handles the outcomes of its calls.
 extension Session {
-    /// A token came. If its call is no longer the present one the session has moved on: a late answer never revives it.
+    /// Tokens have come. If their call is no longer the current one, the session has moved on: a late response never
+    /// revives it.
     consuming func accept(_ grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
         guard self.call?.number == call.number else {
-            // A login that nobody waits for has left a session over there.
+            // A late login has created another session at the service.
             if call.kind == .login, let refresh = grant.refreshToken { transition.add(.revoke(refresh)) }
             transition.logEvent(.late, reason: call.kind.rawValue)
             return self
@@ -15,7 +16,7 @@ extension Session {
         return Self.begin(tokens, grant, of: call, retryState ?? RetryState(calling: call), &transition)
     }
 
-    /// A person's login: what was there, and whatever is under way for it, is over.
+    /// An operator's login replaces the session and whatever is under way for it.
     consuming func replace(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let tokens = transition.context.accept(
@@ -23,12 +24,12 @@ extension Session {
         return Self.begin(tokens, grant, of: call, RetryState(calling: call), &transition)
     }
 
-    /// Goes on with what a call brought.
+    /// Continues with the tokens of a call.
     private static func begin(
         _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, _ known: RetryState,
         _ transition: inout TransitionContext
     ) -> Session {
-        // Whether or not its access token can serve: the refresh token is that account's.
+        // The refresh token belongs to that account, even if the access token is unusable.
         if let accountID = grant.userID, transition.context.learnAccount(accountID) {
             transition.logEvent(.accountChanged, .warning, reason: call.cause.rawValue)
         }
@@ -50,12 +51,12 @@ extension Session {
         return next
     }
 
-    /// The answer took longer than its token lives: nothing to serve, and asking faster would not help.
+    /// The response took longer than its token lives. There is nothing to serve, and asking faster would not help.
     private static func failUnusableGrant(
         _ tokens: SessionTokens, _ call: SessionCall, _ known: RetryState, _ transition: inout TransitionContext
     ) -> Session {
         let error = IdentityError(
-            .transient(retryAfter: nil), message: "the answer took longer than its access token lives")
+            .transient(retryAfter: nil), message: "the response took longer than its access token lives")
         return continueFailing(error, of: call, holding: tokens, known, &transition)
     }
 
@@ -85,7 +86,7 @@ extension Session {
         }
     }
 
-    /// Goes on without a new token, and tries again.
+    /// Continues without a new token, and tries again.
     private static func continueFailing(
         _ error: IdentityError, of call: SessionCall, holding tokens: SessionTokens?, _ known: RetryState,
         _ transition: inout TransitionContext
@@ -107,7 +108,7 @@ extension Session {
         return next
     }
 
-    /// The outcome of the last refresh is unknown, and asking again might do harm, or did not help (refresh.md 9).
+    /// The outcome of the last refresh is unknown, and a repetition might do harm, or did not help (refresh.md 9).
     consuming func abandon(_ error: IdentityError, of call: SessionCall, _ transition: inout TransitionContext)
         -> Session
     {
@@ -116,7 +117,8 @@ extension Session {
         return endDeadSession(error, .outcomeUnknown, &transition)
     }
 
-    /// The refresh token is dead (refresh.md 12): log in again by the credential, while the access token serves on; without one it is over.
+    /// The refresh token is dead (refresh.md 12). With a credential, a login follows while the access token serves on;
+    /// without one, the session ends.
     private consuming func endDeadSession(
         _ error: IdentityError, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
     ) -> Session {
@@ -138,7 +140,7 @@ extension Session {
         }
     }
 
-    /// Definitely refused: no further call until the credential changes or a person logs in.
+    /// The credential is definitely refused: no further call until it changes or an operator logs in.
     private static func refuse(_ error: IdentityError, _ transition: inout TransitionContext) -> Session {
         transition.context.lastError = error
         let next = Session.refused(error)
@@ -147,7 +149,7 @@ extension Session {
         return next
     }
 
-    /// What the store holds. An access token that must not be used yet, or no more, waits for one refresh; nobody else's word is needed.
+    /// Restores the stored session. An access token that must not be used waits for one refresh.
     consuming func restore(_ tokens: SessionTokens, _ how: Restoration, _ transition: inout TransitionContext)
         -> Session
     {
@@ -165,7 +167,7 @@ extension Session {
         }
         transition.context.hasEverBeenReady = true
         let scheduled = tokens.refreshAt(transition.context.settings, transition.eventContext, spread: how.spread)
-        // What the service has asked for meanwhile holds for whatever token is at hand.
+        // A Retry-After of the service applies to every token of this user.
         let allowed = min(transition.context.notBefore, tokens.mandatoryFrom)
         let next = Session.valid(tokens, refreshAt: max(how.isUrgent ? transition.now : scheduled, allowed))
         transition.publish(next)
@@ -174,7 +176,7 @@ extension Session {
         return next
     }
 
-    /// Renews what cannot be served, at once or when the service wants to be called again; nil if there is nothing to renew it by.
+    /// Renews tokens that cannot be served, at once or after the service's Retry-After; nil if nothing can renew them.
     private static func renewing(_ withheld: SessionTokens, _ transition: inout TransitionContext) -> Session? {
         if withheld.refresh != nil || transition.context.hasCredential,
             let retryState = transition.context.waitBeforeCall(at: transition.now)
@@ -184,7 +186,7 @@ extension Session {
         return transition.renewal(of: withheld, .start).map { .refreshing(withheld, $0) }
     }
 
-    /// A token that somebody else renews: `valid` while it can be read.
+    /// A token that is renewed elsewhere: `valid` while it can be read.
     consuming func feed(_ outcome: Result<Secret, IdentityError>, _ transition: inout TransitionContext) -> Session {
         switch outcome {
         case .success(let token):

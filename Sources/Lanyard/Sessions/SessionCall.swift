@@ -1,32 +1,32 @@
-/// One call to the identity service, as the session that asked for it remembers it.
+/// One call to the identity service, as its session records it.
 package struct SessionCall: Equatable, Sendable {
     package enum Kind: String, Sendable { case login, refresh }
 
-    /// Why it was made: the `reason` label of `lanyard_refresh_attempts_total`.
+    /// The cause of the call: the `reason` label of `lanyard_refresh_attempts_total`.
     package enum Cause: String, Sendable, CaseIterable {
-        /// The schedule's point in the lifetime.
+        /// The scheduled instant in the lifetime.
         case scheduled
-        /// Again, after a failure.
+        /// Another attempt after a failure.
         case retry
         /// An upstream refused the token.
         case forced
-        /// The session began, or somebody asked for a login.
+        /// The session began, or a login was requested.
         case start
         /// The refresh token is dead: a new login with the credential.
         case sessionDead = "session_dead"
-        /// The same refresh token must not be sent once more: a new login with the credential (refresh.md 9).
+        /// The same refresh token must not be sent again: a new login with the credential (refresh.md 9).
         case outcomeUnknown = "outcome_unknown"
-        /// A person asked for it.
+        /// An operator requested it.
         case asked
         /// The credential's file changed.
         case credentialChanged = "credential_changed"
     }
 
-    /// Grows with each call of a session: an answer to any but the present call comes too late.
+    /// Grows with each call of a session. A response to any call but the current one comes too late.
     package let number: UInt64
     package let kind: Kind
     package let cause: Cause
-    /// The clocks before the request was sent: a token's life counts from here (refresh.md 1).
+    /// The clocks before the request was sent: a token's lifetime counts from here (refresh.md 1).
     package var startedAt: Instant
     package var startedAtWall: WallTime
 }

@@ -1,51 +1,53 @@
 import Logging
 
-/// The thin shell around one user's desk: performs its acts, brings the answers back, keeps its deadline. Belongs to the home's queue.
+/// Runs one user's coordinator: performs its actions, returns the results and keeps its deadline. Belongs to the queue
+/// of `SessionService`.
 ///
-/// Home and cell hold each other until the cell is stopped: answers come from other queues whenever they like.
+/// The service and the runner hold each other until the runner is stopped, because results come from other queues at
+/// any time.
 package final class SessionRunner: @unchecked Sendable {
     package typealias Reply = @Sendable (SessionReply) -> Void
 
     package let managedUser: ManagedUser
     let index: UserIndex
-    let home: SessionService
+    let sessions: SessionService
     let logger: Logger
     private(set) var coordinator: SessionCoordinator
     private var inbox: [SessionCoordinator.Event] = []
     private var isHandling = false
     private(set) var isStopped = false
-    /// Who waits for what, by ticket.
+    /// The waiting replies, by ticket.
     private var replies: [UInt64: Reply] = [:]
     private var tickets: UInt64 = 0
-    /// A person has ended the user's session in this process.
+    /// An operator has ended the user's session in this process.
     private(set) var wasLoggedOutHere = false
-    /// How often the store was told something.
+    /// The number of changes sent to the store.
     private(set) var commitCount: UInt64 = 0
-    private lazy var timer = SessionTimer(on: home.loop) { [self] in handle(.due) }
+    private lazy var timer = SessionTimer(on: sessions.loop) { [self] in handle(.due) }
 
-    init(_ managedUser: ManagedUser, index: UserIndex, home: SessionService) {
+    init(_ managedUser: ManagedUser, index: UserIndex, sessions: SessionService) {
         self.managedUser = managedUser
         self.index = index
-        self.home = home
-        var logger = home.logger
+        self.sessions = sessions
+        var logger = sessions.logger
         logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
-        coordinator = SessionCoordinator(home.setup(of: managedUser, index))
+        coordinator = SessionCoordinator(sessions.setup(of: managedUser, index))
     }
 
     /// The user's name.
     package var name: String { managedUser.settings.name }
 
-    /// Begins: with what the store holds, else by a login, or with the reading of a token.
+    /// Starts with what the store holds, otherwise with a login, or with the reading of a token.
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
         switch managedUser.source {
         case .feed(let feed):
-            home.publisher.publish(.pending, for: index)
+            sessions.publisher.publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
-            // First the watch: what it has seen is no older than what the login reads.
+            // The watch starts first, so that it misses no change after the login has read the file.
             if let login = managedUser.settings.login {
                 managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
             }
@@ -53,10 +55,10 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    /// The process is about to end: see `SessionCoordinator.Event.settle`.
-    func settle() { handle(.settle) }
+    /// The process is about to end: see `SessionCoordinator.Event.drain`.
+    func drain() { handle(.drain) }
 
-    /// No deadline, no reading any more; answers to calls under way are dropped, and who waits hears of the end.
+    /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
         isStopped = true
         if coordinator.isUnsaved {
@@ -71,54 +73,54 @@ package final class SessionRunner: @unchecked Sendable {
         replies = [:]
     }
 
-    // MARK: What people ask. On the home's queue; each is answered exactly once, there too.
+    // MARK: Operator requests. On the service's queue; each gets exactly one reply, on the same queue.
 
-    /// Logs in, whatever was refused before; the session at hand serves until that has succeeded.
+    /// Logs in, whatever was refused before. The session at hand serves until the login has succeeded.
     package func login(_ credential: Credential, _ reply: @escaping Reply) {
         request(reply) { .login(credential, ticket: $0) }
     }
 
-    /// Takes over a session that was made on this user's behalf.
+    /// Takes over a session that was obtained for this user.
     package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
-        request(reply) { .given(obtained, ticket: $0) }
+        request(reply) { .obtained(obtained, ticket: $0) }
     }
 
-    /// Refreshes now, bound by neither cooldown nor budget; joins a call that is under way.
+    /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {
         request(reply) { .refresh(ticket: $0) }
     }
 
-    /// Wipes the tokens, here and in the store, then tells the service.
+    /// Erases the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
         wasLoggedOutHere = true
         request(reply) { .terminate(.logOut, ticket: $0) }
     }
 
-    /// As a logout; the user is forgotten in the store, too. The cell is the caller's to take away.
+    /// Like a logout, but the store forgets the user, too. The caller removes the runner.
     package func remove(_ reply: @escaping Reply) {
         request(reply) { .terminate(.remove, ticket: $0) }
     }
 
     private func request(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
         guard case .service = managedUser.source else { return reply(.notSupported) }
-        guard !isStopped, !home.isStopped else { return reply(.overtaken) }
+        guard !isStopped, !sessions.isStopped else { return reply(.overtaken) }
         tickets += 1
         replies[tickets] = reply
         handle(event(tickets))
     }
 
-    // MARK: Events and acts
+    // MARK: Events and actions
 
-    /// From any queue.
+    /// May be called on any queue.
     private func send(_ event: SessionCoordinator.Event) {
-        home.loop.post { [self] in handle(event) }
+        sessions.loop.post { [self] in handle(event) }
     }
 
     func handle(_ event: SessionCoordinator.Event) {
-        home.loop.assertOnQueue()
-        guard !home.isStopped, !isStopped else { return }
+        sessions.loop.assertOnQueue()
+        guard !sessions.isStopped, !isStopped else { return }
         inbox.append(event)
-        // An act may be answered at once: its turn comes after the acts beside it.
+        // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling else { return }
         isHandling = true
         var readyReplies: [(UInt64, SessionReply)] = []
@@ -131,30 +133,31 @@ package final class SessionRunner: @unchecked Sendable {
         }
         isHandling = false
         timer.set(at: coordinator.due)
-        home.update(self)
-        // Who is answered can see it in the report.
+        sessions.update(self)
+        // The replies come after the report shows what they say.
         for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
     }
 
     private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
         switch action {
-        case .publish(let availability): home.publisher.publish(availability, for: index)
+        case .publish(let availability): sessions.publisher.publish(availability, for: index)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
-        case .tryLock: home.store.lock(name) { [weak self] in self?.send(.locked($0)) }
-        case .unlock: home.store.unlock(name)
-        case .read(let operation): home.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
+        case .tryLock: sessions.store.lock(name) { [weak self] in self?.send(.locked($0)) }
+        case .unlock: sessions.store.unlock(name)
+        case .read(let operation):
+            sessions.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
             commitCount += 1
-            if case .saveSession = change { home.retryUnsavedEnds(for: self) }
-            home.commit(change) { [weak self] in self?.send(.committed($0)) }
+            if case .saveSession = change { sessions.retryUnsavedEnds(for: self) }
+            sessions.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
             guard case .service(let service) = managedUser.source else { return }
-            home.callsInFlight += 1
+            sessions.callsInFlight += 1
             service.refresh(token) { [self] result in complete(result, to: call) }
         case .claim(let account, let operation):
-            handle(.claimed(home.userService.claim(account, for: index), operation: operation))
-        case .revoke(let revocation): home.revocations.enqueue(revocation, of: name, logger)
+            handle(.claimed(sessions.userService.claim(account, for: index), operation: operation))
+        case .revoke(let revocation): sessions.revocations.enqueue(revocation, of: name, logger)
         case .completeTermination(let revocation, let isStored, let ticket):
             completeTermination(revocation, isStored: isStored, ticket)
         case .reply: break
@@ -163,37 +166,38 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = managedUser.source else { return }
-        home.callsInFlight += 1
-        service.login(credential, guarded: LoginGuard(key: home.fingerprintKey, refused: refused)) { [self] result in
+        sessions.callsInFlight += 1
+        service.login(credential, guarded: LoginGuard(key: sessions.fingerprintKey, refused: refused)) {
+            [self] result in
             complete(result, to: call)
         }
     }
 
-    /// Who waits is answered once the service has been asked, too.
+    /// Replies once the service has been asked, too.
     private func completeTermination(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
         let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
         guard let revocation else {
-            // As any other answer: when what it tells of can be seen.
-            return home.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
+            // Like any other reply, it comes when the report shows what it says.
+            return sessions.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
         }
-        home.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
+        sessions.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
             reply?(.terminated(isRevoked: $0, isStored: isStored))
         }
     }
 
-    /// From any queue. What it brings a user that was removed meanwhile is nobody's.
+    /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
-        home.loop.post { [self] in
-            home.callsInFlight -= 1
-            defer { home.signalIfDrained() }
-            guard !home.isStopped else { return }
+        sessions.loop.post { [self] in
+            sessions.callsInFlight -= 1
+            defer { sessions.signalIfDrained() }
+            guard !sessions.isStopped else { return }
             count(result, call)
             guard isStopped else { return handle(.callCompleted(result, call)) }
             guard let token = result.refreshToken else { return }
-            home.revocations.enqueue(
+            sessions.revocations.enqueue(
                 StoredRevocation(
                     identity: managedUser.settings.identity, refresh: token, since: .now,
-                    fingerprint: managedUser.home.fingerprint),
+                    fingerprint: managedUser.storedIdentity.fingerprint),
                 of: name, logger)
         }
     }
@@ -208,18 +212,18 @@ package final class SessionRunner: @unchecked Sendable {
         switch call.kind {
         case .login:
             let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
-            home.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
+            sessions.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
         case .refresh:
-            home.count(
+            sessions.count(
                 "lanyard_refresh_attempts",
                 [.init("user", name), .init("result", outcome), .init("reason", call.cause.rawValue)])
-            home.observe(refresh: .now - call.startedAt)
+            sessions.observe(refresh: .now - call.startedAt)
         }
     }
 
-    // MARK: What is seen from outside
+    // MARK: Observed state
 
-    /// See `SessionCoordinator.isSettled`.
+    /// See `SessionCoordinator.isDrained`.
     var isDrained: Bool { if case .feed = managedUser.source { true } else { coordinator.isDrained } }
 
     var isRefreshing: Bool {
@@ -243,7 +247,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
         if logEvent.event == .refreshDenied {
-            home.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
+            sessions.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
         }
         SessionLog.write(
             logEvent, state: coordinator.session.state, generation: coordinator.context.generation, at: eventContext,

@@ -1,4 +1,4 @@
-/// What an errand's call has brought, and its way into the store: first stored, then told to the session (refresh.md 8).
+/// How the outcome of a call is handled: it is stored first, then the session learns of it (refresh.md 8).
 extension SessionCoordinator {
     mutating func callCompleted(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
         guard let operation, operation.number == call.number, case .calling = operation.stage else {
@@ -23,7 +23,8 @@ extension SessionCoordinator {
         }
     }
 
-    /// A success that cannot be read is transient (refresh.md 10); but where refresh tokens rotate, the new one was in it.
+    /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens rotate, it contained the new
+    /// token, so its outcome is unknown.
     private func reclassified(_ error: IdentityError) -> IdentityError {
         guard setup.rotation != .none, case .transient = error.verdict, let status = error.status, 200..<300 ~= status
         else { return error }
@@ -32,13 +33,13 @@ extension SessionCoordinator {
         return error
     }
 
-    /// A logout came in between: what the late answer brought must not live on over there.
+    /// A logout came first. The session that the late response brought must be revoked.
     private mutating func discard(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
         if let token = result.refreshToken { revoke(token) }
         logEvent(.late, reason: call.kind.rawValue)
     }
 
-    /// A login's answer that cannot be used has made a session all the same. A service that names the session at hand has made none.
+    /// An unusable login response has still created a session at the service, unless it names the session at hand.
     private mutating func revokeUnused(_ error: IdentityError) {
         guard let token = error.unusedRefreshToken, token != session.tokens?.refresh,
             token != storedUser?.session?.refresh
@@ -46,7 +47,7 @@ extension SessionCoordinator {
         revoke(token)
     }
 
-    /// The session whose latest refresh token could not be used is over here.
+    /// Ends the session of the refresh token that could not be used.
     mutating func revokeOrphaned() {
         if let token = orphanedRefresh?.token { revoke(token) }
         orphanedRefresh = nil
@@ -59,18 +60,19 @@ extension SessionCoordinator {
         switch (claim, operation.purpose) {
         case (.free, _), (.belongs, .own), (.belongs, .closingIntent): save(grant)
         case (.inUse(let other), _): rejectAccountInUse(grant, for: other)
-        case (.belongs(let other), .asked(let ticket)):
+        case (.belongs(let other), .requested(let ticket)):
             let obtained = ObtainedSession(
                 grant, startedAt: operation.call.startedAt, startedAtWall: operation.call.startedAtWall,
                 provider: operation.provider)
             reply(ticket, .belongs(to: other, obtained))
-            closeAsked(with: .settle)
+            closeRequestedLogin(with: .clearIntent)
         }
     }
 
-    /// The account is another user's, here or in another process: what the login has brought is ended, and the session stays as it was.
+    /// The account belongs to another user, in this process or another. The new session is revoked and the old one
+    /// stays as it was.
     mutating func rejectAccountInUse(_ grant: Grant, for other: String) {
-        // What was made elsewhere is ended with its errand.
+        // A session that was obtained elsewhere is revoked with its operation.
         if operation?.obtained == nil, let token = grant.refreshToken { revoke(token) }
         let message = "the credential leads to the account that user \(other) of this device is logged in to"
         failed(IdentityError(.accountInUse, message: message), operatorReply: .accountInUse(by: other))
@@ -78,18 +80,18 @@ extension SessionCoordinator {
 
     // MARK: Failure
 
-    /// The session hears of it at once; the store keeps what must outlive a crash of it.
+    /// The session learns of the failure at once. The store keeps what must survive a crash.
     mutating func failed(_ error: IdentityError, operatorReply: SessionReply? = nil) {
         guard let operation else { return }
-        // As long as another process has the lock, the intent in the store, if there is one, is that process's.
+        // While another process has the lock, an intent in the store belongs to that process.
         let isSent = if case .locking = operation.stage { false } else { true }
-        if case .asked(let ticket) = operation.purpose {
+        if case .requested(let ticket) = operation.purpose {
             logEvent(.requestedLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let token = operation.obtained?.grant.refreshToken { revoke(token) }
             reply(ticket, operatorReply ?? .failed(error))
-            return isSent ? closeAsked(with: refusal(by: error, of: operation) ?? .settle) : finish()
+            return isSent ? closeRequestedLogin(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
-        // Where no retry may come, nothing is gained by waiting for it.
+        // If no retry may follow, waiting for one is useless.
         if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome, setup.rotation == .oneUse {
             return abandon(operation.call, error)
         }
@@ -97,25 +99,26 @@ extension SessionCoordinator {
             unansweredRefreshes = max(unansweredRefreshes - 1, 0)
         }
         applyToSession(.failed(error, operation.call))
-        // Nothing can begin another session, so nothing else would ever end what is left of this one.
+        // Nothing can begin another session, so nothing else would end the orphaned one.
         if session.state == .loginRequired { revokeOrphaned() }
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
         close(with: pendingChange(after: error, of: operation))
     }
 
-    /// By what the session has made of it.
+    /// The change of the store that follows from the session's new state.
     private func pendingChange(after error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange
     {
         switch (session, operation.call.kind) {
-        case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .settle : .end)
+        case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
         case (.loginRequired, _): .end
         case (_, .refresh) where pendingCall?.call.kind == .login: .dropRefreshToken
-        default: .settle
+        default: .clearIntent
         }
     }
 
-    /// Only what a configuration names can be tried again by itself. A doubt is a refusal once the session takes it for one; a refusal is
-    /// one even if the credential has changed since, because the changed one has another mark.
+    /// Only a configured credential can be tried again automatically. A doubted credential counts as refused once the
+    /// session treats it so. A refusal is recorded even if the credential file has changed since, because the new
+    /// content has another fingerprint.
     private func refusal(by error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange? {
         guard case .configured? = operation.credential, let fingerprint = error.credential else { return nil }
         switch (error.verdict, session) {
@@ -126,14 +129,15 @@ extension SessionCoordinator {
         }
     }
 
-    /// What the store holds of the session has no refresh token, and is not served any more: a restart must not serve it either.
+    /// The version of a stored session that has no refresh token and is not served any more. A restart must not serve
+    /// it either.
     private var endedVersion: SessionVersion? {
         guard base.session != 0, session.tokens == nil, let stored = storedUser?.session else { return nil }
         return stored.refresh == nil || writes.hasUnsavedTokenDrop ? base : nil
     }
 
-    /// A user that has come to nothing is not kept.
-    private mutating func closeAsked(with pendingChange: SessionWrites.PendingChange) {
+    /// A user whose first login failed is not kept.
+    private mutating func closeRequestedLogin(with pendingChange: SessionWrites.PendingChange) {
         let neverEstablished = setup.isAdded && context.accountID == nil
         close(with: neverEstablished ? .terminate(.remove, nil) : pendingChange)
     }
@@ -141,7 +145,7 @@ extension SessionCoordinator {
     mutating func close(with pendingChange: SessionWrites.PendingChange) {
         guard let operation else { return }
         self.operation?.stage = .closing
-        // What the store could not take of the session that has died must not get there late.
+        // Unsaved changes of the dead session must not be stored later.
         switch pendingChange {
         case .dropRefreshToken: writes.dropRefreshToken()
         case .end: writes.dropSession()
@@ -157,7 +161,8 @@ extension SessionCoordinator {
 
     mutating func save(_ grant: Grant) {
         guard let operation else { return }
-        // A session that is not at hand any more, but alive over there, such as one whose refresh was answered by 404.
+        // The old session is not at hand any more but may still live at the service, for example after a refresh that
+        // got 404.
         if operation.call.kind == .login, session.tokens == nil {
             self.operation?.replacedRefreshToken = storedUser?.session?.refresh
         }
@@ -168,7 +173,7 @@ extension SessionCoordinator {
     private func login(with grant: Grant, by operation: TokenOperation) -> StoreChange.StoredLogin {
         let isRefresh = operation.call.kind == .refresh
         let old = isRefresh ? session.tokens : nil
-        // What no store has heard of this session goes with the refresh.
+        // The unsaved parts of this session are stored with the refresh.
         let unsaved = isRefresh ? writes.unsaved : nil
         let known = isRefresh && base.session != 0 ? base.session : eventContext.name
         let stored = StoredSession(
@@ -178,21 +183,21 @@ extension SessionCoordinator {
             issuedAt: operation.call.startedAtWall,
             issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime)
         return StoreChange.StoredLogin(
-            // A login before it that could not be stored is replaced by this, and named the account.
+            // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: isRefresh ? unsaved?.provider : operation.provider, isAdded: setup.isAdded,
-            generationMin: max(generationMin, max(held, base.generation)) + 1,
+            generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
             fingerprint: setup.fingerprint, configured: setup.configured)
     }
 
-    /// The store holds it, or cannot: in either case it serves from now on.
+    /// The new tokens serve from now on, whether or not the store has taken them.
     mutating func saved(_ grant: Grant, generation: UInt64) {
         guard let operation else { return }
         context.expect(generation: generation)
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
-        case .asked(let ticket):
+        case .requested(let ticket):
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
             pendingCall = nil
             applyToSession(.loggedIn(grant, operation.call))
@@ -209,13 +214,15 @@ extension SessionCoordinator {
         finish()
     }
 
-    /// Unless nobody knows whether a refresh token is still its session's: an old one is never sent again, not even to revoke it.
+    /// False while it is unknown whether a refresh token still belongs to its session. An old token is then never sent
+    /// again, not even to revoke it.
     private var isCurrent: Bool { unansweredRefreshes == 0 || setup.rotation == .none }
 
-    /// Another process changed the user while this call was under way, which the user's lock forbids to all but a person's logout.
+    /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
+    /// but an operator's logout.
     mutating func overtaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }
-        if let user, !user.belongs(to: home) {
+        if let user, !user.belongs(to: identity) {
             noteForeign(user)
             return save(grant)
         }
@@ -231,11 +238,12 @@ extension SessionCoordinator {
         if operation.call.kind == .login,
             writes.hasUnsavedTermination || user?.session == nil && user?.isLoggedOut == false
         {
-            // Nobody is logged in there, and nobody wants it so: this login is good. So it is where what stands there has been left by a person.
+            // The store has no session, and no operator has ended it: this login is kept. The same holds if the stored
+            // session was ended by an operator here.
             rebase(on: user)
             return save(grant)
         }
-        // That which this login was to replace, should no store have it, goes with it.
+        // If no store has the session that this login was to replace, it is revoked with the login.
         if operation.call.kind == .login, isCurrent, let unsaved = writes.unsaved?.session,
             unsaved.id != user?.session?.id, let token = unsaved.refresh
         {
@@ -247,7 +255,7 @@ extension SessionCoordinator {
             revoke(token)
         }
         rebase(on: user)
-        if case .asked(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+        if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         yield(to: user)
     }
 }

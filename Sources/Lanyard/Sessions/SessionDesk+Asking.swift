@@ -1,10 +1,10 @@
-/// What the start and people ask of a user's session.
+/// The start, and what operators request of a user's session.
 extension SessionCoordinator {
-    /// The start: goes on with what the store holds; without that, logs in.
+    /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
         isProvisional = setup.isAdded && stored?.isAdded != true
-        guard let stored, stored.belongs(to: home) else {
-            // Whoever changes a user's identity means another account: the new login takes the place of what is stored.
+        guard let stored, stored.belongs(to: identity) else {
+            // A changed identity means another account. The new login replaces what is stored.
             if let stored { noteForeign(stored) }
             context.expect(generation: base.generation + 1)
             return applyToSession(.loginRequested)
@@ -27,7 +27,8 @@ extension SessionCoordinator {
         }
     }
 
-    /// An older release has let two users have one account: this one's session ends, and what is configured may log in to whatever it leads to.
+    /// An older release let two users have one account. This user's session ends. The configured credential may log in
+    /// to whatever account it leads to.
     private mutating func endDuplicate(_ session: StoredSession, to other: String) {
         logEvent(.accountShared, .error, reason: "account_in_use", details: ["other": other])
         if let token = session.refresh { revoke(token) }
@@ -37,26 +38,26 @@ extension SessionCoordinator {
         applyToSession(.loginRequested)
     }
 
-    /// The stored session goes on whatever is configured. Of its login the store knows the kind; of the account only the service's id, which
-    /// no configuration names.
+    /// The stored session continues whatever is configured. The store knows the kind of its login. It knows only the
+    /// service's id of the account, which no configuration names.
     private mutating func compareLoginKinds(_ stored: StoredUser) {
         guard let configured = setup.credential?.provider, let provider = stored.provider, provider != configured
         else { return }
         logEvent(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])
     }
 
-    /// A person's login, or a session that came of one: it begins when the errand under way has ended.
+    /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
     mutating func requestLogin(_ login: RequestedLogin) {
         let refusal: SessionReply? =
-            if asked != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
+            if requestedLogin != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
                 .stopping
             } else { nil }
-        guard let refusal else { return asked = login }
+        guard let refusal else { return requestedLogin = login }
         if let token = login.obtained?.grant.refreshToken { revoke(token) }
         reply(login.ticket, refusal)
     }
 
-    /// A login's outcome is awaited: a second one would end in two sessions.
+    /// A login is under way. A second one would end in two sessions.
     var isLoggingIn: Bool {
         guard let operation, operation.call.kind == .login else { return false }
         if case .closing = operation.stage { return false }
@@ -70,15 +71,15 @@ extension SessionCoordinator {
         refreshTickets.append(ticket)
     }
 
-    /// Once the session's call is answered for good, and stored.
+    /// Replies once the session's call has its final result and that is stored.
     mutating func replyToRefreshRequests() {
         guard !refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
-        // A crash right after the answer must not undo what it tells of.
+        // A crash right after the reply must not undo what the reply reports.
         if case .closing? = operation?.stage { return }
         sendRefreshReplies()
     }
 
-    /// Whoever leaves now is told what had become of the call, if it was answered: only the store was waited for.
+    /// Before a termination, reports the result of a completed call: only the write was still open.
     mutating func replyToRefreshRequestsBeforeTermination() {
         if !refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
     }
@@ -89,7 +90,7 @@ extension SessionCoordinator {
             case _ where session.call != nil: .stopping
             case .valid: .refreshed
             case .loggedOut: .overtaken
-            // What is said of a call that may be made again no longer holds: there is nothing left to make it with.
+            // An error that allowed another attempt no longer applies: nothing is left to make the attempt with.
             case .loginRequired(let error) where error?.isRetryable != false: .loginRequired
             default:
                 .failed(

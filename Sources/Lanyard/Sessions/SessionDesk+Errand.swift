@@ -1,12 +1,13 @@
-/// An errand up to its call: whose turn it is, the user's lock, what the store holds by now, the intent (refresh.md 6, refresh.md 9).
+/// An operation up to its call: the order of operations, the user's lock, the store read, the intent (refresh.md 6,
+/// refresh.md 9).
 extension SessionCoordinator {
-    /// The errand that waits, if none is under way: a person's before the session's own.
+    /// Starts the next operation if none is under way: an operator's before the session's own.
     mutating func startNext() {
         guard operation == nil, adopting == nil, !writes.isTerminating else { return }
-        if let login = asked {
-            asked = nil
+        if let login = requestedLogin {
+            requestedLogin = nil
             let call = context.begin(.login, .asked, at: eventContext)
-            operation = TokenOperation(call, asked: login, at: eventContext.instant)
+            operation = TokenOperation(call, requested: login, at: eventContext.instant)
             logEvent(.loginStarted, reason: call.cause.rawValue)
         } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
             pendingCall = nil
@@ -22,22 +23,22 @@ extension SessionCoordinator {
         }
         switch lock {
         case .held: read()
-        case .asked: break
+        case .requested: break
         case .free:
-            lock = .asked
+            lock = .requested
             emit(.tryLock)
         }
     }
 
     mutating func locked(_ result: StoreLock) {
         lock = result == .taken ? .held : .free
-        guard let operation, case .locking = operation.stage else { return giveBack() }
+        guard let operation, case .locking = operation.stage else { return releaseLock() }
         switch result {
         case .taken: return read()
         case .failed(let message):
             logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
-        // Whoever has it has a call of its own.
+        // The holder of the lock makes a call of its own.
         case .busy where operation.purpose == .closingIntent: return finish()
         case .busy: break
         }
@@ -50,21 +51,22 @@ extension SessionCoordinator {
         self.operation?.stage = .queueing(until: until)
     }
 
-    /// The lock goes back, unless a rotated refresh token is not stored yet: another process would send the old one. Nor while a logout is
-    /// being stored that has cut off a call: another process would find an intent open that was never sent.
-    mutating func giveBack() {
+    /// Gives the lock back, with two exceptions. While a rotated refresh token is unsaved, another process would send
+    /// the old one. While a logout that has cut off a call is being stored, another process would find an open intent
+    /// that was never sent.
+    mutating func releaseLock() {
         guard operation == nil, lock == .held, !writes.isTerminating else { return }
         guard setup.rotation == .none || !writes.hasUnsavedSession else { return }
         lock = .free
         emit(.unlock)
     }
 
-    /// A deadline of the errand has come.
+    /// A deadline of the operation has come.
     mutating func continueAfterDelay() {
         switch operation?.stage {
         case .queueing:
             operation?.stage = .locking
-            lock = .asked
+            lock = .requested
             emit(.tryLock)
         case .pausing: storeIntent()
         default: break
@@ -81,23 +83,23 @@ extension SessionCoordinator {
         guard let operation, operation.number == number, case .reading = operation.stage else { return }
         if operation.purpose == .closingIntent { return closeStoredIntent(result) }
         switch result {
-        case .success(let user): reconcile(at: user)
+        case .success(let user): reconcile(with: user)
         case .failure(let error):
             recordStoreFailure(error)
             prepareCall()
         }
     }
 
-    /// The call is to be made, unless the same refresh token has been sent too often (refresh.md 9).
+    /// Prepares the call, unless the same refresh token has been sent too often (refresh.md 9).
     mutating func prepareCall() {
         guard let operation else { return }
         if let obtained = operation.obtained {
-            // What the store lacks goes first.
+            // Unsaved changes go first.
             retryNext()
             return save(obtained.grant)
         }
         guard operation.call.kind == .refresh, unansweredRefreshes > 0 else { return storeIntent() }
-        // Where it does not rotate, the token in hand is the only one there is: without a credential nothing else can help.
+        // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
         let isAllowed =
             switch setup.rotation {
             case .none: unansweredRefreshes < 2 || !context.hasCredential
@@ -105,14 +107,14 @@ extension SessionCoordinator {
             case .oneUse: false
             }
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
-        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryAfter)
-        guard since < TokenOperation.retryAfter else { return storeIntent() }
-        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryAfter - since))
+        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryDelay)
+        guard since < TokenOperation.retryDelay else { return storeIntent() }
+        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryDelay - since))
     }
 
     private static let unknownOutcome = IdentityError(
         .unknownOutcome,
-        message: "what became of the latest refresh is unknown, and its refresh token must not be sent again")
+        message: "the outcome of the latest refresh is unknown, and its refresh token must not be sent again")
 
     mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
         unansweredRefreshes = 0
@@ -124,7 +126,7 @@ extension SessionCoordinator {
     private mutating func storeIntent() {
         guard let operation else { return }
         self.operation?.stage = .intending
-        // What the store lacks goes first: the intent must stand beside the refresh token that is about to be sent.
+        // Unsaved changes go first: the intent must stand beside the refresh token that is about to be sent.
         retryNext()
         let tries = unansweredRefreshes + (operation.call.kind == .refresh ? 1 : 0)
         write(
@@ -132,7 +134,7 @@ extension SessionCoordinator {
             for: .operation(operation.number))
     }
 
-    /// The intent is stored, or cannot be: the call goes out. Its token's life counts from this moment.
+    /// Makes the call, whether or not the intent could be stored. The token's lifetime counts from this moment.
     mutating func call() {
         guard var operation else { return }
         operation.call.startedAt = eventContext.instant
@@ -144,20 +146,20 @@ extension SessionCoordinator {
             unansweredAt = eventContext.wall
             emit(.refresh(token, operation.call))
         } else if let credential = operation.credential {
-            // Whoever logs in by hand may try what was refused before.
+            // An operator's login may try a credential that was refused before.
             emit(.login(credential, refused: operation.purpose == .own ? refused : nil, operation.call))
         } else {
-            failed(IdentityError(.credentialUnavailable, message: "nothing is configured to log in with"))
+            failed(IdentityError(.credentialUnavailable, message: "no credential is configured"))
         }
     }
 
-    /// The errand is over. What waits comes next.
+    /// Ends the operation. The next one may start.
     mutating func finish() {
         operation = nil
-        giveBack()
+        releaseLock()
     }
 
-    // MARK: What the store says of the user
+    // MARK: The stored user
 
     mutating func learn(_ user: StoredUser?) {
         refused = user?.refused
@@ -166,17 +168,17 @@ extension SessionCoordinator {
         if let account = user?.accountID, context.learnAccount(account) {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
-        // What another process had open at the start of this one may have been answered since.
+        // What another process had open when this one started may have received its result since.
         let open = user?.intent?.tries ?? 0
         unansweredRefreshes = isIntentUnsaved ? max(unansweredRefreshes, open) : open
         if let intent = user?.intent, open > 0 { unansweredAt = intent.at }
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
-        // A call of ours that the store never heard of was made with the token before.
+        // An unstored intent belongs to a call with the token before this one.
         isIntentUnsaved = false
         unansweredRefreshes = user.intent?.tries ?? 0
-        held = user.generation
+        currentGeneration = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
             stored, generation: context.resume(generation: user.generation), accountID: user.accountID,

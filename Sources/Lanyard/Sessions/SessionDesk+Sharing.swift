@@ -1,26 +1,28 @@
-/// What other processes have made of the user since, and whose user of that name the store holds at all.
+/// How the coordinator reacts to external changes, and to a stored user of the same name that belongs to another
+/// identity.
 extension SessionCoordinator {
-    /// As the store names it.
-    var home: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
+    /// The identity as the store names it.
+    var identity: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
 
-    /// The store holds another identity's user of this name, who came while this one was at work: that one stays, this one goes on from memory.
+    /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
+    /// store. This one continues in memory.
     var isDisplaced: Bool { foreignUser != nil && wasStored }
 
-    /// This is what the store holds of the user: the base of each change.
+    /// Takes what the store holds as the base of the next changes.
     mutating func rebase(on user: StoredUser?) {
-        base = user?.fingerprint ?? .nobody
+        base = user?.version ?? .absent
         storedUser = user
     }
 
-    /// What another process may have done since.
-    mutating func reconcile(at user: StoredUser?) {
-        // As long as the store lacks something of ours, what it holds is no news.
+    /// Compares the user with what another process may have stored since.
+    mutating func reconcile(with user: StoredUser?) {
+        // While changes are unsaved, what the store holds is not newer.
         guard writes.unsavedChanges.isEmpty else { return prepareCall() }
-        if let user, !user.belongs(to: home) { return reconcile(withForeign: user) }
+        if let user, !user.belongs(to: identity) { return reconcile(withForeign: user) }
         foreignUser = nil
         if isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
-        let fingerprint = user?.fingerprint ?? .nobody
-        if fingerprint != base {
+        let version = user?.version ?? .absent
+        if version != base {
             if let user, isOlder(user) {
                 restoreNewer(over: user)
                 return prepareCall()
@@ -36,19 +38,19 @@ extension SessionCoordinator {
         prepareCall()
     }
 
-    /// The store was read beside all errands. At rest, what another process has made of the user is taken over without a call.
+    /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
         guard isIdle, pendingCall == nil, !isProvisional else { return }
-        if let user, !user.belongs(to: home) { return noteForeign(user) }
+        if let user, !user.belongs(to: identity) { return noteForeign(user) }
         foreignUser = nil
-        guard (user?.fingerprint ?? .nobody) != base else { return }
+        guard (user?.version ?? .absent) != base else { return }
         if let user, isOlder(user) { return restoreNewer(over: user) }
         unansweredRefreshes = 0
         rebase(on: user)
         yield(to: user)
     }
 
-    /// Another process has changed the user: what it stored holds, and no call is made where that suffices.
+    /// Another process has changed the user. No call is made if what it stored suffices.
     private mutating func applyExternalChange(_ user: StoredUser?) {
         rebase(on: user)
         unansweredRefreshes = 0
@@ -61,21 +63,20 @@ extension SessionCoordinator {
         } else if operation?.call.kind == .refresh {
             return endDeadSession("another process found the session dead")
         } else if !isOwn, var tokens = session.tokens {
-            // Should the person's login fail, the refresh token that was at hand must not be sent again.
+            // If the operator's login fails, the old refresh token must not be sent again.
             tokens.refresh = nil
             applyToSession(.restored(tokens, .init(isTrusted: true, isUrgent: true, spread: 0, isAdopted: true)))
         }
         prepareCall()
     }
 
-    /// Goes on with what another process has stored, on which the desk stands: what the store could not take of the time before is not worth
-    /// storing any more.
+    /// Continues with what another process has stored, which is already the base. Older unsaved changes are dropped.
     mutating func yield(to user: StoredUser?) {
         writes.dropAll()
         if let user, user.session != nil { return adopt(user, finishing: true) }
         learn(user)
         applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
-        // It has died there, and nobody wants it so.
+        // The session died in the other process, and no operator ended it.
         if user?.isLoggedOut == false { applyToSession(.loginRequested) }
         finish()
     }
@@ -93,15 +94,15 @@ extension SessionCoordinator {
 
     // MARK: Another process's session
 
-    /// Takes the session over. One of another account than before is asked for as a login's is: two users of one device share none
-    /// (architecture.md 5.7).
+    /// Takes the session over. If its account is another one than before, the account is checked as after a login: two
+    /// users share none (architecture.md 5.7).
     private mutating func adopt(_ user: StoredUser, finishing: Bool) {
         guard let account = user.accountID, account != context.accountID else { return takeOver(user, finishing) }
         adopting = (user, finishing)
         emit(.claim(account: account, operation: operation?.number ?? 0))
     }
 
-    /// Returns whether it was this that waited.
+    /// Returns whether an adoption was waiting for this check.
     mutating func adopted(_ claim: AccountOwnership, _ number: UInt64) -> Bool {
         guard let (user, finishing) = adopting, number == operation?.number ?? 0 else { return false }
         adopting = nil
@@ -125,16 +126,17 @@ extension SessionCoordinator {
 
     private mutating func takeOver(_ user: StoredUser, _ finishing: Bool) {
         guard let session = user.session else { return finish() }
-        // The other process may have been given that very token: only if its session is another one, it is of no more use.
+        // The other process may have received that same token. It is revoked only if that process has another session.
         if orphanedRefresh?.session == session.id { orphanedRefresh = nil } else { revokeOrphaned() }
         learn(user)
         restore(session, of: user, isAdopted: true)
         finishing ? finish() : prepareCall()
     }
 
-    /// A person wants a user of a name that another process has given away: the name is in use, and its user is known here from now on.
+    /// An operator adds a user whose name another process has given away. The name is in use, and its user is known
+    /// here from now on.
     private mutating func reportNameInUse(for user: StoredUser) {
-        guard let operation, case .asked(let ticket) = operation.purpose else { return prepareCall() }
+        guard let operation, case .requested(let ticket) = operation.purpose else { return prepareCall() }
         reply(ticket, .nameInUse(isKnown: true))
         isProvisional = false
         wasStored = true
@@ -147,21 +149,21 @@ extension SessionCoordinator {
 
     // MARK: An older file
 
-    /// The same session, less far than it was: a file from a backup was put in the place of a newer one (threats.md T14).
+    /// The same session with a lower generation: a file from a backup replaced a newer one (threats.md T14).
     func isOlder(_ user: StoredUser) -> Bool {
-        base.session != 0 && user.fingerprint.session == base.session && user.fingerprint.generation < base.generation
+        base.session != 0 && user.version.session == base.session && user.version.generation < base.generation
     }
 
-    /// What is going to be written meets this from now on.
+    /// Takes the older state as the base of the next write.
     mutating func rebase(onOlder user: StoredUser) {
         logEvent(
             .storeOlder, .warning, reason: "older",
-            details: ["stored": String(user.fingerprint.generation), "known": String(base.generation)])
+            details: ["stored": String(user.version.generation), "known": String(base.generation)])
         generationMin = max(generationMin, base.generation)
-        base = user.fingerprint
+        base = user.version
     }
 
-    /// Refresh tokens may work once: what is newer is kept, and written again.
+    /// The newer session is kept and written again, because refresh tokens may work only once.
     private mutating func restoreNewer(over user: StoredUser) {
         rebase(onOlder: user)
         guard let storedUser, let session = storedUser.session else { return }
@@ -177,11 +179,11 @@ extension SessionCoordinator {
 
     // MARK: Another identity's user
 
-    /// Nobody to this one: never restored, and nothing of it is sent anywhere but to its own service.
+    /// Notes a foreign user. It is never restored, and its tokens are sent only to its own service.
     mutating func noteForeign(_ other: StoredUser) {
         let isNews = foreignUser == nil
         foreignUser = other
-        if !wasStored { base = other.fingerprint }
+        if !wasStored { base = other.version }
         guard isNews else { return }
         logEvent(
             .foreignUser, wasStored ? .error : .warning, reason: wasStored ? "displaced" : "identity_changed",
@@ -190,7 +192,7 @@ extension SessionCoordinator {
 
     private mutating func reconcile(withForeign other: StoredUser) {
         let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
-        if isProvisional, isKnownHere, let operation, case .asked(let ticket) = operation.purpose {
+        if isProvisional, isKnownHere, let operation, case .requested(let ticket) = operation.purpose {
             reply(ticket, .nameInUse(isKnown: false))
             return finish()
         }
@@ -198,11 +200,11 @@ extension SessionCoordinator {
         prepareCall()
     }
 
-    /// Whether the store is not to be told, because it holds somebody else there.
+    /// Whether the write is skipped because the store holds a foreign user.
     func isBlockedByForeign(_ write: SessionWrites.Write) -> Bool {
         guard foreignUser != nil else { return false }
         switch write.pendingChange {
-        case .storeIntent, .settle, .dropRefreshToken, .end: return true
+        case .storeIntent, .clearIntent, .dropRefreshToken, .end: return true
         case .terminate(.remove, _):
             if case .termination = write.origin { return wasStored }
             return true
@@ -210,7 +212,7 @@ extension SessionCoordinator {
         }
     }
 
-    /// As if it were stored; it lives in memory.
+    /// Continues as if the change were stored. The session lives in memory only.
     mutating func skipWrite(_ write: SessionWrites.Write) {
         if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
         switch (write.origin, write.pendingChange, operation?.stage) {
@@ -221,15 +223,15 @@ extension SessionCoordinator {
         case (.operation(let number), _, _) where number == operation?.number: finish()
         default: break
         }
-        giveBack()
+        releaseLock()
     }
 
-    /// A change has taken the place of what stood there: that session is over, and its own service is told.
+    /// A change has replaced the foreign user. Its session is over, and its own service is told.
     mutating func revokeEvicted(_ pendingChange: SessionWrites.PendingChange) {
         wasStored = true
         guard let other = foreignUser else { return }
         foreignUser = nil
-        // A person's logout brings that along.
+        // An operator's logout carries that revocation itself.
         if case .terminate = pendingChange { return }
         if let revocation = other.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }
     }

@@ -1,4 +1,4 @@
-/// The way into the store: one change at a time, each on the base that the one before has left.
+/// Writes to the store: one change at a time, each based on the version that the one before has left.
 extension SessionCoordinator {
     mutating func write(_ pendingChange: SessionWrites.PendingChange, for origin: SessionWrites.Origin) {
         let write = SessionWrites.Write(pendingChange: pendingChange, origin: origin)
@@ -9,7 +9,7 @@ extension SessionCoordinator {
 
     private mutating func writeNext() {
         guard !writes.isWriting else { return }
-        // What an errand wanted that was given up meanwhile is no longer wanted.
+        // A change of an abandoned operation is dropped.
         while let next = writes.writesInFlight.first, case .operation(let number) = next.origin,
             number != operation?.number
         {
@@ -22,15 +22,15 @@ extension SessionCoordinator {
 
     private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {
         switch pendingChange {
-        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: home, intent, base: base)
-        case .settle: .settle(user: setup.user)
+        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: identity, intent, base: base)
+        case .clearIntent: .clearIntent(user: setup.user)
         case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: base)
         case .end: .end(user: setup.user, base: base)
         case .saveSession(let login): .saveSession(user: setup.user, login, base: base)
         case .recordRefusal(let fingerprint, let endedVersion):
-            .recordRefusal(user: setup.user, identity: home, fingerprint, endedVersion: endedVersion)
+            .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .terminate(.logOut, let revocation):
-            .logOut(user: setup.user, identity: home, revocation: revocation)
+            .logOut(user: setup.user, identity: identity, revocation: revocation)
         case .terminate(.remove, let revocation): .remove(user: setup.user, revocation: revocation)
         }
     }
@@ -55,19 +55,19 @@ extension SessionCoordinator {
         case .operation: break
         }
         if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
-        giveBack()
+        releaseLock()
     }
 
-    /// What the store holds from now on is the base of the next change.
+    /// What the store holds now is the base of the next change.
     private mutating func stored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
         switch pendingChange {
-        // These meet whatever is there: what another process has made of the user meanwhile is not ours to skip.
-        case .settle: return
+        // These changes apply to any version. The base stays, so that an external change is not overlooked.
+        case .clearIntent: return
         case .recordRefusal(let fingerprint, let endedVersion):
             if foreignUser != nil || hasEnded(user, endedVersion) { rebase(on: user) }
             revokeEvicted(pendingChange)
             return refused = fingerprint
-        // The store has never heard of the user.
+        // The store does not know the user.
         case .dropRefreshToken where user == nil, .end where user == nil: return rebase(on: nil)
         default: rebase(on: user)
         }
@@ -76,27 +76,27 @@ extension SessionCoordinator {
         case .storeIntent: isIntentUnsaved = false
         case .saveSession:
             writes.dropAll()
-            held = base.generation
+            currentGeneration = base.generation
             accountSince = user?.accountSince
         case .terminate: writes.dropAll()
         default: break
         }
     }
 
-    /// What stood there as our own session is over by our own word.
+    /// The stored session of this process is over because of this change.
     private func hasEnded(_ user: StoredUser?, _ endedVersion: SessionVersion?) -> Bool {
         guard let user, user.session == nil, !user.isLoggedOut, base == endedVersion else { return false }
         return user.generation == base.generation + 1
     }
 
-    /// The errand goes on.
+    /// Continues the operation after its write.
     private mutating func continueOperation(
         _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict
     ) {
         switch (pendingChange, verdict, operation?.stage) {
         case (.storeIntent, .stored, _): call()
-        // As long as the store lacks something of ours, the answer meets what is there, not the intent.
-        case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(at: user) : call()
+        // While changes are unsaved, the call is made: its result is checked against the external change later.
+        case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
         case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? 0)
         case (.saveSession, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
         case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
@@ -108,8 +108,8 @@ extension SessionCoordinator {
             (.end, .overtaken(let user?), _) where writes.mayHaveWritten(user):
             rebase(on: user)
             close(with: pendingChange)
-        case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: home),
-            (.end, .overtaken(let user?), _) where !user.belongs(to: home):
+        case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: identity),
+            (.end, .overtaken(let user?), _) where !user.belongs(to: identity):
             noteForeign(user)
             finish()
         case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
@@ -124,7 +124,7 @@ extension SessionCoordinator {
         emit(.completeTermination(revocation, isStored: isStored, ticket: ticket))
     }
 
-    // MARK: While it fails
+    // MARK: Failing writes
 
     private mutating func writeFailed(_ write: SessionWrites.Write, _ error: StoreError) {
         if write.origin != .unsavedChanges { writes.keep(write.pendingChange) }
@@ -137,13 +137,13 @@ extension SessionCoordinator {
             terminated(write.pendingChange, ticket, isStored: false)
         case (.operation(let number), .storeIntent) where number == operation?.number: call()
         case (.operation(let number), .saveSession(let login)) where number == operation?.number:
-            // It serves from memory: falling back to the old refresh token is what must never happen.
-            held = login.generationMin
-            if case .saving(let grant) = operation?.stage { saved(grant, generation: held) }
+            // The session serves from memory. Going back to the old refresh token must never happen.
+            currentGeneration = login.generationMin
+            if case .saving(let grant) = operation?.stage { saved(grant, generation: currentGeneration) }
         case (.operation(let number), _) where number == operation?.number: finish()
         default: break
         }
-        giveBack()
+        releaseLock()
     }
 
     mutating func recordStoreFailure(_ error: StoreError) {
@@ -153,22 +153,23 @@ extension SessionCoordinator {
             details: ["error": error.message])
     }
 
-    /// The backlog is tried again, one by one, whenever nothing else is on its way.
+    /// Tries the unsaved changes again, one by one, while nothing else is under way.
     mutating func retryWrites() {
         guard writes.retryAt <= eventContext.instant else { return }
-        // During a call it would wipe the call's intent, and what the call brings is newer.
+        // During a call, the retry would erase the call's intent, and the result of the call is newer.
         let isFree = writes.writesInFlight.isEmpty && !isCallOrWriteUnderWay
         writes.wait(until: isFree ? .never : eventContext.instant + .seconds(1))
         if isFree { retryNext() }
     }
 
-    /// Another user's session is about to be stored, maybe of the account that this one has left: the end that the store lacks goes first.
+    /// Another user's session is about to be stored, perhaps of the account that this user has left. The unsaved end
+    /// goes first.
     mutating func retryUnsavedEnd() {
         guard writes.hasUnsavedEnding, !isCallOrWriteUnderWay else { return }
         retryNext()
     }
 
-    /// One more of the backlog, unless something is on its way.
+    /// Tries the first unsaved change, unless a write is under way.
     mutating func retryNext() {
         guard let first = writes.unsavedChanges.first, writes.writesInFlight.isEmpty else { return }
         write(first, for: .unsavedChanges)
@@ -186,31 +187,31 @@ extension SessionCoordinator {
         case .overtaken(let user): yieldUnsavedChange(pendingChange, to: user)
         case .inUse(let other): yieldAccount(of: pendingChange, to: other)
         }
-        // The store keeps it from now on, until the service is known to know: most likely it does.
+        // The store now keeps the revocation until the service has confirmed it. It most likely has already.
         if case .terminate(_, let revocation?) = pendingChange {
             emit(.completeTermination(revocation, isStored: true, ticket: nil))
         }
-        // The session is stored only now, and its token has been sent meanwhile: who reads it must know.
+        // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
         if case .saveSession = pendingChange, case .stored = verdict, unansweredRefreshes > 0 {
             writes.keepIntent(StoredIntent(kind: .refresh, at: unansweredAt, tries: unansweredRefreshes))
         }
         if !isCallOrWriteUnderWay { retryNext() }
     }
 
-    /// A login that could not be stored in time: meanwhile another process has logged another user in to its account.
+    /// A login could not be stored in time. Another process has meanwhile logged another user in to its account.
     private mutating func yieldAccount(of pendingChange: SessionWrites.PendingChange, to other: String) {
         guard case .saveSession(let login) = pendingChange else { return }
         writes.dropAll()
         logEvent(.accountShared, .error, reason: "account_in_use", details: ["other": other])
         if let token = session.tokens?.refresh ?? login.session.refresh { revoke(token) }
-        // It has made no call yet: none is made while the backlog is being stored.
+        // The operation has made no call yet: none is made while unsaved changes are being stored.
         if operation?.purpose == .own { operation = nil }
         applyToSession(.ended(reason: "account_in_use"))
     }
 
-    /// What could not be stored in time met what another process has stored since.
+    /// An unsaved change is obsolete because of an external change.
     private mutating func yieldUnsavedChange(_ pendingChange: SessionWrites.PendingChange, to user: StoredUser?) {
-        if let user, !user.belongs(to: home) {
+        if let user, !user.belongs(to: identity) {
             writes.dropAll()
             return noteForeign(user)
         }
@@ -221,7 +222,7 @@ extension SessionCoordinator {
         {
             revoke(token)
         }
-        // An errand under way meets it by itself.
+        // An operation under way detects the change by itself.
         guard operation == nil else { return }
         rebase(on: user)
         yield(to: user)

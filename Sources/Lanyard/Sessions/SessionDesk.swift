@@ -1,34 +1,41 @@
-/// Everything that is decided about one user: the session, the errand that makes its calls, and what the store could not be told yet, as
-/// one machine. `SessionRunner` performs its acts and brings the answers back; so does the simulation, with a disk and a service of its own.
+/// The machine of one user: the session, the token operation that makes its calls, and the changes that the store has
+/// not taken yet. It does no I/O. `SessionRunner` performs its actions and returns the results. The simulation does the
+/// same, with a simulated disk and identity service.
 ///
-/// Every event is told by `take`, which says what to do, in this order; `due` says when to tell `.due` next. Acts are answered by one event
-/// each: `tryLock` by `locked`, `read` by `read`, `commit` by `committed` (at most one is open), `login` and `refresh` by `answered`,
-/// `claim` by `claimed`; `unlock`, `revoke`, `publish`, `note` and `reply` by none. A crash is to drop the desk and everything unanswered;
-/// a start is a new desk that is told `begin` with what the store holds.
+/// `handle` takes each event and returns the actions to perform, in this order. `due` says when to send `.due` next.
+/// One event reports each result: `locked` for `tryLock`, `read` for `read`, `committed` for `commit` (at most one is
+/// open), `callCompleted` for `login` and `refresh`, `claimed` for `claim`. `unlock`, `revoke`, `publish`, `logEvent`
+/// and `reply` have no result.
+///
+/// A crash is modelled by dropping the coordinator and all open results. A start makes a new coordinator and sends it
+/// `begin` with what the store holds.
 package struct SessionCoordinator: Sendable {
     package enum Event: Sendable {
-        /// The first event of a user whose session Lanyard renews: what the store holds, nil if it does not know the user.
+        /// The first event of a user whose session Lanyard renews. It carries what the store holds; nil if it does not
+        /// know the user.
         ///
-        /// - sharing: another user of whose account that is a session, too, and who goes on with it.
+        /// - duplicateOf: another user that has a session of the same account and keeps it.
         case begin(StoredUser?, duplicateOf: String? = nil)
         case due
-        /// What shards, clocks, feeds and watches tell.
+        /// An event from shards, clocks, token feeds or file watches.
         case session(Session.Event)
-        /// A person logs in.
+        /// An operator logs in.
         case login(Credential, ticket: UInt64?)
-        /// A session that was made on another user's behalf, or elsewhere.
-        case given(ObtainedSession, ticket: UInt64?)
-        /// A person wants a new access token now.
+        /// A session that was obtained for another user, or elsewhere.
+        case obtained(ObtainedSession, ticket: UInt64?)
+        /// An operator wants a new access token now.
         case refresh(ticket: UInt64)
-        /// A person ends the session.
+        /// An operator ends the session.
         case terminate(Termination, ticket: UInt64?)
-        /// The process is about to end: what has begun is finished, no call begins any more, and what the store lacks is tried once more.
-        case settle
-        /// Another user's session is about to be stored: an end of this one's that the store lacks is tried first.
+        /// The process is about to end. What has begun is finished and no new call begins. Unsaved changes are tried
+        /// once more.
+        case drain
+        /// Another user's session is about to be stored. If the end of this user's session is unsaved, it is tried
+        /// first.
         case retryUnsavedEnd
         case locked(StoreLock)
         case read(Result<StoredUser?, StoreError>, operation: UInt64)
-        /// What the store holds, read for all users at once; no change of this one was on its way.
+        /// What the store holds of this user, from a read of all users. No change of this user was under way.
         case storeSnapshot(StoredUser?)
         case committed(Result<StoreChange.Verdict, StoreError>)
         case callCompleted(Result<Grant, IdentityError>, SessionCall)
@@ -39,17 +46,17 @@ package struct SessionCoordinator: Sendable {
         case tryLock, unlock
         case read(operation: UInt64)
         case commit(StoreChange)
-        /// - refused: not to be sent if it is this one.
+        /// - refused: the fingerprint of the refused credential. A credential with this fingerprint is not sent.
         case login(Credential, refused: CredentialFingerprint?, SessionCall)
         case refresh(Secret, SessionCall)
-        /// May this account be the user's?
+        /// Asks whether this account may be the user's.
         case claim(account: String, operation: UInt64)
-        /// Tell the service that a session is over.
+        /// Tells the identity service that a session is over.
         case revoke(StoredRevocation)
-        /// A person's logout or removal is done here; the service is to be told of the session, if there was one, and then the `ticket` is
-        /// answered `left` with the outcome.
+        /// An operator's logout or removal is done locally. The identity service is told of the session, if there was
+        /// one. Then the `ticket` gets the reply `terminated` with the outcome.
         ///
-        /// - isStored: the store holds it, and what is to be revoked.
+        /// - isStored: the store holds the change and the revocation.
         case completeTermination(StoredRevocation?, isStored: Bool, ticket: UInt64?)
         case publish(AccessToken.Availability)
         case logEvent(SessionLogEvent)
@@ -57,31 +64,31 @@ package struct SessionCoordinator: Sendable {
     }
 
     package enum Termination: Sendable {
-        /// The user stays known, and is not logged in again without a person.
+        /// The user stays known. Only an operator can log it in again.
         case logOut
         /// The user is forgotten.
         case remove
     }
 
-    /// Who it is, and what binds it.
+    /// The identity of the user and the settings that apply to it.
     package struct Setup: Sendable {
         package var user: String
         package var identity: String
         package var index: UserIndex
-        /// What logs the user in without a person; nil: a person does.
+        /// The credential for automatic logins; nil: an operator must log in.
         package var credential: Credential?
         package var rotation: RefreshTokenRotation
         /// No configuration names the user.
         package var isAdded: Bool
         package var refresh: RefreshSettings
         package var offline: LoginSettings.Offline
-        /// `BootInstant.boot` of this life of the machine.
+        /// `BootInstant.boot` of this boot of the machine.
         package var boot: String
-        /// What the identity's name stands for; nil: nobody can tell.
+        /// The fingerprint of the identity; nil: it has none.
         package var fingerprint: IdentityFingerprint?
-        /// All identities whose users can be known here.
+        /// All identities whose users this process may know.
         package var others: [StoredIdentity]
-        /// All users whom the configuration names.
+        /// The names of all configured users.
         package var configured: Set<String>
 
         package init(
@@ -107,7 +114,7 @@ package struct SessionCoordinator: Sendable {
         }
     }
 
-    /// A login that waits for the errand before it.
+    /// A login that waits for the operation before it.
     struct RequestedLogin: Sendable {
         enum Source: Sendable {
             case credential(Credential)
@@ -121,56 +128,57 @@ package struct SessionCoordinator: Sendable {
         var obtained: ObtainedSession? { if case .obtained(let obtained) = source { obtained } else { nil } }
     }
 
-    enum Lock { case free, asked, held }
+    enum Lock { case free, requested, held }
 
     package let setup: Setup
     package internal(set) var session = Session.loggedOut(.loggingIn)
     package internal(set) var context: SessionContext
     package internal(set) var operation: TokenOperation?
-    /// What the store is known to hold: the base of each change.
-    package internal(set) var base = SessionVersion.nobody
-    /// The user as it stands there; nil: it does not, or not as this identity's.
+    /// The version that the store is known to hold: the base of each change.
+    package internal(set) var base = SessionVersion.absent
+    /// The user as the store holds it; nil: the store does not hold it, or holds it for another identity.
     var storedUser: StoredUser?
-    /// Another identity's user of this name, whom the store holds instead.
+    /// A stored user of this name that belongs to another identity.
     var foreignUser: StoredUser?
-    /// The store has held this user as this identity's.
+    /// The store has held this user for this identity.
     var wasStored = false
-    /// Nobody has known the user before: its name is given with its first login.
+    /// The user did not exist before. Its first login gives it its name.
     var isProvisional = false
-    /// How far the session had come when an older file was put in place of the newer one.
+    /// The generation reached when an older file replaced a newer one; later generations must be higher.
     var generationMin: UInt64 = 0
-    /// The generation of the session in hand as the store counts: past that of `base` by what it could not take.
-    var held: UInt64 = 0
-    /// Another process's session, whose account is being asked for, and whether the errand ends with it.
+    /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
+    var currentGeneration: UInt64 = 0
+    /// Another process's session whose account is being checked, and whether the operation ends with it.
     var adopting: (user: StoredUser, finishing: Bool)?
-    /// The credential that was definitely refused.
+    /// The fingerprint of the credential that was definitely refused.
     var refused: CredentialFingerprint?
-    /// How often the present refresh token has been sent without an answer, and when last.
+    /// How often the current refresh token was sent without a response, and when last.
     var unansweredRefreshes = 0
     var unansweredAt = WallTime(seconds: 0)
-    /// The store knows of fewer of them than this.
+    /// The store counts fewer of them than `unansweredRefreshes`.
     var isIntentUnsaved = false
     var lock = Lock.free
-    /// The refresh token that came with a refresh whose access token was unusable, where refresh tokens rotate: the one in hand is spent.
-    /// The session is not refreshed by it, but ended, when the session is replaced or left. Beside it `StoredSession.id` of its session.
+    /// A refresh token from a refresh whose access token was unusable, where refresh tokens rotate. The token in hand
+    /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
+    /// `session` is the `StoredSession.id` of its session.
     var orphanedRefresh: (token: Secret, session: UInt64)?
-    /// The session's call that waits for the errand before it.
+    /// The session's call that waits for the operation before it.
     var pendingCall: (call: SessionCall, refresh: Secret?)?
-    var asked: RequestedLogin?
-    /// A call that a crash has cut off stands open in the store, and no later one would close it.
+    var requestedLogin: RequestedLogin?
+    /// A crash left an open intent in the store, and no later call would close it.
     var hasUnclosedIntent = false
     /// The process is about to end.
     var isDraining = false
-    /// The last try of what the store lacks has been made.
+    /// The last try of the unsaved changes has been made.
     var hasRetriedBeforeExit = false
-    /// People who wait for a new access token.
+    /// The operators that wait for a new access token.
     var refreshTickets: [UInt64] = []
     var writes = SessionWrites()
     var warnings = SessionWarnings()
-    /// The kind of the latest login, and since when the account is known.
+    /// The kind of the latest login, and the time since which the account is known.
     package internal(set) var provider: String?
     package internal(set) var accountSince: WallTime?
-    /// This event's.
+    /// The context of the event at hand.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
 
@@ -180,7 +188,7 @@ package struct SessionCoordinator: Sendable {
         context = SessionContext(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
     }
 
-    /// The one way in.
+    /// Handles one event and returns the actions to perform, in order.
     package mutating func handle(_ event: Event, at eventContext: EventContext) -> [Action] {
         self.eventContext = eventContext
         actions = []
@@ -193,22 +201,22 @@ package struct SessionCoordinator: Sendable {
         return actions
     }
 
-    /// When `.due` is to be told next, or `.never`.
+    /// When to send `.due` next, or `.never`.
     package var due: Instant {
         min(min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt))
     }
 
-    /// Nothing is under way, and nothing waits to be stored: the desk may be taken away.
+    /// Nothing is under way and nothing is unsaved: the coordinator may be removed.
     package var isIdle: Bool {
-        operation == nil && asked == nil && adopting == nil && writes.writesInFlight.isEmpty
+        operation == nil && requestedLogin == nil && adopting == nil && writes.writesInFlight.isEmpty
             && writes.unsavedChanges.isEmpty
             && lock == .free
     }
 
-    /// The store has not taken everything: what is missing is tried again.
+    /// The error of the latest failed write while changes are unsaved; they are tried again.
     package var storeError: StoreError? { writes.error }
 
-    /// In the middle of a call, from its intent to its answer in the store, or of another change of the store.
+    /// Between a call's intent and the write of its result, or during another write.
     var isCallOrWriteUnderWay: Bool {
         switch operation?.stage {
         case .intending, .calling, .claiming, .saving, .closing: true
@@ -226,10 +234,11 @@ package struct SessionCoordinator: Sendable {
         case .session(let event): applyToSession(event)
         case .login(let credential, let ticket):
             requestLogin(RequestedLogin(source: .credential(credential), ticket: ticket))
-        case .given(let obtained, let ticket): requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
+        case .obtained(let obtained, let ticket):
+            requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
         case .refresh(let ticket): refresh(ticket)
         case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
-        case .settle: settle()
+        case .drain: drain()
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): locked(result)
         case .read(let result, let number): read(result, number)
@@ -240,7 +249,7 @@ package struct SessionCoordinator: Sendable {
         }
     }
 
-    /// What ends by itself is told ahead.
+    /// Adds the warnings of a refresh token or account that is about to end.
     private mutating func addWarnings() {
         let tokens = session.tokens
         let logEvents = warnings.collect(
@@ -249,9 +258,9 @@ package struct SessionCoordinator: Sendable {
         for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }
 
-    // MARK: What every part uses
+    // MARK: Shared helpers
 
-    mutating func emit(_ emit: Action) { actions.append(emit) }
+    mutating func emit(_ action: Action) { actions.append(action) }
 
     mutating func logEvent(
         _ event: SessionLogEvent.Event, _ level: SessionLogEvent.Level = .info, reason: String, nextAt: Instant? = nil,
@@ -262,7 +271,7 @@ package struct SessionCoordinator: Sendable {
         emit(.logEvent(logEvent))
     }
 
-    /// The session's own steps: publications and notes go out, calls wait for their errand.
+    /// Sends an event to the session. Publications and log events go out at once. Calls wait for their operation.
     mutating func applyToSession(_ event: Session.Event) {
         for action in session.handle(event, at: eventContext, &context) {
             switch action {
@@ -275,7 +284,7 @@ package struct SessionCoordinator: Sendable {
         }
     }
 
-    /// A session that must not live on, and that no person's logout has ended.
+    /// Revokes a session that no operator's logout has ended.
     mutating func revoke(_ token: Secret) { emit(.revoke(revocation(of: token))) }
 
     func revocation(of token: Secret) -> StoredRevocation {

@@ -1,57 +1,58 @@
-/// One call on a user's behalf with everything around it, in this order: the user's lock, what the store holds by now, the intent, the
-/// call, the answer in the store, the lock given back (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` takes it from stage to
-/// stage.
+/// One call for a user with all its steps, in this order: the user's lock, the store read, the intent, the call, the
+/// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` moves it from stage
+/// to stage.
 package struct TokenOperation: Sendable {
     package enum Purpose: Equatable, Sendable {
-        /// The session asked for its call.
+        /// The session's own call.
         case own
-        /// A person logs in, with the session as it is until that has succeeded; nil: nobody waits for an answer.
-        case asked(ticket: UInt64?)
-        /// Settles an intent that a crash left; there is no call.
+        /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: no reply is
+        /// expected.
+        case requested(ticket: UInt64?)
+        /// Closes an intent that a crash left open; there is no call.
         case closingIntent
     }
 
     package enum Stage: Sendable {
-        /// The lock was asked for.
+        /// The lock was requested.
         case locking
-        /// Another process has the lock: asked again then.
+        /// Another process has the lock; it is requested again at this instant.
         case queueing(until: Instant)
-        /// The store was asked what it holds.
+        /// The user is being read from the store.
         case reading
-        /// The single retry (refresh.md 9) comes two seconds after the call whose answer was lost.
+        /// The wait before the single retry of refresh.md 9: two seconds after the call whose response was lost.
         case pausing(until: Instant)
         /// The intent is being stored.
         case intending
         case calling
-        /// A login has succeeded: may its account be this user's?
+        /// A login has succeeded; its account is being checked.
         case claiming(Grant)
-        /// What the call brought is being stored, before anybody may use it.
+        /// The tokens are being stored, before they are used.
         case saving(Grant)
         /// The session knows of the failure; the store is being told.
         case closing
     }
 
-    /// How long another process may have the lock before that counts as a transient failure: longer than a call.
+    /// How long another process may have the lock before that counts as a transient failure. It is longer than a call.
     static let lockTimeout = Duration.seconds(35)
-    /// Between the call whose answer was lost and its repetition.
-    static let retryAfter = Duration.seconds(2)
+    /// The delay between a call whose response was lost and its repetition.
+    static let retryDelay = Duration.seconds(2)
 
     package let purpose: Purpose
-    /// Its number is the errand's.
+    /// The call's number is the operation's.
     package internal(set) var call: SessionCall
     package internal(set) var stage = Stage.locking
-    /// The log knows that another process has the lock.
+    /// The wait for the lock has been logged.
     var hasLoggedWait = false
-    /// What a refresh sends.
+    /// The refresh token that a refresh sends.
     let refresh: Secret?
-    /// What a login sends; nil: the session is at hand already.
+    /// The credential that a login sends; nil: the session is at hand already.
     let credential: Credential?
-    /// The refresh token of the stored session whose place a login takes.
+    /// The refresh token of the stored session that a login replaces.
     var replacedRefreshToken: Secret?
     let obtained: ObtainedSession?
     let lockDeadline: Instant
 
-    /// A call that the session asked for.
+    /// The session's own call.
     init(_ call: SessionCall, refresh: Secret?, credential: Credential?, at now: Instant) {
         purpose = .own
         self.call = call
@@ -61,25 +62,25 @@ package struct TokenOperation: Sendable {
         lockDeadline = now + Self.lockTimeout
     }
 
-    /// A login that a person asked for, or the session that came of one.
-    init(_ call: SessionCall, asked: SessionCoordinator.RequestedLogin, at now: Instant) {
-        purpose = .asked(ticket: asked.ticket)
+    /// An operator's login, or the session that came from one.
+    init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, at now: Instant) {
+        purpose = .requested(ticket: login.ticket)
         var call = call
-        if case .obtained(let obtained) = asked.source {
+        if case .obtained(let obtained) = login.source {
             call.startedAt = obtained.startedAt
             call.startedAtWall = obtained.startedAtWall
             self.obtained = obtained
             credential = nil
         } else {
             obtained = nil
-            credential = asked.credential
+            credential = login.credential
         }
         self.call = call
         refresh = nil
         lockDeadline = now + Self.lockTimeout
     }
 
-    /// Looks after what a crash left open.
+    /// Closes an intent that a crash left open.
     init(closingIntent call: SessionCall, at now: Instant) {
         purpose = .closingIntent
         self.call = call
@@ -91,7 +92,8 @@ package struct TokenOperation: Sendable {
 
     var number: UInt64 { call.number }
 
-    /// An end now would leave something undone: the store may know of the call, or there is a session that nobody else knows of.
+    /// Stopping now would leave work undone: the store may know of the call, or only this operation knows of the
+    /// session.
     var hasBegun: Bool {
         switch stage {
         case .intending, .calling, .claiming, .saving, .closing: true
@@ -99,10 +101,10 @@ package struct TokenOperation: Sendable {
         }
     }
 
-    /// As the store keeps it.
+    /// The kind of login, as the store keeps it.
     var provider: String? { obtained?.provider ?? credential?.provider }
 
-    /// When it goes on by itself.
+    /// When the operation continues by itself.
     var due: Instant {
         switch stage {
         case .queueing(let until), .pausing(let until): until
@@ -110,7 +112,7 @@ package struct TokenOperation: Sendable {
         }
     }
 
-    /// What came of a call and nobody has stored for certain: ended, should the errand be given up.
+    /// The refresh token of a result that is not certainly stored. It is revoked if the operation is given up.
     var unsavedRefreshToken: Secret? {
         switch stage {
         case .claiming(let grant), .saving(let grant): grant.refreshToken

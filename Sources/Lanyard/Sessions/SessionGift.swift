@@ -1,7 +1,7 @@
-/// A session that was made on another user's behalf, or elsewhere: it is stored and served as if a login had brought it.
+/// A session that was obtained for another user, or elsewhere. It is stored and served like the result of a login.
 package struct ObtainedSession: Sendable {
     package var grant: Grant
-    /// The clocks before the request was sent that brought it.
+    /// The clocks before the request was sent.
     package var startedAt: Instant
     package var startedAtWall: WallTime
     /// The kind of login, as `UserSettings.Login.provider` spells it; nil: unknown.

@@ -1,4 +1,4 @@
-/// Users that come and go while Lanyard runs. On the home's queue, unless it is said otherwise.
+/// Operators' requests while Lanyard runs. On the service's queue, unless stated otherwise.
 extension SessionService: UserOperations {
     /// From anywhere.
     package func perform(

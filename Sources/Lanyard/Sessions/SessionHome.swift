@@ -1,12 +1,13 @@
 import Dispatch
 import Logging
 
-/// The home of all sessions: one serial queue on which every session lives, with its deadlines, between the shards that want tokens,
-/// the identity services that grant them, and the store that keeps them.
+/// The service of all sessions: one serial queue with every session and its deadlines. It connects the shards that need
+/// tokens, the identity services that issue them, and the store that keeps them.
 ///
-/// Everything but `report` belongs to `loop`'s queue; functions that say so may be called from anywhere and return at once.
+/// All members but `report` belong to the queue of `loop`. Functions marked "From anywhere" may be called on any thread
+/// and return at once.
 package final class SessionService: TokenSource, @unchecked Sendable {
-    /// What all users have in common.
+    /// The settings that all users have in common.
     package struct Settings: Sendable {
         package var refresh: RefreshSettings
         package var login: LoginSettings
@@ -26,34 +27,35 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// `lanyard.sessions`: its deadlines count on through a suspend.
+    /// The loop `lanyard.sessions`. Its deadlines include time in which the machine was suspended.
     package let loop: EventLoop
     let publisher: any TokenPublisher
     let store: any SessionStore
     let logger: Logger
     private let settings: Settings
     private let boot = Machine.bootID
-    /// By name.
+    /// The configured identities, by name.
     private let identities: [String: ConfiguredIdentity]
-    /// What the store held when it was opened: the start goes on from it.
+    /// What the store held when it was opened.
     let contents: StoreContents
-    /// The first so many indices are those of the configuration's users.
+    /// The indices below this one belong to the configured users.
     private let configuredCount: Int
-    /// In the order of their `UserIndex`; nil: forgotten. An index goes to another user only if
-    /// its first one never had a session.
+    /// The runners, in the order of their `UserIndex`; nil: forgotten. An index is reused only if its first user never
+    /// had a session.
     private(set) var runners: [SessionRunner?] = []
     private(set) var isStopped = false
-    /// The process is about to end: what is under way is finished, nothing begins.
+    /// The process is about to end: what is under way is finished, and nothing begins.
     private(set) var isDraining = false
-    /// Only people are waited for any more.
+    /// Only operators' requests are waited for any more.
     private var awaitsOperatorsOnly = false
-    /// Calls that renew or log in and are not answered yet, those of removed users among them: what they bring must not live on.
+    /// Login and refresh calls without a result yet, including those of removed users. The tokens that these bring are
+    /// revoked.
     var callsInFlight = 0
     private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
-    /// The users whom the configuration names.
+    /// The names of the configured users.
     private let configured: Set<String>
-    /// As it was at the start; from then on it is the registrar's.
+    /// The registry as it was at the start. From then on `userService` has it.
     private let registry: UserRegistry
     private(set) lazy var userService = UserService(registry, of: self)
     private(set) lazy var revocations = RevocationRunner(of: self)
@@ -61,18 +63,19 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private lazy var clockTimer = SessionTimer(on: loop) { [self] in compareClocks() }
     private let refreshDurations = Histogram()
     private var startupCheck: StartupCheck
-    /// Called once, on the queue, when a start has come to nothing and the configuration wants the process to end with this status.
+    /// Called once, on the queue, if the start has failed and the configuration wants the process to end with this
+    /// status.
     package nonisolated(unsafe) var onFailedStart: @Sendable (Int32) -> Void = { _ in }
     private let latest = Guarded(SessionReport())
 
-    /// Prepares; no thread starts and nothing is called before `start`.
+    /// Prepares the service; no thread starts and no call is made before `start`.
     ///
     /// - Parameters:
-    ///   - members: in the order of the configuration; a user's place is its `UserIndex`.
-    ///   - identities: for users that come at run time, or that the store has kept besides.
-    ///   - names: begins with those of `members`.
+    ///   - managedUsers: in the order of the configuration; a user's position is its `UserIndex`.
+    ///   - identities: for users that the admin API adds, or that the store has kept.
+    ///   - names: begins with those of `managedUsers`.
     ///   - contents: what `store` held when it was opened.
-    /// - Throws: the local fault of a missing descriptor.
+    /// - Throws: the local error of a missing descriptor.
     package init(
         _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity] = [], names: UserNames? = nil,
         settings: Settings = Settings(), store: any SessionStore, contents: StoreContents,
@@ -92,12 +95,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
         configuredCount = managedUsers.count
         runners = managedUsers.enumerated().map { place, managedUser in
-            SessionRunner(managedUser, index: UserIndex(place), home: self)
+            SessionRunner(managedUser, index: UserIndex(place), sessions: self)
         }
-        // Those whom only the store knows.
+        // Users that only the store knows.
         for user in registry.users where !user.isConfigured {
             if let managedUser = managedUser(for: user) {
-                addRunner(SessionRunner(managedUser, index: user.index, home: self))
+                addRunner(SessionRunner(managedUser, index: user.index, sessions: self))
             }
         }
         latest.withLock { report in
@@ -105,7 +108,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             report.isStoreInMemory = store.isMemoryOnly
             report.users = registry.shown.compactMap { runner(at: $0)?.status }
             report.expectWrites()
-            // The admin API may log a user in by any of them.
+            // The admin API may log a user in with any of them.
             if identities.contains(where: \.hasLogins) || managedUsers.contains(where: { $0.settings.login != nil }) {
                 for provider in UserSettings.Login.providers { report.expectLogins(by: provider) }
             }
@@ -113,13 +116,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// Nobody renews a token that is read from a file.
+    /// A token that is read from a file is not renewed here.
     private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
         guard let runner = runner(at: user), case .service = runner.managedUser.source else { return }
         report.expectRefreshes(of: runner.name)
     }
 
-    /// Publishes whom routes follow, then goes on with what the store holds, and logs in whom it does not. From anywhere.
+    /// Publishes the active user, then continues with the stored sessions and logs in the other users. From anywhere.
     package func start() {
         loop.start()
         loop.post { [self] in
@@ -133,24 +136,24 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// Lets calls under way be answered and stored, and tries once more to store what the store lacks; no further call begins. Blocks the
-    /// calling thread, which owns no queue.
+    /// Waits until calls under way have a result that is stored. Unsaved changes are tried once more; no further call
+    /// begins. Blocks the calling thread, which owns no queue.
     ///
-    /// A stop in the middle would leave the outcome of a refresh unknown, and where refresh tokens rotate that costs a login.
+    /// Stopping during a refresh would leave its outcome unknown. Where refresh tokens rotate, that costs a login.
     ///
     /// - Parameters:
-    ///   - limit: for what nobody waits for.
-    ///   - people: for what a person has asked for, if that is longer.
-    package func settle(within limit: Duration, people: Duration = .zero) {
+    ///   - limit: the longest wait for work that no operator waits for.
+    ///   - operators: the longest wait for operators' requests, if that is longer.
+    package func drain(within limit: Duration, operators: Duration = .zero) {
         let began = Instant.now
         loop.post { [self] in
             isDraining = true
-            userService.settle()
-            for case let runner? in runners { runner.settle() }
+            userService.drain()
+            for case let runner? in runners { runner.drain() }
             signalIfDrained()
         }
         guard drained.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
-        let left = people - (.now - began)
+        let left = operators - (.now - began)
         guard left > .zero else { return }
         loop.post { [self] in
             awaitsOperatorsOnly = true
@@ -159,10 +162,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         _ = drained.wait(timeout: .now() + .nanoseconds(Int(left.nanoseconds)))
     }
 
-    /// Ends `settle` at once, also one that has not begun. From anywhere.
+    /// Ends `drain` at once, also one that has not begun. From anywhere.
     package func endDrain() { drained.signal() }
 
-    /// Whether the process may end by now is looked at.
+    /// Ends `drain` if the process may end by now.
     func signalIfDrained() {
         guard isDraining, userService.isDrained else { return }
         let isQuiet = callsInFlight == 0 && revocations.isDrained && runners.allSatisfy { $0?.isDrained ?? true }
@@ -170,11 +173,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         drained.signal()
     }
 
-    /// Ends for good: no further call, log line or publication. What was published stays usable while it lasts. From anywhere.
+    /// Ends the service: no further call, log line or publication. Published tokens stay usable while they last. From
+    /// anywhere.
     package func stop() {
         loop.post { [self] in
             guard !isStopped else { return }
-            // First those who wait for a revocation: the others learn only that nothing is known.
+            // The waiters of revocations get their reply first: the other waiters only learn that the outcome is
+            // unknown.
             revocations.stop()
             loop.post { [self] in end() }
         }
@@ -191,22 +196,23 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         ended.signal()
     }
 
-    /// Waits for the end that `stop` has begun: afterwards nobody is answered and nothing is given to the store any more. Blocks the calling
-    /// thread, which owns no queue.
+    /// Waits for the end that `stop` has begun. Afterwards no reply is sent and nothing is written to the store. Blocks
+    /// the calling thread, which owns no queue.
     package func waitForEnd(within limit: Duration) {
         _ = ended.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
     }
 
-    /// All sessions as of the latest change; never waits for the queue. From anywhere.
+    /// All sessions as of the latest change. It never waits for the queue. From anywhere.
     package var report: SessionReport {
         var report = latest.withLock { $0 }
         report.refreshDurations = refreshDurations.samples("lanyard_refresh_duration_seconds")
         return report
     }
 
-    /// Hands over a session that was made elsewhere, in place of whatever `user` has; its life counts from now. From anywhere.
+    /// Hands over a session that was obtained elsewhere. It replaces the session of `user`, and its lifetime counts
+    /// from now. From anywhere.
     package func adopt(_ grant: Grant, for user: UserIndex) {
-        send(.given(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
+        send(.obtained(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
     }
 
     /// From anywhere.
@@ -223,7 +229,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     // MARK: Users
 
-    /// nil: nobody, or no more.
+    /// The runner of a user; nil: unknown or removed.
     package func runner(at user: UserIndex) -> SessionRunner? {
         runners.indices.contains(user.number) ? runners[user.number] : nil
     }
@@ -237,16 +243,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         runners[runner.index.number] = runner
     }
 
-    /// Takes a user away who has been removed.
+    /// Takes the runner of a removed user away.
     func drop(_ runner: SessionRunner) {
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
         runners[runner.index.number] = nil
-        // A name of the configuration is free only because its user was removed, whoever has borne it since.
+        // An index below `configuredCount` belongs to a configured name, so its user was removed by an operator.
         publisher.publish(.none(.userUnknown(wasRemoved: runner.index.number < configuredCount)), for: runner.index)
     }
 
-    /// How a user that no configuration names is kept logged in; nil: its identity is not configured any more.
+    /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
     func managedUser(for user: RegisteredUser) -> ManagedUser? {
         guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
         return ManagedUser(
@@ -261,22 +267,23 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
             credential: credential,
             rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
-            offline: settings.login.offline, boot: boot, fingerprint: managedUser.home.fingerprint,
-            others: identities.values.compactMap(\.home), configured: configured)
+            offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
+            others: identities.values.compactMap(\.storedIdentity), configured: configured)
     }
 
     // MARK: The store and the service
 
     var fingerprintKey: Secret { contents.fingerprintKey }
 
-    /// A session is about to be stored: whoever has left, and stands in the store because that failed, leaves it first.
+    /// A session is about to be stored. Other users' unsaved ends are tried first, because the store may still hold the
+    /// account for one of them.
     func retryUnsavedEnds(for runner: SessionRunner) {
         for case let other? in runners where other !== runner && other.coordinator.hasUnsavedEnd {
             other.handle(.retryUnsavedEnd)
         }
     }
 
-    /// Every change of the store goes through here, and is counted. `reply` is called on whatever queue.
+    /// Every change of the store goes through here and is counted. `reply` is called on any queue.
     package func commit(
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
@@ -292,21 +299,21 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// Who is to be told of a session's end; nil: nobody who is configured.
+    /// The service that is to be told of a session's end; nil: none is configured.
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
-        let home = StoredIdentity(revocation.identity, revocation.fingerprint)
+        let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
         if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
-            return identity.home?.matches(home) == true ? service : nil
+            return identity.storedIdentity?.matches(wanted) == true ? service : nil
         }
-        for case let runner? in runners where runner.managedUser.home.matches(home) {
+        for case let runner? in runners where runner.managedUser.storedIdentity.matches(wanted) {
             if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
     }
 
-    // MARK: What cells report
+    // MARK: Reports of runners
 
-    /// Leaves a cell's status where others read it. On the queue.
+    /// Publishes a runner's status in the report. On the queue.
     func update(_ runner: SessionRunner) {
         guard !runner.isStopped else { return }
         let status = runner.status
@@ -318,12 +325,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             report.refreshesInFlight = inFlight
             report.skew = runner.coordinator.context.skew ?? report.skew
         }
-        userService.handleReply(of: runner)
+        userService.runnerChanged(runner)
         checkStartup()
         signalIfDrained()
     }
 
-    /// These users are to be seen, in this order.
+    /// Sets the users that the report shows, in this order.
     func show(_ shown: [UserIndex], isFailing: Bool) {
         latest.withLock { report in
             report.isActiveUserUnsaved = isFailing
@@ -333,13 +340,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// A user as everybody sees it, nil if nobody does.
+    /// A user as the report shows it; nil: not shown.
     func view(of user: UserIndex) -> UserView? {
         let report = latest.withLock { $0 }
         return report.users.first { $0.index == user }.map { UserView(status: $0, userState: report.userState(of: $0)) }
     }
 
-    /// Whom routes without a user of their own follow from now on.
+    /// Sets the user that routes without a user of their own follow.
     func activate(_ user: UserIndex?) {
         publisher.activate(user)
         latest.withLock { $0.activeUser = user }
@@ -367,17 +374,18 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         clockTimer.set(at: clocks.nextAt)
     }
 
-    /// Reads what other processes on this store have made of users whom nothing else would have look there for long.
+    /// Reads external changes of users that would not read the store for a long time.
     func readExternalChanges() {
         let commitCount = runners.map { runner in runner.map { ($0, $0.commitCount) } }
         store.readAll { [self] users in
             guard let users else { return }
-            loop.post { [self] in enqueue(users, as: commitCount) }
+            loop.post { [self] in reconcile(users, as: commitCount) }
         }
     }
 
-    /// - Parameter changes: what each cell had told the store before that was read: whoever has told more since has overtaken it.
-    private func enqueue(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
+    /// - Parameter commitCount: the number of changes that each runner had sent before the read. A runner that has sent
+    ///   more since is skipped.
+    private func reconcile(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
         guard !isStopped, !isDraining else { return }
         let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
         for case let (runner, count)? in commitCount {
@@ -394,7 +402,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard let reason else { return }
         latest.withLock { $0.clockJumps += 1 }
         logger.warning(
-            "the clocks jumped: all sessions are looked at again",
+            "the clocks jumped: all sessions are re-evaluated",
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
         for case let runner? in runners { runner.handle(.session(.clockJumped)) }
     }

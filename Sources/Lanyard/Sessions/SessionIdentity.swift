@@ -1,16 +1,16 @@
-/// A configured identity, as users that come at run time need it.
+/// A configured identity, for users that are added at run time.
 package struct ConfiguredIdentity: Sendable {
     package enum Kind: Sendable {
         /// Lanyard logs in and renews.
         case service(any IdentityService, RefreshTokenRotation)
-        /// Somebody else brings the tokens of configured users; nobody can be added.
+        /// The tokens of configured users are renewed elsewhere; no user can be added.
         case fixed
     }
 
     package var name: String
     package var kind: Kind
 
-    /// Users are logged in there by Lanyard.
+    /// Whether Lanyard logs users in there.
     var hasLogins: Bool { if case .service = kind { true } else { false } }
 
     package init(_ name: String, _ kind: Kind) {
@@ -18,8 +18,8 @@ package struct ConfiguredIdentity: Sendable {
         self.kind = kind
     }
 
-    /// What the store knows it by; nil for a static one, which the store knows nothing of.
-    var home: StoredIdentity? {
+    /// The identity as the store names it; nil for a static one, which is not stored.
+    var storedIdentity: StoredIdentity? {
         if case .service(let service, _) = kind { StoredIdentity(name, service.fingerprint) } else { nil }
     }
 

@@ -1,25 +1,26 @@
-/// What outlasts a session's states: who it is, what binds it, and what it has counted.
+/// What outlives a session's states: the user, its settings and its counters.
 package struct SessionContext: Sendable {
     package let user: UserIndex
     package let settings: RefreshSettings
-    /// Whether a login needs no person.
+    /// Whether the user can log in without an operator.
     package let hasCredential: Bool
     /// The generation of the latest access token; 0 before the first.
     package internal(set) var generation: UInt64 = 0
     /// The service's id of the account, as the latest login said.
     package internal(set) var accountID: String?
-    /// True from the first token on: what `/startupz` asks.
+    /// True from the first token on; `/startupz` reads it.
     package internal(set) var hasEverBeenReady = false
-    /// The latest fault; nil after a success.
+    /// The latest error; nil after a success.
     package internal(set) var lastError: IdentityError?
-    /// The service has asked not to be called before then (Retry-After, 410); a success lifts it. It outlasts the trouble in which it was
-    /// heard: a session that is taken over from another process comes from the same service.
+    /// The service must not be called before this instant (Retry-After, 410); a success clears it. It outlives
+    /// `RetryState`, because a session that is taken over from another process comes from the same service.
     package internal(set) var notBefore = Instant.past
-    /// By what.
+    /// The error that set `notBefore`.
     private(set) var retryAfterError: IdentityError?
-    /// The service's clock less ours, smoothed (refresh.md 13).
+    /// The service's clock minus ours, smoothed (refresh.md 13).
     package internal(set) var skew: Duration?
-    /// The credential's file changed since the latest login began: a refusal of what was read says nothing about what it holds now.
+    /// The credential's file has changed since the latest login began. A refusal then says nothing about its new
+    /// content.
     private(set) var hasUntriedCredential = false
     private var calls: UInt64 = 0
     /// When the forced refreshes of the last hour began, oldest first.
@@ -31,7 +32,7 @@ package struct SessionContext: Sendable {
         self.hasCredential = hasCredential
     }
 
-    /// Numbers a call that begins now.
+    /// Begins and numbers a call.
     mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at eventContext: EventContext)
         -> SessionCall
     {
@@ -44,8 +45,9 @@ package struct SessionContext: Sendable {
 
     mutating func credentialChanged() { hasUntriedCredential = true }
 
-    /// An attempt has failed by `fault`, and `trouble` says when the next may be made. What the service has asked for last holds; a failure that says
-    /// nothing of it lifts nothing but a 410: the attempt may have been a person's, or one that could not wait.
+    /// Records when the service may be called again after an attempt failed with `error`. The service's latest request
+    /// applies. A failure without one clears only a 410, because the attempt may have been an operator's, or one that
+    /// could not wait.
     mutating func recordRetryAfter(_ retryState: RetryState, _ error: IdentityError) {
         let isNews =
             switch error.verdict {
@@ -57,22 +59,22 @@ package struct SessionContext: Sendable {
         notBefore = retryState.notBefore
     }
 
-    /// How long to wait where no usable token is at hand: then Retry-After is honoured for at most 30 s (architecture.md 5.3), a 410
-    /// whole. nil: not at all.
+    /// How long to wait without a usable token; nil: not at all. Retry-After is honoured for at most 30 s
+    /// (architecture.md 5.3), a 410 in full.
     func waitBeforeCall(at now: Instant) -> RetryState? {
         guard notBefore > now else { return nil }
         let until = retryAfterError?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))
         return RetryState(restingUntil: until, because: retryAfterError)
     }
 
-    /// Whether cooldown and hourly budget allow another forced refresh (refresh.md 5); if not, which of them forbids it.
+    /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
     mutating func forcedRefreshDenial(at now: Instant) -> SessionLogEvent.Denial? {
         forced.removeAll { now - $0 >= .seconds(3600) }
         if let last = forced.last, now - last < settings.cooldown { return .cooldown }
         return forced.count >= settings.perHourMax ? .budget : nil
     }
 
-    /// From when on cooldown and hourly budget allow another forced refresh: `.past` if they do now.
+    /// When cooldown and hourly budget allow another forced refresh; `.past`: now.
     func forcedRefreshAllowedAt(at now: Instant) -> Instant {
         let recent = forced.filter { now - $0 < .seconds(3600) }
         guard let last = recent.last else { return .past }
@@ -82,7 +84,7 @@ package struct SessionContext: Sendable {
         return from <= now ? .past : from
     }
 
-    /// Learns from a `Date` of an answer; it has whole seconds, so half of one is the best guess.
+    /// Learns the skew from a response's `Date`. It has whole seconds, so half a second is added as the best guess.
     mutating func learnSkew(from date: WallTime?, call: SessionCall, at eventContext: EventContext) {
         guard let date else { return }
         let middle = call.startedAtWall + (eventContext.wall - call.startedAtWall) / 2
@@ -90,7 +92,7 @@ package struct SessionContext: Sendable {
         skew = skew.map { $0 + (measured - $0) / 4 } ?? measured
     }
 
-    /// Above this the clocks are worth a warning (refresh.md 13).
+    /// Whether the skew is large enough for a warning (refresh.md 13).
     var isSkewed: Bool { skew.map { max($0, .zero - $0) > .seconds(30) } ?? false }
 
     /// Returns whether another account was known before.
@@ -99,20 +101,21 @@ package struct SessionContext: Sendable {
         return accountID.map { $0 != id } ?? false
     }
 
-    /// The store counts generations for all processes: the next token of this session is at least this one.
+    /// Makes the next generation at least `stored`: the store counts generations for all processes.
     mutating func expect(generation stored: UInt64) {
         generation = max(generation, stored == 0 ? 0 : stored - 1)
     }
 
-    /// The generation of a token that comes from the store: what was published here before is always older.
+    /// The generation of a token from the store. It is higher than all generations published here before.
     mutating func resume(generation stored: UInt64) -> UInt64 {
         generation = max(generation + 1, stored)
         return generation
     }
 
-    /// Turns a grant into what the session holds from now on.
+    /// Turns a grant into the session's tokens.
     ///
-    /// - Parameter old: what a refresh renews; its answer need not say again whose it is, nor bring a refresh token.
+    /// - Parameter old: the tokens that a refresh renews. Its response need not repeat the account nor bring a refresh
+    ///   token.
     mutating func accept(
         _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
     ) -> SessionTokens {

@@ -1,6 +1,6 @@
 import Logging
 
-/// How a session's decisions stand in the log: one line each, with event, reason, state and the next time (architecture.md 7.3).
+/// Writes session log events: one line each, with event, reason, state and the next time (architecture.md 7.3).
 enum SessionLog {
     static func write(
         _ logEvent: SessionLogEvent, state: SessionState, generation: UInt64, at eventContext: EventContext,
@@ -18,7 +18,7 @@ enum SessionLog {
         logger.log(level: logEvent.level.loggerLevel, "\(logEvent.message)", metadata: metadata)
     }
 
-    /// What the wall clock will say then; nil for never.
+    /// The wall clock's time at `instant`; nil for never.
     static func wall(of instant: Instant, _ eventContext: EventContext) -> WallTime? {
         instant == .never ? nil : eventContext.wall + (instant - eventContext.instant)
     }

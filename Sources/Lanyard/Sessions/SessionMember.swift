@@ -1,23 +1,23 @@
-/// One user with what the home needs to keep it logged in.
+/// One user with what the service needs to keep it logged in.
 package struct ManagedUser: Sendable {
     package enum Source: Sendable {
         /// Lanyard logs in and renews.
         case service(any IdentityService)
-        /// Somebody else renews; Lanyard reads.
+        /// The token is renewed elsewhere; Lanyard reads it.
         case feed(any TokenFeed)
     }
 
     package var settings: UserSettings
     package var source: Source
-    /// Tells when the credential's file has changed; nil: no file.
+    /// Reports changes of the credential's file; nil: no file.
     package var credential: (any CredentialWatch)?
-    /// The identity's.
+    /// The rotation of the user's identity.
     package var rotation: RefreshTokenRotation
-    /// No configuration names the user: the admin API made it.
+    /// The user is not configured: the admin API added it.
     package var isAdded: Bool
 
-    /// What the store knows the user's identity by.
-    package var home: StoredIdentity {
+    /// The user's identity as the store names it.
+    package var storedIdentity: StoredIdentity {
         if case .service(let service) = source {
             StoredIdentity(settings.identity, service.fingerprint)
         } else {

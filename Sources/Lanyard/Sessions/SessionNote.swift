@@ -40,7 +40,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case foreignUser = "identity.conflict"
     }
 
-    /// Why a forced refresh is not made.
+    /// Why a forced refresh is denied.
     package enum Denial: String, Sendable { case cooldown, budget = "per_hour_max" }
 
     package var event: Event
@@ -62,55 +62,55 @@ package struct SessionLogEvent: Equatable, Sendable {
         self.error = error
     }
 
-    /// The decision as a person reads it.
+    /// The message of the log line.
     package var message: String {
         switch event {
         case .loginStarted: "logging in"
         case .loginSucceeded: "logged in"
         case .loginFailed: "login failed, trying again"
-        case .requestedLoginFailed: "the login that a person asked for failed; the session is as it was"
-        case .loginRequired: "a person must log in"
+        case .requestedLoginFailed: "the login that an operator requested failed; the session is unchanged"
+        case .loginRequired: "an operator must log in"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
         case .credentialDiffers:
             """
-            the stored session came of another kind of login than is configured, and goes on; log the user out and in \
-            for the configured one
+            the stored session came from another kind of login than the configured one, and continues; log the user out \
+            and in to use the configured one
             """
         case .refreshSucceeded: "access token refreshed"
         case .refreshFailed: "refresh failed, trying again"
         case .refreshForced: "an upstream refused the token, refreshing it"
         case .refreshDenied: "an upstream refused the token, but no refresh is allowed yet"
         case .adopted: "another process has renewed the session; its token is taken over"
-        case .restored: "the stored session goes on"
-        case .outcomeUnknown: "what became of the last refresh is unknown, and the same refresh token is not sent again"
+        case .restored: "the stored session continues"
+        case .outcomeUnknown: "the outcome of the last refresh is unknown, and the same refresh token is not sent again"
         case .waitingForLock: "another process is about to renew this session"
-        case .lockFailed: "the user's lock cannot be had; going on without it"
-        case .storeFailing: "the store cannot be used; the session goes on in memory, and storing is tried again"
+        case .lockFailed: "the user's lock cannot be taken; continuing without it"
+        case .storeFailing: "the store cannot be used; the session continues in memory, and storing is tried again"
         case .storeRecovered: "the store works again, and holds everything"
-        case .overtaken: "another process changed this user meanwhile; what it stored holds"
+        case .overtaken: "another process has changed this user in between; its change takes precedence"
         case .logoutUnsaved:
-            "the end of the session is not stored: a restart would bring it back; storing it is tried again"
+            "the end of the session is not stored, and a restart would restore the session; storing it is tried again"
         case .unsaved: "the process ends, and the store does not hold this user's newest state"
-        case .expiring: "the refresh token ends soon"
+        case .expiring: "the refresh token expires soon"
         case .accountAging: "an anonymous account is deleted 90 days after it was made"
         case .dead: "the refresh token is dead"
-        case .expired: "the access token has ended and there is no new one"
+        case .expired: "the access token has expired and there is no new one"
         case .accountChanged: "the login ended in another account than before"
         case .skewed: "the service's clock differs from ours by more than 30 s"
         case .loggedOut: "logged out"
-        case .late: "an answer came too late and was dropped"
+        case .late: "a response came too late and was dropped"
         case .tokenChanged: "token read"
         case .accountTaken:
             "another process has logged this user in to the account of another user; it is not taken over"
         case .accountShared:
             """
-            two users of this device had sessions of one account: this one's is ended, the other one goes on; if this one \
-            is to have the account, log the other one out first
+            two users of this device had sessions of one account: this user's session ends, the other one continues; to give \
+            this user the account, log the other one out first
             """
         case .storeOlder:
-            "an older store was put in the place of a newer one; the newer session is kept, and written again"
+            "an older store has replaced a newer one; the newer session is kept and written again"
         case .foreignUser where reason == "displaced":
-            "another process keeps a user of this name at another identity in this store; this one is not stored any more"
+            "another process stores a user of this name for another identity; this user is not stored any more"
         case .foreignUser: "the stored user of this name belongs to another identity, and is not restored"
         }
     }

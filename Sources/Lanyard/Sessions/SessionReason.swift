@@ -1,4 +1,5 @@
-/// Why a user's readiness is what it is: the machine-readable `reason` of health's `session:USER` check (architecture.md 7.1).
+/// The reason of a user's readiness: the machine-readable `reason` of health's `session:USER` check
+/// (architecture.md 7.1).
 package enum SessionReason: String, Sendable, CaseIterable {
     /// A valid token is at hand.
     case tokenValid = "token_valid"
@@ -6,17 +7,17 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case refreshFailing = "refresh_failing"
     /// The first login is under way.
     case loggingIn = "logging_in"
-    /// A person logged the user out.
+    /// An operator logged the user out.
     case loggedOut = "logged_out"
     /// The session is over and nothing configured can begin a new one.
     case loginRequired = "login_required"
     /// The configured credential was refused or cannot be read, or the application does not exist.
     case credentialRefused = "credential_refused"
-    /// The identity service does not answer, or not as it should.
+    /// The identity service does not respond, or not correctly.
     case identityUnreachable = "identity_unreachable"
-    /// The identity service answered 410.
+    /// The identity service responded 410.
     case identityGone = "identity_gone"
-    /// A refresh's answer was lost, its refresh token must not be sent again, and nothing configured can log in.
+    /// A refresh's response was lost, its refresh token must not be sent again, and nothing configured can log in.
     case outcomeUnknown = "outcome_unknown"
     /// The configured credential leads to an account that another user of this device is logged in to.
     case accountInUse = "account_in_use"

@@ -1,4 +1,4 @@
-/// All sessions at one moment, with what was counted: what the home leaves outside its queue for whoever wants to read.
+/// All sessions at one instant, with the counters. The service keeps it outside its queue for readers on any thread.
 package struct SessionReport: Sendable {
     struct Attempt: Hashable, Sendable {
         var name: String
@@ -7,15 +7,15 @@ package struct SessionReport: Sendable {
 
     /// In the order of the configuration.
     package internal(set) var users: [SessionStatus] = []
-    /// The user that routes without one of their own follow.
+    /// The user that routes without a user of their own follow.
     package internal(set) var activeUser: UserIndex?
-    /// Refresh calls under way.
+    /// The number of refresh calls under way.
     package internal(set) var refreshesInFlight = 0
-    /// Nothing outlives a restart.
+    /// The store is in memory: nothing outlives a restart.
     package internal(set) var isStoreInMemory = false
-    /// The store could not take something of some user's; it is tried again.
+    /// Some change of some user is unsaved; it is tried again.
     package var isStoreFailing: Bool { isActiveUserUnsaved || users.contains { $0.isStoreFailing } }
-    /// The same of who is active.
+    /// The change of the active user is unsaved; it is tried again.
     var isActiveUserUnsaved = false
     var refreshDurations: [MetricSample] = []
     var clockJumps = 0
@@ -67,7 +67,7 @@ package struct SessionReport: Sendable {
         }
     }
 
-    /// Of the reasons only the two that go on by themselves: all of them would be 70 series for each user.
+    /// Only the two causes that repeat by themselves: all of them would be 70 series for each user.
     mutating func expectRefreshes(of user: String) {
         for reason in ["cooldown", "per_hour_max"] {
             expect("lanyard_refresh_denied", [.init("user", user), .init("reason", reason)])
@@ -95,6 +95,6 @@ package struct SessionReport: Sendable {
 }
 
 extension SessionReport.Attempt {
-    /// A stable order, families together.
+    /// A stable order that keeps families together.
     fileprivate var order: String { labels.reduce(name) { $0 + "\u{1}" + $1.value } }
 }

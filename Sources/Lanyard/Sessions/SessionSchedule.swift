@@ -1,8 +1,10 @@
-/// What time does to a session: the schedule, the attempts after failures, the token's end, requests that find none.
+/// The effect of time on a session: the schedule, the attempts after failures, the token's end, and requests without a
+/// token.
 extension Session {
-    /// When `due` is to be told next, or `.never`.
+    /// When to send `.due` next, or `.never`.
     ///
-    /// With a call in flight the token's end changes nothing at once: requests wait for the answer as long as one of them would.
+    /// With a call in flight, the token's end changes nothing at once: requests wait for the response up to
+    /// `refresh.wait_max`.
     package func due(_ context: borrowing SessionContext) -> Instant {
         switch self {
         case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
@@ -15,7 +17,7 @@ extension Session {
         }
     }
 
-    /// Does what is due by now, if anything is.
+    /// Does what is due now.
     consuming func performDue(_ transition: inout TransitionContext) -> Session {
         let now = transition.now
         switch consume self {
@@ -53,15 +55,15 @@ extension Session {
         _ transition: inout TransitionContext
     ) -> Session {
         guard let call = transition.renewal(of: tokens, cause) else { return end(retryState.error, &transition) }
-        // Requests that come while it is unreachable are refused at once, attempt or not.
+        // Requests that come while the state is `unreachable` are refused at once, with or without an attempt.
         guard tokens.isUsable(at: transition.now) else { return .unreachable(tokens, retryState.calling(call)) }
         let next = Session.stale(tokens, retryState.calling(call))
-        // From now on there is something to wait for again.
+        // Requests can wait for the token again.
         transition.publish(next)
         return next
     }
 
-    /// The session is over, and only a person can begin a new one.
+    /// The session is over. Only an operator's login can begin a new one.
     static func end(_ error: IdentityError?, _ transition: inout TransitionContext) -> Session {
         transition.add(.publish(.none(.loginRequired)))
         let next = Session.loginRequired(error)
@@ -69,7 +71,7 @@ extension Session {
         return next
     }
 
-    /// The token is no longer usable, no new one has come, and waiting for one is over.
+    /// The token is no longer usable, no new one has come, and the wait for one has ended.
     private static func expire(
         _ tokens: SessionTokens, _ retryState: RetryState, _ transition: inout TransitionContext
     ) -> Session {
@@ -81,8 +83,8 @@ extension Session {
         return next
     }
 
-    /// A shard found no usable token. What is due by now has been done; beyond that only a moved attempt is worth a publication:
-    /// telling again what the shards know would wake those who wait for nothing, and they would ask again.
+    /// A shard found no usable token. What is due has been done already. A publication follows only if the next attempt
+    /// has moved: a repeated one would wake waiting requests for nothing, and they would ask again.
     consuming func requestToken(_ transition: inout TransitionContext) -> Session {
         switch consume self {
         case .loggingIn(var retryState):
@@ -99,8 +101,8 @@ extension Session {
         }
     }
 
-    /// An upstream refused the token of `generation` (refresh.md 11): a newer one answers at once; else one refresh, within
-    /// cooldown and budget, that requests wait for wherever the token is in its life.
+    /// An upstream refused the token of `generation` (refresh.md 11). A newer token is published at once. Otherwise one
+    /// refresh starts, within cooldown and budget, and requests wait for it at any time of the token's life.
     consuming func renew(after generation: UInt64, _ transition: inout TransitionContext) -> Session {
         let next: Session
         switch consume self {
@@ -118,7 +120,7 @@ extension Session {
         return next
     }
 
-    /// A person wants a new token: at once, whatever was asked of us, unless a call is under way.
+    /// An operator wants a new token: at once, regardless of Retry-After, unless a call is under way.
     consuming func renewNow(_ transition: inout TransitionContext) -> Session {
         switch consume self {
         case .valid(let tokens, let refreshAt) where refreshAt != .never: Self.renew(tokens, .asked, &transition)
@@ -132,7 +134,7 @@ extension Session {
 
     private static func mayForce(_ nextAt: Instant?, _ transition: inout TransitionContext) -> Bool {
         if let denial = transition.context.forcedRefreshDenial(at: transition.now) {
-            // A used-up budget is the breaker: something goes on refusing fresh tokens (refresh.md 5).
+            // A used-up budget acts as the circuit breaker: an upstream refuses fresh tokens repeatedly (refresh.md 5).
             transition.logEvent(
                 .refreshDenied, denial == .budget ? .error : .warning, reason: denial.rawValue, nextAt: nextAt)
             return false
@@ -141,7 +143,8 @@ extension Session {
         return true
     }
 
-    /// The clocks no longer agree, or the machine slept: the earlier of the two ends holds, and what is due by it comes within 5 s.
+    /// The clocks disagree, or the machine was suspended. The earlier of the two ends applies, and what is due by it
+    /// happens within 5 s.
     consuming func reevaluateAfterClockJump(_ transition: inout TransitionContext) -> Session {
         let soon = transition.now + .seconds(5) * transition.eventContext.chance
         let next: Session
@@ -149,7 +152,7 @@ extension Session {
         case .valid(var tokens, let refreshAt):
             let early = tokens.bound(by: transition.eventContext)
             let isUsable = tokens.isUsable(at: transition.now)
-            // What the jump has made overdue is spread; what it has made useless is not.
+            // A renewal that the jump has made overdue is spread. A token that it has made useless is renewed at once.
             let sooner = max(
                 refreshAt - early, min(refreshAt, soon), min(transition.context.notBefore, tokens.mandatoryFrom))
             next = .valid(tokens, refreshAt: isUsable ? sooner : transition.now)

@@ -1,15 +1,15 @@
-/// Whether a start has come to nothing: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes: architecture.md 7.5). It
-/// decides; whoever asks ends the process.
+/// Whether the start has failed: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes:
+/// architecture.md 7.5). It decides; the caller ends the process.
 struct StartupCheck: Sendable {
     let settings: LoginSettings
-    /// Somebody has had a token, or the verdict was given.
+    /// A user has had a token, or the verdict was given.
     private(set) var isOver = false
 
     init(_ settings: LoginSettings) { self.settings = settings }
 
     /// The exit status, once: 77 if every credential is refused, 75 if no first login is possible for now; nil to go on.
     ///
-    /// - Parameter users: those with a configured credential. Whoever was logged out by a person is not waited for.
+    /// - Parameter users: those with a configured credential. A user that an operator logged out does not count.
     mutating func verdict(_ users: [(state: SessionState, reason: SessionReason, hasBeenReady: Bool)]) -> Int32? {
         guard !isOver, settings.exitOnRefusal || settings.exitOnUnreachable else { return nil }
         if users.contains(where: { $0.hasBeenReady }) {

@@ -1,4 +1,4 @@
-/// The eight states of a session as architecture.md 5.1 names them: for status, metrics and log.
+/// The eight states of a session (architecture.md 5.1), for status, metrics and log.
 package enum SessionState: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     case loggingIn = "logging_in"

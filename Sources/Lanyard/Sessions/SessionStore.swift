@@ -1,44 +1,44 @@
-/// Where sessions outlive a restart, as the sessions' home sees it: every call returns at once and is answered exactly once, on whatever
-/// queue, in the order in which the calls were made.
+/// The store that keeps sessions across restarts. Every call returns at once and gets exactly one reply, on any queue,
+/// in the order of the calls.
 package protocol SessionStore: AnyObject, Sendable {
-    /// Nothing outlives a restart: said loudly at the start.
+    /// Nothing outlives a restart; the start logs a warning.
     var isMemoryOnly: Bool { get }
 
-    /// What the store holds of a user at this moment, written by whatever process; nil: nothing.
+    /// What the store holds of a user now, written by any process; nil: nothing.
     func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void)
 
-    /// The same of all users, for whoever wants to know what other processes have made of them; nil: it cannot be read, or nobody else can
+    /// What the store holds of all users, to find external changes; nil: it cannot be read, or no other process can
     /// have written.
     func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void)
 
-    /// Reads, changes and writes under the store's lock. When `stored` is answered, it survives a crash.
+    /// Reads, changes and writes under the store's lock. A change survives a crash once the reply is `stored`.
     func commit(_ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)
 
-    /// Tries once to take a user's lock, which is held from before a call until its answer is stored (refresh.md 6).
+    /// Tries once to take a user's lock, which is held from before a call until its result is stored (refresh.md 6).
     func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void)
 
-    /// Gives it back. Harmless without it.
+    /// Gives the lock back. It has no effect without the lock.
     func unlock(_ user: String)
 
-    /// The latest write failed: what came since lives in memory. For the check `store`; from any thread.
+    /// The latest write failed: later changes live in memory. It feeds the check `store`; from any thread.
     var isFailing: Bool { get }
 
-    /// Answers what was asked until now, then gives all locks back and ends. Waits for that, at most `limit`.
+    /// Finishes the calls made so far, then gives all locks back and ends. Waits for that, at most `limit`.
     func close(within limit: Duration)
 }
 
-/// What a store without a file has to say of them.
+/// The defaults for a store without a file.
 extension SessionStore {
     package var isFailing: Bool { false }
     package func close(within limit: Duration) {}
     package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { reply(nil) }
 }
 
-/// What came of trying to take a user's lock.
+/// The result of trying to take a user's lock.
 package enum StoreLock: Equatable, Sendable {
     case taken
     /// Another process has it.
     case busy
-    /// It cannot be had for another reason, in plain words: the single flight within this process must do.
+    /// It cannot be taken for another reason, given as a message. The single flight within this process must suffice.
     case failed(String)
 }

@@ -1,30 +1,31 @@
-/// What a session holds while it is authenticated, with the instants that follow from the lifetime (refresh.md 1, refresh.md 2,
+/// The tokens of an authenticated session, with the instants that follow from the lifetime (refresh.md 1, refresh.md 2,
 /// refresh.md 3, refresh.md 4).
 package struct SessionTokens: Sendable {
     package let access: Secret
     package let generation: UInt64
-    /// The service's id of the account that they belong to, as far as it is known.
+    /// The service's id of the account, if it is known.
     package let accountID: String?
-    /// nil: dead, or never there; the next renewal is a login.
+    /// nil: dead or never issued; the next renewal is a login.
     package var refresh: Secret?
-    /// The refresh token's own end, if it is known.
+    /// The refresh token's own expiry, if it is known.
     package let refreshExpiry: WallTime?
-    /// From the moment before the request was sent; endless for a token that nobody renews here.
+    /// Counts from the moment before the request was sent; endless for a token that is not renewed here.
     package let lifetime: Duration
-    /// Where the last min(`refresh.mandatory`, lifetime / 4) begin: failures no longer cost nothing.
+    /// The start of the mandatory zone, the last min(`refresh.mandatory`, lifetime / 4). From here on, failures delay
+    /// requests.
     package private(set) var mandatoryFrom: Instant
-    /// The expiry less the skew allowance: from here on the token must not be used.
+    /// The expiry minus the skew allowance: from here on the token must not be used.
     package private(set) var usableUntil: Instant
     /// The expiry on the wall clock; nil if there is none.
     package private(set) var expiry: WallTime?
     private var expiresAt: Instant
 
     /// - Parameters:
-    ///   - grant: what the service answered.
-    ///   - accountID: whose it is.
+    ///   - grant: the tokens of the response.
+    ///   - accountID: the account of the tokens.
     ///   - startedAt, startedAtWall: the clocks before the request was sent.
-    ///   - refresh: the refresh token that goes on if the grant brings none, with its end.
-    ///   - skew: how far the service's clock is from ours, either way.
+    ///   - refresh: the refresh token that stays if the grant brings none, with its expiry.
+    ///   - skew: the difference between the service's clock and ours, in either direction.
     package init(
         _ grant: Grant, generation: UInt64, accountID: String?, startedAt: Instant, startedAtWall: WallTime,
         keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration, settings: RefreshSettings
@@ -44,15 +45,16 @@ package struct SessionTokens: Sendable {
         }
         let allowance = Self.allowance(lifetime: lifetime, skew: skew)
         usableUntil = expiresAt - allowance
-        // Reaches at least to where the token stops being usable: a large skew must not leave the zone without a usable instant.
+        // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
+        // instant.
         mandatoryFrom = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
         expiry = startedAtWall + lifetime
     }
 
-    /// What the store holds, at `moment`, maybe of an earlier life of this machine.
+    /// The stored tokens at the time of `eventContext`, perhaps from an earlier boot of this machine.
     ///
-    /// Its age is that of the boot clock if this is still the same boot, else that of the wall clock; an age that makes no sense leaves
-    /// an access token that must not be used. The earlier of the two ends wins (refresh.md 1).
+    /// Their age is that of the boot clock if this is still the same boot, otherwise that of the wall clock. An
+    /// impossible age leaves an access token that must not be used. The earlier of the two ends applies (refresh.md 1).
     package init(
         _ stored: StoredSession, generation: UInt64, accountID: String?, boot: String, at eventContext: EventContext,
         skew: Duration, settings: RefreshSettings
@@ -71,7 +73,7 @@ package struct SessionTokens: Sendable {
         if !makesSense { self = withheld(at: eventContext.instant) }
     }
 
-    /// The same, but not to be used from `instant` on.
+    /// The same tokens, not to be used from `instant` on.
     func withheld(at instant: Instant) -> SessionTokens {
         var tokens = self
         tokens.mandatoryFrom = min(mandatoryFrom, instant)
@@ -84,11 +86,12 @@ package struct SessionTokens: Sendable {
         min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
     }
 
-    /// When to renew: `chance` places it uniformly in the configured part of the lifetime, or at the refresh token's own end if
-    /// that is earlier. Parts that would reach into the mandatory zone are moved before it as a whole, since requests wait there.
+    /// When to renew: `chance` places it uniformly in the configured part of the lifetime, or at the refresh token's
+    /// own expiry if that is earlier. A part that would reach into the mandatory zone is moved before it as a whole,
+    /// since requests wait there.
     ///
-    /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone; what is overdue is
-    ///   spread from now on.
+    /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
+    ///   overdue renewal is spread from now on.
     package func refreshAt(
         _ settings: RefreshSettings, _ eventContext: EventContext, spread: Double = 0
     ) -> Instant {
@@ -108,7 +111,8 @@ package struct SessionTokens: Sendable {
 
     package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }
 
-    /// Of the two clocks the earlier end wins (refresh.md 1): after a jump of the wall clock forwards the token ends as much earlier.
+    /// Applies the earlier end of the two clocks (refresh.md 1): after a forward jump of the wall clock the token ends
+    /// earlier by as much.
     @discardableResult
     mutating func bound(by eventContext: EventContext) -> Duration {
         guard let expiry else { return .zero }

@@ -1,4 +1,4 @@
-/// A run of failures of a session's calls, and when the next one is made.
+/// A run of failures of a session's calls, and the instant of the next attempt.
 package struct RetryState: Sendable {
     package enum Phase: Equatable, Sendable {
         case calling(SessionCall)
@@ -7,30 +7,31 @@ package struct RetryState: Sendable {
     }
 
     package var phase: Phase
-    /// Without a success between them.
+    /// The failures since the last success.
     package var failures = 0
-    /// The latest; nil before the first.
+    /// The latest error; nil before the first.
     package var error: IdentityError?
-    /// What the service asked for (Retry-After, 410): requests that come do not bring the next attempt before it.
+    /// The service's own limit (Retry-After, 410): requests do not bring the next attempt before it.
     package var notBefore = Instant.past
-    /// A request wanted a token since the latest attempt began: the back-off is at most 10 s.
+    /// A request has wanted a token since the latest attempt began: the back-off is at most 10 s.
     package var hasTokenRequest = false
 
-    /// Since when the credential is in doubt; a success ends that with the trouble.
+    /// Since when the credential has been in doubt; a success clears it.
     private var doubtedSince: Instant?
 
-    /// A refusal without words counts when it comes again after so long.
+    /// After this time, a second doubtful refusal counts as a refusal.
     private static let doubtConfirmationDelay = Duration.seconds(30)
-    /// Never a spin, whatever the dice say.
+    /// The shortest delay, whatever the random value: attempts never spin.
     private static let backOffMin = Duration.milliseconds(250)
 
-    /// - Parameter notBefore: what the service asked for earlier: a person, or a changed credential, need not wait; the attempts that follow do.
+    /// - Parameter notBefore: the service's earlier limit. An operator's login or a changed credential need not wait;
+    ///   the attempts that follow do.
     package init(calling call: SessionCall, notBefore: Instant = .past) {
         phase = .calling(call)
         self.notBefore = notBefore
     }
 
-    /// The service has asked by `fault` not to be called before then, in whichever session.
+    /// The service has asked, by `error`, not to be called before that instant, in any session.
     init(restingUntil instant: Instant, because error: IdentityError?) {
         phase = .resting(until: instant)
         failures = 1
@@ -50,17 +51,17 @@ package struct RetryState: Sendable {
 
     func isDue(at now: Instant) -> Bool { nextAttempt.map { $0 <= now } ?? false }
 
-    /// Whether a call now would disregard neither one in flight nor what the service asked for.
+    /// Whether a call may be made now: none is in flight, and the service's limit has passed.
     func mayRetryEarly(at now: Instant) -> Bool { call == nil && notBefore <= now }
 
     var reason: SessionReason { error?.verdict == .gone ? .identityGone : .identityUnreachable }
 
-    /// A doubted credential was doubted before, long enough ago.
+    /// The credential was doubted before, long enough ago.
     func confirmsDoubt(at now: Instant) -> Bool {
         doubtedSince.map { now - $0 >= Self.doubtConfirmationDelay } ?? false
     }
 
-    /// Goes on with another attempt.
+    /// Continues with another attempt.
     func calling(_ call: SessionCall) -> RetryState {
         var next = self
         next.phase = .calling(call)
@@ -68,9 +69,10 @@ package struct RetryState: Sendable {
         return next
     }
 
-    /// The call failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for Retry-After and 410).
+    /// The call has failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for
+    /// Retry-After and 410).
     ///
-    /// - Parameter tokens: what is still at hand, nil at a first login.
+    /// - Parameter tokens: the tokens at hand; nil at a first login.
     func failed(_ error: IdentityError, holding tokens: SessionTokens?, at eventContext: EventContext) -> RetryState {
         var next = self
         let now = eventContext.instant
@@ -79,17 +81,17 @@ package struct RetryState: Sendable {
         next.error = error
         let isRelogin = call?.kind == .login && tokens != nil
         let advisoryEnd = tokens?.mandatoryFrom ?? .past
-        // What the service has asked for holds over failures that say nothing of it.
+        // The service's limit outlives failures that do not mention one.
         next.notBefore = allowed(notBefore, advisoryEnd: advisoryEnd, now)
         var delay = next.backOff(max: isRelogin ? .seconds(300) : .seconds(now < advisoryEnd ? 60 : 30), eventContext)
         if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd { delay = min(delay, .seconds(30)) }
         switch error.verdict {
         case .gone:
-            // Some spread, or all that learned of it together ask together for ever.
+            // Some spread keeps processes that saw the 410 together from asking together.
             delay = .seconds(300) * (0.95 + 0.1 * eventContext.chance)
             next.notBefore = now + delay
         case .unknownOutcome:
-            // The first request may still be at work over there.
+            // The service may still be processing the first request.
             next.notBefore = max(next.notBefore, now + .seconds(2))
         case .transient(let retryAfter?):
             next.notBefore = allowed(now + retryAfter, advisoryEnd: advisoryEnd, now)
@@ -111,19 +113,19 @@ package struct RetryState: Sendable {
         instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
     }
 
-    private func backOff(max most: Duration, _ eventContext: EventContext) -> Duration {
+    private func backOff(max limit: Duration, _ eventContext: EventContext) -> Duration {
         let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
-        return max(min(doubled, most) * eventContext.chance, Self.backOffMin)
+        return max(min(doubled, limit) * eventContext.chance, Self.backOffMin)
     }
 
-    /// Each further login may leave another session, or another account, at the service: 15 to 30 s, doubling up to 5 minutes, and no request
-    /// hastens it.
+    /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.
+    /// Requests do not shorten it.
     private func unusableLoginBackOff(_ eventContext: EventContext) -> Duration {
         let doubled = Duration.seconds(30) * (1 << min(failures, 4))
         return min(doubled, .seconds(300)) * (0.5 + 0.5 * eventContext.chance)
     }
 
-    /// While requests come the whole of the jitter lies within 10 s.
+    /// While requests come, the whole jitter lies within 10 s.
     private static func requestedBackOff(_ eventContext: EventContext) -> Duration {
         max(Duration.seconds(10) * eventContext.chance, backOffMin)
     }
@@ -138,9 +140,9 @@ package struct RetryState: Sendable {
         return true
     }
 
-    /// The clock jumped or the machine slept: what failed then may work now.
+    /// The clock jumped or the machine was suspended: what failed before may work now.
     ///
-    /// - Parameter tokens: what is at hand, with the end that the clocks give it now.
+    /// - Parameter tokens: the tokens at hand, with the end that the clocks give them now.
     mutating func retryEarly(to instant: Instant, holding tokens: SessionTokens?, at now: Instant) {
         if error?.verdict != .gone {
             notBefore = allowed(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, now)

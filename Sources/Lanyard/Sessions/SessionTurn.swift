@@ -1,4 +1,4 @@
-/// One event's way through a session: when it is, what the session knows for good, and the steps decided so far.
+/// One transition of a session: the event's context, the session's context, and the actions decided so far.
 struct TransitionContext {
     let eventContext: EventContext
     var context: SessionContext
@@ -20,7 +20,7 @@ struct TransitionContext {
         actions.append(.logEvent(SessionLogEvent(event, level, reason: reason, nextAt: nextAt, error: error)))
     }
 
-    /// Tells the shards what `session` has for them.
+    /// Publishes the availability of `session` to the shards.
     mutating func publish(_ session: borrowing Session) {
         actions.append(.publish(session.availability(at: now, context)))
     }
@@ -31,7 +31,8 @@ struct TransitionContext {
         return call
     }
 
-    /// Begins the call that renews `tokens`: by the refresh token, else by a login; nil if there is neither that nor a credential.
+    /// Begins the call that renews `tokens`: by the refresh token, otherwise by a login; nil if there is neither a
+    /// token nor a credential.
     mutating func renewal(of tokens: SessionTokens, _ cause: SessionCall.Cause) -> SessionCall? {
         guard let refresh = tokens.refresh else { return context.hasCredential ? login(cause) : nil }
         let call = context.begin(.refresh, cause, at: eventContext)

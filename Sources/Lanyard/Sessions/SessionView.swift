@@ -1,4 +1,4 @@
-/// What a session looks like from outside.
+/// The observable state of a session.
 extension Session {
     package var state: SessionState {
         switch self {
@@ -26,7 +26,7 @@ extension Session {
         }
     }
 
-    /// What is at hand while the user is authenticated, usable or not.
+    /// The tokens of an authenticated user, usable or not.
     package var tokens: SessionTokens? {
         switch self {
         case .valid(let tokens, _): tokens
@@ -37,7 +37,7 @@ extension Session {
         }
     }
 
-    /// The call in flight, of which there is at most one.
+    /// The call in flight; there is at most one.
     package var call: SessionCall? {
         switch self {
         case .refreshing(_, let call): call
@@ -62,7 +62,7 @@ extension Session {
         }
     }
 
-    /// What the shards are to know. An expired token is never among it.
+    /// What the shards are told. It never contains an expired token.
     package func availability(at now: Instant, _ context: borrowing SessionContext) -> AccessToken.Availability {
         switch self {
         case .loggedOut: .none(.loginRequired)
@@ -87,7 +87,7 @@ extension Session {
         }
     }
 
-    /// What the refusal of a token would lead to whose renewal has failed before.
+    /// The renewal that a refused token would cause after earlier failures.
     private static func renewal(
         in retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Renewal {
@@ -100,7 +100,8 @@ extension Session {
         notBefore <= now ? .possible(from: context.forcedRefreshAllowedAt(at: now)) : .failing(until: notBefore)
     }
 
-    /// Requests wait from the mandatory zone on, after an upstream's refusal at once, and not at all between attempts (refresh.md 4).
+    /// Requests wait from the mandatory zone on, at once after an upstream's refusal, and not at all between attempts
+    /// (refresh.md 4).
     private static func token(
         _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, _ renewal: AccessToken.Renewal,
         at now: Instant, _ context: borrowing SessionContext
@@ -111,7 +112,7 @@ extension Session {
         return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
     }
 
-    /// While an attempt is under way nobody knows its end: a request may try again after the longest wait.
+    /// The end of an attempt under way is unknown: a request may try again after the longest wait.
     private static func unreachable(
         _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {

@@ -1,6 +1,6 @@
-/// What ends by itself and is told ahead: the refresh token, and an anonymous account (refresh.md 12, refresh.md 16).
+/// Warnings ahead of an end: of the refresh token, and of an anonymous account (refresh.md 12, refresh.md 16).
 struct SessionWarnings: Sendable {
-    /// How long before the refresh token's end it is warned of.
+    /// The times before the refresh token's expiry at which a warning is due.
     private static let steps: [(before: Duration, name: String)] = [
         (.seconds(7 * 86_400), "7_days"), (.seconds(86_400), "1_day"), (.seconds(3600), "1_hour"),
     ]
@@ -10,20 +10,20 @@ struct SessionWarnings: Sendable {
     /// The next warning; `.never` if none is left.
     private(set) var nextAt = Instant.never
     private var expiry: WallTime?
-    /// How many of `steps` are behind.
+    /// The number of `steps` that have passed.
     private var stepsTold = 0
     private var isFresh = false
     private var warnedAccountSince: WallTime?
 
-    /// The refresh token is a new one: the steps that its whole life is shorter than are no warning.
+    /// The refresh token is new: a step that is longer than its whole lifetime gives no warning.
     mutating func restart() { isFresh = true }
 
-    /// What is to be told by now.
+    /// The warnings that are due.
     ///
     /// - Parameters:
     ///   - expiry: of the refresh token at hand.
-    ///   - hasCredential: its end needs no person.
-    ///   - accountSince: of an anonymous account that somebody is logged in to.
+    ///   - hasCredential: a new login needs no operator.
+    ///   - accountSince: the age of an anonymous account in use; nil: there is none.
     mutating func collect(
         expiry: WallTime?, hasCredential: Bool, accountSince: WallTime?, at eventContext: EventContext
     ) -> [SessionLogEvent] {
@@ -52,7 +52,8 @@ struct SessionWarnings: Sendable {
             .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name,
             nextAt: eventContext.instant + left
         )
-        logEvent.details["remedy"] = hasCredential ? "the credential logs in again by itself" : "a person logs in again"
+        logEvent.details["remedy"] =
+            hasCredential ? "the credential logs in again automatically" : "an operator must log in again"
         return logEvent
     }
 
@@ -68,7 +69,7 @@ struct SessionWarnings: Sendable {
     }
 
     private mutating func scheduleCheck(in time: Duration, _ eventContext: EventContext) {
-        // Looked at once a day at least: the wall clock, which this is about, may be set meanwhile.
+        // Checked at least once a day: the wall clock, on which this depends, may be set in between.
         nextAt = min(nextAt, eventContext.instant + min(max(time, .milliseconds(1)), .seconds(86_400)))
     }
 }

@@ -1,20 +1,20 @@
-/// What is on its way into the store, one change at a time, and what it could not take yet.
+/// The changes on their way into the store, one at a time, and those that it could not take yet.
 struct SessionWrites: Sendable {
-    /// A change without the base that it will meet.
+    /// A change without its base.
     enum PendingChange: Sendable {
         case storeIntent(StoredIntent)
-        case settle, dropRefreshToken, end
+        case clearIntent, dropRefreshToken, end
         case saveSession(StoreChange.StoredLogin)
-        /// - over: the session that has ended with it, as it stood then, whatever base there is when it can be stored.
+        /// - endedVersion: the session that has ended with it, at the version of that moment.
         case recordRefusal(CredentialFingerprint, endedVersion: SessionVersion?)
         case terminate(SessionCoordinator.Termination, StoredRevocation?)
     }
 
-    /// Who waits for it.
+    /// The origin of a write.
     enum Origin: Equatable, Sendable {
         case operation(UInt64)
         case termination(ticket: UInt64?)
-        /// It failed before.
+        /// The write failed before.
         case unsavedChanges
     }
 
@@ -23,17 +23,17 @@ struct SessionWrites: Sendable {
         var origin: Origin
     }
 
-    /// The first is under way, if `isOpen`.
+    /// The first write is under way if `isWriting`.
     var writesInFlight: [Write] = []
     var isWriting = false
-    /// What failed, in order; nobody waits for it, but a crash would lose it.
+    /// The failed changes, in order. No request waits for them, but a crash would lose them.
     private(set) var unsavedChanges: [PendingChange] = []
-    /// Why; nil while the store works.
+    /// The latest error; nil while the store works.
     private(set) var error: StoreError?
     private(set) var retryAt = Instant.never
     private var failures = 0
-    /// What the latest login or refresh that failed would have made of the user.
-    private var possiblyWritten: (fingerprint: SessionVersion, issuedAt: WallTime)?
+    /// The version that the latest failed login or refresh would have produced.
+    private var possiblyWritten: (version: SessionVersion, issuedAt: WallTime)?
 
     var isTerminating: Bool {
         writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
@@ -48,22 +48,22 @@ struct SessionWrites: Sendable {
     /// A new session is not stored yet.
     var hasUnsavedSession: Bool { unsaved != nil }
 
-    /// A person's logout or removal is not stored yet.
+    /// An operator's logout or removal is not stored yet.
     var hasUnsavedTermination: Bool {
         unsavedChanges.contains { if case .terminate = $0 { true } else { false } }
     }
 
-    /// The store holds what it said that it could not take: a write whose last step failed may have been made.
+    /// Whether the store holds a change that it reported as failed: a write whose last step failed may have been made.
     func mayHaveWritten(_ user: StoredUser) -> Bool {
-        possiblyWritten?.fingerprint == user.fingerprint && possiblyWritten?.issuedAt == user.session?.issuedAt
+        possiblyWritten?.version == user.version && possiblyWritten?.issuedAt == user.session?.issuedAt
     }
 
-    /// The store has not heard yet that the refresh token is dead.
+    /// The store does not know yet that the refresh token is dead.
     var hasUnsavedTokenDrop: Bool {
         unsavedChanges.contains { if case .dropRefreshToken = $0 { true } else { false } }
     }
 
-    /// The store has not heard yet that the session has ended.
+    /// The store does not know yet that the session has ended.
     var hasUnsavedEnding: Bool {
         unsavedChanges.contains { pendingChange in
             switch pendingChange {
@@ -73,36 +73,36 @@ struct SessionWrites: Sendable {
         }
     }
 
-    /// Remembers what could not be stored. What it makes pointless goes.
+    /// Keeps an unsaved change and drops the earlier ones that it makes obsolete.
     mutating func keep(_ pendingChange: PendingChange) {
         switch pendingChange {
         case .storeIntent: return
-        case .settle: if !unsavedChanges.isEmpty { return }
+        case .clearIntent: if !unsavedChanges.isEmpty { return }
         case .dropRefreshToken, .recordRefusal:
-            unsavedChanges.removeAll { if case .settle = $0 { true } else { false } }
+            unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
         case .end, .terminate: unsavedChanges = []
         case .saveSession(let login):
             unsavedChanges = []
-            let fingerprint = SessionVersion(session: login.session.id, generation: login.generationMin)
-            possiblyWritten = (fingerprint, login.session.issuedAt)
+            let version = SessionVersion(session: login.session.id, generation: login.generationMin)
+            possiblyWritten = (version, login.session.issuedAt)
         }
         unsavedChanges.append(pendingChange)
     }
 
-    /// An intent that was not stored before its call, whose outcome is unknown.
+    /// Keeps an intent that was not stored before its call, whose outcome is unknown.
     mutating func keepIntent(_ intent: StoredIntent) { unsavedChanges.append(.storeIntent(intent)) }
 
-    /// Returns whether that is news.
+    /// Returns whether this is the first failure.
     mutating func failed(_ error: StoreError, at eventContext: EventContext) -> Bool {
         defer { self.error = error }
         failures += 1
-        // 1 s to 30 s, the later half of it at random: all users of a full disk come back apart.
-        let most = Duration.seconds(1) * Double(min(30, 1 << min(failures - 1, 5)))
-        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + most * (0.5 + 0.5 * eventContext.chance)
+        // 1 s to 30 s, the second half of it random, so that the users of a full disk retry at different times.
+        let longest = Duration.seconds(1) * Double(min(30, 1 << min(failures - 1, 5)))
+        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + longest * (0.5 + 0.5 * eventContext.chance)
         return self.error == nil
     }
 
-    /// One of the backlog has been stored, or is pointless.
+    /// The first unsaved change has been stored, or is obsolete.
     mutating func dropFirst() {
         if !unsavedChanges.isEmpty { unsavedChanges.removeFirst() }
     }
@@ -116,23 +116,23 @@ struct SessionWrites: Sendable {
         }
     }
 
-    /// The session at hand is over: of what was to be said of it nothing is left but that.
+    /// The session at hand is over: only changes that say so remain.
     mutating func dropSession() {
         unsavedChanges.removeAll { pendingChange in
             switch pendingChange {
-            case .saveSession, .storeIntent, .settle, .dropRefreshToken: true
+            case .saveSession, .storeIntent, .clearIntent, .dropRefreshToken: true
             case .end, .recordRefusal, .terminate: false
             }
         }
     }
 
-    /// A newer session stands in the store: nothing older is worth storing.
+    /// The store holds a newer session: older changes are obsolete.
     mutating func dropAll() {
         unsavedChanges = []
         possiblyWritten = nil
     }
 
-    /// The store works. Returns whether that is news, with nothing left to store.
+    /// The store works. Returns whether it failed before and nothing is left to store.
     mutating func succeeded() -> Bool {
         guard unsavedChanges.isEmpty else { return false }
         defer { error = nil }

@@ -1,33 +1,34 @@
-/// One change of the store. It is applied to what the file holds at that moment, under the store's lock: two processes that change two
-/// users lose neither, and of two that change one user the later learns of the earlier.
+/// One change of the store. It is applied to what the file holds at that moment, under the store's lock. Changes of two
+/// users by two processes are both kept. If two processes change one user, the later one learns of the earlier change.
 package enum StoreChange: Sendable {
-    /// A call is about to be made on behalf of a session at `base`.
+    /// A call is about to be made for a session at `base`.
     case storeIntent(user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion)
-    /// The intent's call was answered, and changed nothing: no further call has an unknown outcome because of it.
-    case settle(user: String)
-    /// The refresh token of the session at `base` is dead, or must not be sent again: the access token alone stays.
+    /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more.
+    case clearIntent(user: String)
+    /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)
-    /// A login or a refresh that began at `base` brought this; its intent and refusal go. Where the base has moved within one session, who is
-    /// further on in it holds.
+    /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed. If the base has
+    /// moved within one session, the higher generation is kept.
     case saveSession(user: String, StoredLogin, base: SessionVersion)
     /// The credential was definitely refused.
     ///
-    /// - over: the session that came to its end by this, its refresh token dead before; what stands there beyond it is another's, and stays.
+    /// - endedVersion: the session that ends with this refusal; its refresh token was dead before. A newer version
+    ///   belongs to another process and stays.
     case recordRefusal(
         user: String, identity: StoredIdentity, CredentialFingerprint, endedVersion: SessionVersion? = nil)
-    /// The session at `base` is over without a person's doing: tokens are wiped, the user stays.
+    /// The session at `base` has ended without an operator: the tokens are erased, the user stays.
     case end(user: String, base: SessionVersion)
-    /// A person logged the user out: tokens are wiped whatever they are; what the service must be told stays in `revocation`.
+    /// An operator logged the user out: all tokens are erased. `revocation` keeps what the service must be told.
     case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
-    /// The user is forgotten; what the service must be told stays in `revocation`.
+    /// The user is forgotten. `revocation` keeps what the service must be told.
     case remove(user: String, revocation: StoredRevocation?)
     case activate(StoreContents.ActiveChoice)
-    /// The service must be told of the end of a session that came to nobody.
+    /// The service must be told of the end of a session that no user has.
     case addRevocation(StoredRevocation)
-    /// The service was told of the end of the session with this refresh token, or it was given up.
-    case revoked(Secret)
+    /// The service was told of the end of the session with this refresh token, or the revocation was given up.
+    case removeRevocation(Secret)
 
-    /// What a login or a refresh leaves in the store.
+    /// The tokens of a login or a refresh, as they are stored.
     package struct StoredLogin: Sendable {
         package var identity: String
         package var session: StoredSession
@@ -35,12 +36,12 @@ package enum StoreChange: Sendable {
         /// nil after a refresh.
         package var provider: String?
         package var isAdded: Bool
-        /// The generation is no lower than this, which is what its process counts: there may be tokens before it that no store took, and an
-        /// older file may have been put in the place of a newer one.
+        /// The lowest generation that may be stored, as this process counts. Earlier tokens may be unsaved, or an older
+        /// file may have replaced a newer one.
         package var generationMin: UInt64
-        /// What the identity's name stands for.
+        /// The fingerprint of the identity.
         package var fingerprint: IdentityFingerprint?
-        /// Users whom the configuration names: nobody else keeps an account to itself but those whom the admin API has made.
+        /// The configured users. Only these and the users of the admin API keep an account to themselves.
         package var configured: Set<String>
 
         package init(
@@ -58,13 +59,14 @@ package enum StoreChange: Sendable {
         }
     }
 
-    /// What became of it.
+    /// The result of a change.
     package enum Verdict: Equatable, Sendable {
-        /// The file holds it, and so it will after a crash. The user as it stands now, if the change was about one.
+        /// The file holds the change, also after a crash. Carries the user as it is now, if the change was about one.
         case stored(StoredUser?)
-        /// The base has moved: nothing was written. What is there instead; nil: the user is not known any more.
+        /// The base has moved and nothing was written. Carries the user in the file; nil: the user is not known any
+        /// more.
         case overtaken(by: StoredUser?)
-        /// This user is logged in to the account in which the login has ended: nothing was written.
+        /// Another user is logged in to the login's account, and nothing was written.
         case inUse(by: String)
     }
 }

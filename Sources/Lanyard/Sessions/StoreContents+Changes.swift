@@ -1,16 +1,16 @@
-/// How a change meets what is there (architecture.md 4.8): merged by user and generation, so that nobody's rotation is lost to another's
-/// write.
+/// How a change is applied to the stored contents (architecture.md 4.8). It merges by user and generation, so that no
+/// write loses another one's rotated token.
 extension StoreContents {
-    /// Applies `change`; on `overtaken` and `inUse` nothing has changed, and nothing is to be written.
+    /// Applies `change`. On `overtaken` and `inUse` nothing has changed, and nothing is to be written.
     ///
-    /// - Parameter now: for how long an account is known.
+    /// - Parameter now: the time from which a new account is known.
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
         switch change {
         case .storeIntent(let name, let identity, let intent, let base):
             return edit(name, identity, base: base, now: now) { $0.intent = intent }
-        case .settle(let name):
+        case .clearIntent(let name):
             guard self[name] != nil else { return .stored(nil) }
-            return edit(name, nil, base: nil, now: now) { $0.settleIntent() }
+            return edit(name, nil, base: nil, now: now) { $0.closeIntent() }
         case .dropRefreshToken(let name, let base):
             if isUnknown(name, base) { return .stored(nil) }
             return edit(name, nil, base: base, now: now) { user in
@@ -18,7 +18,7 @@ extension StoreContents {
                 user.intent = nil
             }
         case .saveSession(let name, let login, let base):
-            // A write whose last step failed may have been made: repeated, it is no other's.
+            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours.
             if let user = self[name], user.session == login.session { return .stored(user) }
             if let holder = holder(of: login, besides: name) { return .inUse(by: holder) }
             let isAhead =
@@ -29,9 +29,9 @@ extension StoreContents {
         case .recordRefusal(let name, let identity, let fingerprint, let endedVersion):
             return edit(name, identity, base: nil, now: now) { user in
                 user.refused = fingerprint
-                user.settleIntent()
-                guard user.session != nil, user.fingerprint == endedVersion else { return }
-                // Other processes that serve it on see that it has moved.
+                user.closeIntent()
+                guard user.session != nil, user.version == endedVersion else { return }
+                // The new generation tells other processes that the session has moved.
                 user.generation += 1
                 user.session = nil
             }
@@ -45,7 +45,7 @@ extension StoreContents {
         case .logOut(let name, let identity, let revocation):
             keep(revocation)
             return edit(name, identity, base: nil, now: now) { user in
-                // A login that is under way meanwhile finds its base moved, whether or not there was a session.
+                // A login that is under way then finds its base moved, with or without a session.
                 user.generation += 1
                 user.session = nil
                 user.intent = nil
@@ -61,35 +61,35 @@ extension StoreContents {
         case .addRevocation(let revocation):
             keep(revocation)
             return .stored(nil)
-        case .revoked(let token):
+        case .removeRevocation(let token):
             revocations.removeAll { $0.refresh == token }
             return .stored(nil)
         }
     }
 
-    /// The store has never heard of the user, whose login it could not take: there is nothing to end.
-    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .nobody }
+    /// The store does not know the user, because it could not take the user's login: there is nothing to end.
+    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .absent }
 
     /// - Parameters:
-    ///   - identity: makes the user if it is not there, and takes the place of another identity's, whose service is to be told; nil: there must
-    ///     be one.
-    ///   - base: what the change is based on; nil: whatever is there.
+    ///   - identity: adds the user if it is missing. It replaces a user of another identity, whose service is to be
+    ///     told. nil: the user must exist.
+    ///   - base: the version that the change is based on; nil: any.
     private mutating func edit(
         _ name: String, _ identity: StoredIdentity?, base: SessionVersion?, now: WallTime,
         _ body: (inout StoredUser) -> Void
     ) -> StoreChange.Verdict {
         var place = users.firstIndex { $0.name == name }
-        if let base, (place.map { users[$0].fingerprint } ?? .nobody) != base {
+        if let base, (place.map { users[$0].version } ?? .absent) != base {
             return .overtaken(by: place.map { users[$0] })
         }
         if place == nil, let identity {
-            users.append(StoredUser(name: name, home: identity))
+            users.append(StoredUser(name: name, of: identity))
             place = users.count - 1
         }
         if let place, let identity, !users[place].belongs(to: identity) {
             keep(users[place].evictionRevocation(at: now))
             let generation = users[place].generation
-            users[place] = StoredUser(name: name, home: identity)
+            users[place] = StoredUser(name: name, of: identity)
             users[place].generation = generation
         }
         guard let place else { return .overtaken(by: nil) }
@@ -97,13 +97,13 @@ extension StoreContents {
         return .stored(users[place])
     }
 
-    /// Whoever else is logged in to the account of a login: two users of one device share none, in whatever processes they came
-    /// (architecture.md 5.7). What goes on with the session that stands there is no login.
+    /// Another user that is logged in to the account of a login: two users of one device share none, in whatever
+    /// process they log in (architecture.md 5.7). A refresh of the stored session is no login.
     private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
         guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
-        let home = StoredIdentity(login.identity, login.fingerprint)
+        let identity = StoredIdentity(login.identity, login.fingerprint)
         let holder = users.first { other in
-            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: home)
+            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: identity)
                 && (other.isAdded || login.configured.contains(other.name))
         }
         return holder?.name
@@ -116,7 +116,7 @@ extension StoreContents {
 }
 
 extension StoredUser {
-    /// What a login or a refresh brought stands from now on; what stood in its way is forgotten.
+    /// Stores the tokens of a login or a refresh, and clears the intent and the refusal.
     fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
         identity = login.identity
         identityFingerprint = login.fingerprint ?? identityFingerprint

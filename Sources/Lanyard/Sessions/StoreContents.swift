@@ -1,15 +1,16 @@
-/// Everything that outlives a restart: the users of this device, who is active, and what the service must still be told.
+/// Everything that outlives a restart: the users of this device, the active user, and the pending revocations.
 package struct StoreContents: Equatable, Sendable {
-    /// Grows with each write: a file that is put back from a backup shows (threats.md T14).
+    /// Grows with each write, so that a restored backup is noticed (threats.md T14).
     package var writes: UInt64 = 0
-    /// Under this `CredentialFingerprint`s are made: 32 random bytes, made with the store.
+    /// The key of each `CredentialFingerprint`: 32 random bytes, made with the store.
     package var fingerprintKey: Secret
-    /// In the order in which they came; names are unique.
+    /// In the order in which they were added; names are unique.
     package var users: [StoredUser] = []
     package var active: ActiveChoice?
     package var revocations: [StoredRevocation] = []
 
-    /// Who was made active, and what the configuration said then: it counts again when it says something else (architecture.md 5.6).
+    /// The user that was made active, and `active_user` at that time. The configured value applies again once it
+    /// changes (architecture.md 5.6).
     package struct ActiveChoice: Equatable, Sendable {
         /// nil: none, after a logout.
         package var user: String?

@@ -1,7 +1,7 @@
 /// An identity as the store names it.
 package struct StoredIdentity: Equatable, Sendable, ExpressibleByStringLiteral {
     package var name: String
-    /// nil: unknown, which is the same as any.
+    /// nil: unknown, which matches any.
     package var fingerprint: IdentityFingerprint?
 
     package init(_ name: String, _ fingerprint: IdentityFingerprint? = nil) {
@@ -20,12 +20,12 @@ package struct StoredIdentity: Equatable, Sendable, ExpressibleByStringLiteral {
 }
 
 extension StoredUser {
-    package var home: StoredIdentity { StoredIdentity(identity, identityFingerprint) }
+    package var storedIdentity: StoredIdentity { StoredIdentity(identity, identityFingerprint) }
 
-    /// Another identity's user is nobody, whatever its name: its tokens are that identity's.
-    package func belongs(to identity: StoredIdentity) -> Bool { home.matches(identity) }
+    /// Whether the user belongs to `identity`. A user of another identity is ignored, whatever its name.
+    package func belongs(to identity: StoredIdentity) -> Bool { storedIdentity.matches(identity) }
 
-    /// What its service is to be told when another identity's user takes its place; nil: no session.
+    /// The revocation of this user's session if another identity's user replaces it; nil: no session.
     func evictionRevocation(at now: WallTime) -> StoredRevocation? {
         session?.refresh.map {
             StoredRevocation(identity: identity, refresh: $0, since: now, fingerprint: identityFingerprint)

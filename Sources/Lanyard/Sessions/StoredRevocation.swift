@@ -1,10 +1,10 @@
-/// A session that a person ended while the service could not be told: the call is repeated for a while.
+/// A session that has ended here and of which the service is not told yet. The call is repeated for a day.
 package struct StoredRevocation: Equatable, Sendable {
     package var identity: String
     package var refresh: Secret
-    /// Since when; given up after a day.
+    /// The time of the end.
     package var since: WallTime
-    /// What the identity's name stood for; nil: any.
+    /// The fingerprint of the identity; nil: any.
     package var fingerprint: IdentityFingerprint?
 
     package init(identity: String, refresh: Secret, since: WallTime, fingerprint: IdentityFingerprint? = nil) {

@@ -1,15 +1,15 @@
-/// A session as the store keeps it: no instant of a clock that ends with the machine's uptime stands alone.
+/// A session as the store keeps it. Each instant of the boot clock comes with the id of its boot.
 package struct StoredSession: Equatable, Sendable {
-    /// Random, never 0, new with each login: tells a session from the one that came after a logout.
+    /// Random, never 0, new with each login: it distinguishes the sessions before and after a logout.
     package var id: UInt64
     package var access: Secret
     /// nil: dead; the next renewal is a login.
     package var refresh: Secret?
-    /// The refresh token's own end, if it is known.
+    /// The refresh token's own expiry, if it is known.
     package var refreshExpiry: WallTime?
-    /// The wall clock before the request was sent that brought the access token (refresh.md 1).
+    /// The wall clock before the request for the access token was sent (refresh.md 1).
     package var issuedAt: WallTime
-    /// The boot clock then, and which boot that was: after a restart on the same boot the wall clock is not needed.
+    /// The boot clock at that time, with its boot. After a restart on the same boot the wall clock is not needed.
     package var issuedAtBoot: BootInstant
     /// How long the access token lives from `issuedAt`.
     package var lifetime: Duration

@@ -3,25 +3,25 @@ package struct StoredUser: Equatable, Sendable {
     package var name: String
     /// The name of the identity that the user belongs to.
     package var identity: String
-    /// What that name stood for at the latest login; nil: in a file of an older release, which is any.
+    /// The identity's fingerprint at the latest login; nil in a file of an older release, which matches any.
     package var identityFingerprint: IdentityFingerprint?
-    /// Grows with each access token of this user, over logins as well, and with each logout; 0 before the first.
+    /// Grows with each access token of this user, across logins, and with each logout; 0 before the first.
     package var generation: UInt64 = 0
-    /// nil: nobody is logged in.
+    /// nil: no session.
     package var session: StoredSession?
-    /// The service's id of the account, as the latest login said.
+    /// The service's id of the account, from the latest login.
     package var accountID: String?
-    /// The kind of the latest login, as `UserSettings.Login.provider` spells it: an anonymous user is removed by its logout.
+    /// The kind of the latest login, as `UserSettings.Login.provider` spells it. A logout removes an anonymous user.
     package var provider: String?
-    /// The account is the user's first one since then: an anonymous account ends 90 days after it was made (refresh.md 16).
+    /// The user has had this account since then: an anonymous account ends 90 days after it was made (refresh.md 16).
     package var accountSince: WallTime?
-    /// The admin API made this user: no configuration names it.
+    /// The admin API added this user: it is not configured.
     package var isAdded = false
-    /// A person logged this user out: no automatic login until a person asks for one.
+    /// An operator logged this user out: no automatic login until an operator requests one.
     package var isLoggedOut = false
-    /// A call whose answer has not been stored yet.
+    /// A call whose result is not stored yet.
     package var intent: StoredIntent?
-    /// The configured credential that was definitely refused: not tried again until it changes.
+    /// The fingerprint of the refused configured credential. It is not tried again until it changes.
     package var refused: CredentialFingerprint?
 
     package init(name: String, identity: String) {
@@ -29,17 +29,17 @@ package struct StoredUser: Equatable, Sendable {
         self.identity = identity
     }
 
-    package init(name: String, home: StoredIdentity) {
-        self.init(name: name, identity: home.name)
-        identityFingerprint = home.fingerprint
+    package init(name: String, of identity: StoredIdentity) {
+        self.init(name: name, identity: identity.name)
+        identityFingerprint = identity.fingerprint
     }
 
-    /// Nothing of the session is served any more: no refresh token renews it, and the credential that could begin a new one was refused.
+    /// Nothing of the session can be served: no refresh token renews it, and the credential for a new one was refused.
     package var isRefused: Bool { refused != nil && session?.refresh == nil }
 
-    /// There is a session to go on with.
+    /// There is a session to continue.
     package var isAuthenticated: Bool { session != nil && !isLoggedOut && !isRefused }
 
-    /// Which session this is, and how far it has come.
-    package var fingerprint: SessionVersion { SessionVersion(session: session?.id ?? 0, generation: generation) }
+    /// The session's id and generation.
+    package var version: SessionVersion { SessionVersion(session: session?.id ?? 0, generation: generation) }
 }

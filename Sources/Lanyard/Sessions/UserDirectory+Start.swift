@@ -1,9 +1,9 @@
 extension UserRegistry {
-    /// At the start: whom the configuration names, then whom the store has kept besides.
+    /// The users at the start: the configured ones, then those that only the store has kept.
     ///
     /// - Parameters:
-    ///   - members: in the order of the configuration.
-    ///   - identities: all that are configured.
+    ///   - managedUsers: in the order of the configuration.
+    ///   - identities: all configured identities.
     init(
         _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity], contents: StoreContents,
         settings: SessionService.Settings, names: UserNames
@@ -14,8 +14,8 @@ extension UserRegistry {
             let (name, identity) = (managedUser.settings.name, managedUser.settings.identity)
             let isStatic = if case .feed = managedUser.source { true } else { false }
             kinds[identity] = isStatic
-            // Whoever changes a user's identity means another account.
-            let stored = contents[name].flatMap { $0.belongs(to: managedUser.home) ? $0 : nil }
+            // A changed identity means another account.
+            let stored = contents[name].flatMap { $0.belongs(to: managedUser.storedIdentity) ? $0 : nil }
             users.append(
                 RegisteredUser(
                     name: name, index: names.index(of: name), identity: identity, isConfigured: true,
@@ -23,11 +23,12 @@ extension UserRegistry {
                     accountID: stored?.accountID,
                     provider: stored?.provider, isLoggedOut: stored?.isLoggedOut ?? false))
         }
-        let homes = identities.compactMap(\.home)
+        let storedIdentities = identities.compactMap(\.storedIdentity)
         for stored in contents.users where stored.isAdded && kinds[stored.identity] == false {
             guard !users.contains(where: { $0.name == stored.name }) else { continue }
-            // The identity's name may stand for another service by now: then the account and its session are nobody's here.
-            let isSame = homes.contains { stored.belongs(to: $0) }
+            // The identity's name may stand for another service by now. The stored account and session are then
+            // ignored.
+            let isSame = storedIdentities.contains { stored.belongs(to: $0) }
             users.append(
                 RegisteredUser(
                     name: stored.name, index: names.index(of: stored.name), identity: stored.identity,
@@ -41,8 +42,8 @@ extension UserRegistry {
         duplicateAccounts = duplicateAccounts(in: contents)
     }
 
-    /// Older releases let two users of two processes have one account. Of their sessions one goes on: the active user's, else that of the first
-    /// by name.
+    /// Older releases let two users of two processes have one account. One session is kept: the active user's,
+    /// otherwise that of the first name.
     private func duplicateAccounts(in contents: StoreContents) -> [UserIndex: String] {
         let holders = users.filter { $0.accountID != nil && contents[$0.name]?.isAuthenticated == true }
         var duplicateAccounts: [UserIndex: String] = [:]

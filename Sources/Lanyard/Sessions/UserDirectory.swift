@@ -1,7 +1,7 @@
-/// Who is known on this device, and who of them is active: architecture.md 5.6, 5.7, as decisions. An event goes in,
-/// acts come out, in their order; `SessionService` performs them. It does no I/O, and sees no secret.
+/// Decides which users are known and which is active (architecture.md 5.6, 5.7 about several users). It takes an event
+/// and returns actions, in order; `UserService` performs them. It does no I/O and sees no secret.
 package struct UserRegistry: Sendable {
-    /// One thing that a person asked for, until it is answered.
+    /// Names one request of an operator until it has a response.
     package struct RequestID: Hashable, Sendable {
         package let number: UInt64
         package init(_ number: UInt64) { self.number = number }
@@ -9,25 +9,25 @@ package struct UserRegistry: Sendable {
 
     package enum Event: Sendable {
         case requested(UserRequest, RequestID)
-        /// What came of an ask's login.
+        /// The login of the request has succeeded.
         case loggedIn(RequestID)
-        /// The login succeeded in the account of this user, who has no session: it is that user's.
+        /// The login succeeded in the account of this user, which has no session. The session becomes that user's.
         case belongs(RequestID, to: String)
         case failed(RequestID, UserError)
-        /// Another process has made a user of the name that was asked for, who is that user from now on.
+        /// Another process has added a user of the requested name. That user is known here from now on.
         case nameExists(RequestID)
-        /// Something came in between, such as a logout.
+        /// Something else happened first, such as a logout.
         case overtaken(RequestID)
-        /// Where a user's session stands.
+        /// The state of a user's session has changed.
         case changed(UserIndex, SessionSnapshot)
-        /// Nothing is left of a forgotten user: its name may be given anew.
+        /// A forgotten user is gone completely: its name is free again.
         case removalCompleted(UserIndex)
     }
 
-    /// What a session tells whenever it has changed.
+    /// What a session reports after each change.
     package struct SessionSnapshot: Equatable, Sendable {
         package var state: SessionState
-        /// A login is under way, whoever asked for it.
+        /// A login is under way, whatever its cause.
         package var isLoggingIn: Bool
         package var accountID: String?
         /// The kind of the latest login.
@@ -42,26 +42,27 @@ package struct UserRegistry: Sendable {
     }
 
     package enum Action: Equatable, Sendable {
-        /// There is a new user, whom nobody sees before its login has succeeded.
+        /// A new user, not shown before its login has succeeded.
         case admit(RegisteredUser)
-        /// Log in with what the ask brought, else with the user's configured credential; then `loggedIn`, `belongs`, `failed` or `overtaken`.
+        /// Log in with the request's credential, otherwise with the configured one; then `loggedIn`, `belongs`,
+        /// `failed` or `overtaken`.
         case logIn(RequestID, UserIndex)
-        /// What the ask's login brought is this user's; then `loggedIn`, `failed` or `overtaken`.
+        /// Give the session that the request's login obtained to this user; then `loggedIn`, `failed` or `overtaken`.
         case adopt(RequestID, UserIndex)
         /// Routes without a user of their own follow this one from now on, and after a restart.
         case activate(StoreContents.ActiveChoice, UserIndex?)
         case refresh(RequestID, UserIndex)
-        /// The session is over: tokens go, then the service is told and the ask answered.
+        /// End the session: erase the tokens, tell the service, send the response.
         case logOut(RequestID, UserIndex)
-        /// The same, and nobody sees the user any more.
+        /// The same, and the user is not shown any more.
         case hide(RequestID, UserIndex)
-        /// The same, and everything else that is known of the user goes, too; then `gone`.
+        /// The same, and the user is forgotten; then `removalCompleted`.
         case forget(RequestID?, UserIndex)
-        /// The store forgets a stranger, and the service is told; then the ask is answered.
+        /// Remove an unknown user from the store, tell the service, send the response.
         case removeStored(RequestID, String)
-        /// Whose login never succeeded: nothing but the name is left to be given back; then `gone`.
+        /// Remove a user whose login never succeeded; then `removalCompleted`.
         case drop(UserIndex)
-        case response(RequestID, Response)
+        case respond(RequestID, Response)
     }
 
     package enum Response: Equatable, Sendable {
@@ -71,44 +72,44 @@ package struct UserRegistry: Sendable {
         case error(UserError)
     }
 
-    /// A login that a person asked for.
+    /// A login that an operator requested.
     struct Login: Sendable {
-        /// The name that the person gave.
+        /// The name in the request.
         let name: String
         let provider: String
-        /// Somebody who is to get that name.
+        /// Whether the request adds a user of that name.
         let isNew: Bool
-        /// Whom the login is for; the holder of the account, if that is another.
+        /// The user that logs in, or the owner of the account if that is another user.
         var user: UserIndex
     }
 
-    /// In the order of the configuration, then as they came; newcomers among them.
+    /// In the order of the configuration, then in the order in which they were added; includes provisional users.
     package internal(set) var users: [RegisteredUser]
     package internal(set) var active: UserIndex?
-    /// Names, and whether each is a static one.
+    /// The names of the identities, and whether each is static.
     let identities: [String: Bool]
     /// `active_user`, as configured.
     let configuredActive: String?
     let activatesNext: Bool
     let names: UserNames
     var logins: [RequestID: Login] = [:]
-    /// Configured anonymous users that a person has logged out: forgotten with their account until the next start, or until a person logs
-    /// one of that name in.
+    /// Configured anonymous users that an operator has logged out. They are forgotten with their account until the next
+    /// start, or until an operator logs in one of that name.
     var hidden: [RegisteredUser] = []
-    /// Names that the store has kept of users who are not known.
+    /// The names of stored users that are not known.
     var unknownStoredUsers: Set<String> = []
-    /// Users whose stored session is of an account that another one goes on with, each with that one's name.
+    /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
     var duplicateAccounts: [UserIndex: String] = [:]
-    /// Forgotten, but the store does not know yet.
+    /// Forgotten users that the store still knows.
     var beingRemoved: Set<UserIndex> = []
 
     /// - Parameters:
     ///   - users: in their order; each with what the store held of it.
-    ///   - identities: names, and whether each is a static one.
+    ///   - identities: the names, and whether each is static.
     ///   - configuredActive: `active_user`; nil: not configured, so it is the first configured user.
-    ///   - remembered: what the store held; it counts until `active_user` says something else.
+    ///   - remembered: what the store held. It applies until `active_user` changes.
     ///   - activatesNext: `on_active_logout: next`.
-    ///   - names: gives newcomers their places.
+    ///   - names: assigns an index to each name.
     package init(
         _ users: [RegisteredUser], identities: [String: Bool], configuredActive: String?,
         remembered: StoreContents.ActiveChoice?, activatesNext: Bool, names: UserNames
@@ -120,7 +121,7 @@ package struct UserRegistry: Sendable {
         self.names = names
         let standard = configuredActive ?? users.first { $0.isConfigured }?.name
         if let remembered, remembered.configured == configuredActive {
-            // Whoever was remembered may be known no more, because the configuration has changed.
+            // The remembered user may be unknown now, because the configuration has changed.
             let isKnown = remembered.user.map { name in users.contains { $0.name == name } } ?? true
             active = self[isKnown ? remembered.user : standard]?.index
         } else {
@@ -128,7 +129,7 @@ package struct UserRegistry: Sendable {
         }
     }
 
-    /// Whoever bears a name, newcomers included.
+    /// The user of that name, provisional users included.
     subscript(name: String?) -> RegisteredUser? { users.first { $0.name == name } }
 
     subscript(index: UserIndex) -> RegisteredUser? {
@@ -139,16 +140,16 @@ package struct UserRegistry: Sendable {
         }
     }
 
-    /// Forgotten, but its cell has still something to do.
+    /// The user is forgotten, but its runner still has work.
     func isBeingRemoved(_ user: UserIndex) -> Bool { beingRemoved.contains(user) }
 
     /// The users that are shown, in their order.
     package var shown: [UserIndex] { users.filter { !$0.isProvisional }.map(\.index) }
 
-    /// The one way in.
+    /// Handles one event and returns the actions to perform, in order.
     package mutating func handle(_ event: Event) -> [Action] {
         switch event {
-        case .requested(let request, let requestID): response(request, requestID)
+        case .requested(let request, let requestID): respond(request, requestID)
         case .loggedIn(let requestID): completeLogin(requestID)
         case .belongs(let requestID, let name): transferLogin(requestID, to: name)
         case .failed(let requestID, let error): failLogin(requestID, error)
@@ -165,7 +166,7 @@ package struct UserRegistry: Sendable {
         return []
     }
 
-    private mutating func response(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
+    private mutating func respond(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
         do throws(UserError) {
             switch request {
             case .add(let name, let identity, let credential):
@@ -179,11 +180,11 @@ package struct UserRegistry: Sendable {
                 return forget(try known(name), requestID)
             }
         } catch {
-            return [.response(requestID, .error(error))]
+            return [.respond(requestID, .error(error))]
         }
     }
 
-    /// A newcomer is nobody yet.
+    /// Provisional users do not count.
     private func known(_ name: String) throws(UserError) -> RegisteredUser {
         guard let user = self[name], !user.isProvisional else { throw .noSuchUser }
         return user
@@ -193,7 +194,7 @@ package struct UserRegistry: Sendable {
 
     private mutating func activate(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
         guard user.isAuthenticated else { throw .notLoggedIn }
-        return makeActive(user.index) + [.response(requestID, .user(user.index))]
+        return makeActive(user.index) + [.respond(requestID, .user(user.index))]
     }
 
     mutating func makeActive(_ user: UserIndex?) -> [Action] {
@@ -203,7 +204,7 @@ package struct UserRegistry: Sendable {
         return [.activate(StoreContents.ActiveChoice(user: name, configured: configuredActive), user)]
     }
 
-    /// A user that leaves is active no more; who is then is as configured.
+    /// A user that leaves is not active any more. The configuration decides which user is active next.
     private mutating func deactivate(_ user: UserIndex) -> [Action] {
         guard active == user else { return [] }
         return makeActive(activatesNext ? users.first { $0.isAuthenticated && $0.index != user }?.index : nil)
@@ -215,12 +216,12 @@ package struct UserRegistry: Sendable {
         return [.refresh(requestID, user.index)]
     }
 
-    // MARK: The end
+    // MARK: Logout and removal
 
     private mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
-        // Twice is once (appservices.md 7.1).
-        guard !user.isLoggedOut else { return [.response(requestID, .loggedOutBefore(user.index))] }
+        // A second logout changes nothing (appservices.md 7.1).
+        guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }
         if user.isAnonymous { return user.isConfigured ? hide(user, requestID) : forget(user, requestID) }
         let actions = deactivate(user.index)
         self[user.index]?.isAuthenticated = false

@@ -1,14 +1,14 @@
 import Logging
 
-/// Users whom the store has kept and nobody else knows: no configuration names them any more, nor did the admin API make them.
+/// Users that only the store knows: they are not configured any more, and the admin API did not add them.
 extension UserService {
-    /// Says whom the store keeps for nobody, and what to do about it; what a login that was cut off has left goes by itself.
+    /// Logs the unknown users with the remedy. Removes what an interrupted login has left.
     func start() {
-        for stored in home.contents.users where registry.unknownStoredUsers.contains(stored.name) {
+        for stored in sessions.contents.users where registry.unknownStoredUsers.contains(stored.name) {
             if Self.isInterruptedLogin(stored) {
                 removeInterruptedLogin(stored.name)
             } else {
-                home.logger.warning(
+                sessions.logger.warning(
                     """
                     the store holds a user that is not configured (any more); name it in the configuration, or forget \
                     it with DELETE /v1/users/\(stored.name)
@@ -22,9 +22,9 @@ extension UserService {
         }
     }
 
-    /// Forgets one of them; its session is ended at the service, if that is still configured.
+    /// Forgets an unknown user. Its session is revoked if the identity is still configured.
     func removeStored(_ requestID: UserRegistry.RequestID, _ name: String) {
-        home.store.read(name) { [weak self] result in
+        sessions.store.read(name) { [weak self] result in
             self?.later { [weak self] in self?.removeStored(requestID, name, result) }
         }
     }
@@ -34,8 +34,8 @@ extension UserService {
     ) {
         guard case .success(let found) = result else { return deliver(requestID, .failure(.storeFailing)) }
         guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
-        let revocation = user.evictionRevocation(at: .now).flatMap { home.service(of: $0) == nil ? nil : $0 }
-        home.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
+        let revocation = user.evictionRevocation(at: .now).flatMap { sessions.service(of: $0) == nil ? nil : $0 }
+        sessions.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
             self?.later { [weak self] in self?.removedStored(requestID, name, revocation, result) }
         }
     }
@@ -46,7 +46,7 @@ extension UserService {
     ) {
         guard case .success = result else { return deliver(requestID, .failure(.storeFailing)) }
         guard let revocation else { return removedStored(requestID, name, .success(.removed(isStored: true))) }
-        home.revocations.enqueue(revocation, of: name, isStored: true, home.logger) { [weak self] _ in
+        sessions.revocations.enqueue(revocation, of: name, isStored: true, sessions.logger) { [weak self] _ in
             self?.removedStored(requestID, name, .success(.removed(isStored: true)))
         }
     }
@@ -58,23 +58,24 @@ extension UserService {
         deliver(requestID, result)
     }
 
-    // MARK: Logins that were cut off
+    // MARK: Interrupted logins
 
-    /// A new user's first login has begun, and never ended.
+    /// A new user's first login has begun and never ended.
     private static func isInterruptedLogin(_ user: StoredUser) -> Bool {
         user.session == nil && user.generation == 0 && !user.isLoggedOut && user.intent?.kind == .login
     }
 
-    /// Under the user's lock: it may just as well be another process's, and still under way. That one will see to it.
+    /// Takes the user's lock first: the login may be another process's and still under way. That process then handles
+    /// it.
     private func removeInterruptedLogin(_ name: String) {
-        home.store.lock(name) { [weak self] lock in
+        sessions.store.lock(name) { [weak self] lock in
             guard lock == .taken, let self else { return }
-            home.store.read(name) { [weak self] result in
+            sessions.store.read(name) { [weak self] result in
                 guard let self else { return }
                 if case .success(let user?) = result, Self.isInterruptedLogin(user) {
-                    home.commit(.remove(user: name, revocation: nil)) { _ in }
+                    sessions.commit(.remove(user: name, revocation: nil)) { _ in }
                 }
-                home.store.unlock(name)
+                sessions.store.unlock(name)
             }
         }
         registry.unknownStoredUsers.remove(name)

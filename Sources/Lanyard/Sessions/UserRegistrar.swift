@@ -1,36 +1,36 @@
 import Logging
 
-/// Performs what the directory of users decides: between people who ask, the users' cells, the store, and what everybody sees. Belongs to
-/// the home's queue.
+/// Performs the decisions of the user registry: between operators, the runners, the store and the report. Belongs to
+/// the queue of `SessionService`.
 final class UserService: @unchecked Sendable {
     typealias RequestID = UserRegistry.RequestID
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
-    /// Who asked for something, until it is answered.
+    /// An operator's request that has no reply yet.
     private struct PendingRequest {
         let request: UserRequest
         let reply: Reply
-        /// A session that a login has brought for somebody else of this identity, until that user has it.
+        /// A session that a login has obtained for another user of this identity, until that user has it.
         var obtained: (session: ObtainedSession, identity: StoredIdentity)?
     }
 
-    unowned let home: SessionService
+    unowned let sessions: SessionService
     var registry: UserRegistry
     private var pendingRequests: [RequestID: PendingRequest] = [:]
     private var requestCount: UInt64 = 0
-    /// Choices of the active user that are on their way into the store; answers wait for them.
+    /// Changes of the active user that are being stored; responses wait for them.
     private var openChoices = 0
     private var heldResponses: [(RequestID, UserRegistry.Response)] = []
-    /// Answers that wait until a newcomer's name may be given anew.
+    /// Responses that wait until the name of a provisional user is free again.
     private var responsesAfterRemoval: [UserIndex: [(RequestID, UserRegistry.Response)]] = [:]
-    /// What the store could not take.
+    /// The change of the active user that the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
-    private lazy var timer = SessionTimer(on: home.loop) { [unowned self] in saveAgain() }
+    private lazy var timer = SessionTimer(on: sessions.loop) { [unowned self] in saveAgain() }
 
-    init(_ registry: UserRegistry, of home: SessionService) {
+    init(_ registry: UserRegistry, of sessions: SessionService) {
         self.registry = registry
-        self.home = home
+        self.sessions = sessions
     }
 
     func perform(_ request: UserRequest, _ reply: @escaping Reply) {
@@ -40,18 +40,18 @@ final class UserService: @unchecked Sendable {
         carryOut(registry.handle(.requested(request, requestID)))
     }
 
-    /// Nobody waits for an answer, and no choice is on its way into the store.
+    /// No request is pending, and no change of the active user is being stored.
     var isDrained: Bool { pendingRequests.isEmpty && openChoices == 0 }
 
-    /// The process is about to end: what the store lacks is tried once more.
-    func settle() { saveAgain() }
+    /// The process is about to end. The unsaved change is tried once more.
+    func drain() { saveAgain() }
 
-    /// Whoever waits hears that nothing is known.
+    /// Pending requests get `outcomeUnknown`.
     func stop() {
         timer.drop()
         if let unsavedChoice {
-            home.logger.error(
-                "the process ends, and the store does not hold who is active",
+            sessions.logger.error(
+                "the process ends, and the store does not hold the active user",
                 metadata: [
                     "event": "store.active.unsaved", "reason": "store_failing",
                     "active_user": .string(unsavedChoice.user ?? "none"),
@@ -66,8 +66,8 @@ final class UserService: @unchecked Sendable {
     /// Whether an account may be this user's.
     func claim(_ account: String, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
 
-    /// A cell has changed.
-    func handleReply(of runner: SessionRunner) {
+    /// Handles a change of a runner.
+    func runnerChanged(_ runner: SessionRunner) {
         let snapshot = UserRegistry.SessionSnapshot(
             state: runner.coordinator.session.state, isLoggingIn: runner.coordinator.isLoggingIn,
             accountID: runner.coordinator.context.accountID,
@@ -76,17 +76,17 @@ final class UserService: @unchecked Sendable {
         removeIfIdle(runner)
     }
 
-    /// Takes away the cell of a user who is known no more, unless something of it is still under way.
+    /// Removes the runner of a forgotten user once nothing of it is under way.
     private func removeIfIdle(_ runner: SessionRunner) {
         guard registry.isBeingRemoved(runner.index), runner.coordinator.isIdle else { return }
-        home.drop(runner)
+        sessions.drop(runner)
         carryOut(registry.handle(.removalCompleted(runner.index)))
         for (requestID, response) in responsesAfterRemoval.removeValue(forKey: runner.index) ?? [] {
             later { self.deliver(requestID, response) }
         }
     }
 
-    // MARK: Acts
+    // MARK: Actions
 
     func carryOut(_ actions: [UserRegistry.Action]) {
         var dropped: UserIndex?
@@ -108,16 +108,16 @@ final class UserService: @unchecked Sendable {
             case .removeStored(let requestID, let name): removeStored(requestID, name)
             case .drop(let user):
                 dropped = user
-                if let runner = home.runner(at: user) { removeIfIdle(runner) }
-            case .response(let requestID, let response): self.response(requestID, response, after: dropped)
+                if let runner = sessions.runner(at: user) { removeIfIdle(runner) }
+            case .respond(let requestID, let response): self.respond(requestID, response, after: dropped)
             }
         }
         show()
     }
 
-    /// - Parameter leaving: whoever is answered must find this one's name free.
-    private func response(_ requestID: RequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
-        if let leaving, registry.isBeingRemoved(leaving), home.runner(at: leaving) != nil {
+    /// - Parameter leaving: a user that is being removed; its name must be free when the response is sent.
+    private func respond(_ requestID: RequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
+        if let leaving, registry.isBeingRemoved(leaving), sessions.runner(at: leaving) != nil {
             responsesAfterRemoval[leaving, default: []].append((requestID, response))
         } else if openChoices > 0 {
             heldResponses.append((requestID, response))
@@ -126,26 +126,27 @@ final class UserService: @unchecked Sendable {
         }
     }
 
-    private func show() { home.show(registry.shown, isFailing: unsavedChoice != nil) }
+    private func show() { sessions.show(registry.shown, isFailing: unsavedChoice != nil) }
 
-    /// The cell of a user that the directory knows. Without one, which would be a fault of ours, whoever asked is not left waiting.
+    /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the request
+    /// gets `noSuchUser`.
     private func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
-        if let runner = home.runner(at: user) { return runner }
+        if let runner = sessions.runner(at: user) { return runner }
         if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
         return nil
     }
 
-    /// A cell that waits for its first login.
+    /// Adds a runner that waits for its first login.
     private func admit(_ user: RegisteredUser) {
-        guard let managedUser = home.managedUser(for: user) else { return }
-        home.addRunner(SessionRunner(managedUser, index: user.index, home: home))
+        guard let managedUser = sessions.managedUser(for: user) else { return }
+        sessions.addRunner(SessionRunner(managedUser, index: user.index, sessions: sessions))
     }
 
     private func logIn(_ requestID: RequestID, _ user: UserIndex) {
-        guard let runner = home.runner(at: user), let credential = credential(for: requestID, runner) else {
+        guard let runner = sessions.runner(at: user), let credential = credential(for: requestID, runner) else {
             return carryOut(registry.handle(.failed(requestID, .noCredential)))
         }
-        let identity = runner.managedUser.home
+        let identity = runner.managedUser.storedIdentity
         runner.login(credential) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
     }
 
@@ -157,7 +158,8 @@ final class UserService: @unchecked Sendable {
     }
 
     private func adopt(_ requestID: RequestID, _ user: UserIndex) {
-        guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = home.runner(at: user) else {
+        guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = sessions.runner(at: user)
+        else {
             return carryOut(registry.handle(.overtaken(requestID)))
         }
         pendingRequests[requestID]?.obtained = nil
@@ -167,7 +169,7 @@ final class UserService: @unchecked Sendable {
     private func forget(_ requestID: RequestID?, _ user: UserIndex) {
         guard let runner = runner(of: user, for: requestID) else { return }
         if case .feed = runner.managedUser.source {
-            home.drop(runner)
+            sessions.drop(runner)
             carryOut(registry.handle(.removalCompleted(user)))
             if let requestID { deliver(requestID, .success(.removed(isStored: true))) }
             return
@@ -177,7 +179,7 @@ final class UserService: @unchecked Sendable {
         }
     }
 
-    // MARK: What cells answer
+    // MARK: Replies of runners
 
     private func handleReply(login reply: SessionReply, of requestID: RequestID, at identity: StoredIdentity) {
         switch reply {
@@ -200,7 +202,8 @@ final class UserService: @unchecked Sendable {
     private func handleReply(refresh reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
         later { [self] in
             switch reply {
-            case .refreshed: deliver(requestID, .success(.refreshed(home.runner(at: user)?.status.accessTokenExpiry)))
+            case .refreshed:
+                deliver(requestID, .success(.refreshed(sessions.runner(at: user)?.status.accessTokenExpiry)))
             case .failed(let error): deliver(requestID, .failure(.identity(error)))
             case .loginRequired: deliver(requestID, .failure(.loginRequired))
             case .notSupported: deliver(requestID, .failure(.notSupported))
@@ -217,27 +220,27 @@ final class UserService: @unchecked Sendable {
             if case .remove? = pendingRequests[requestID]?.request {
                 return deliver(requestID, .success(.removed(isStored: isStored)))
             }
-            deliver(requestID, .success(.loggedOut(home.view(of: user), isRevoked: isRevoked, isStored: isStored)))
+            deliver(requestID, .success(.loggedOut(sessions.view(of: user), isRevoked: isRevoked, isStored: isStored)))
         }
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    /// Behind the event at hand: whoever has an answer finds everywhere what it tells of.
-    func later(_ work: @escaping @Sendable () -> Void) { home.loop.post(work) }
+    /// Runs after the event at hand, so that the report already shows what the response says.
+    func later(_ work: @escaping @Sendable () -> Void) { sessions.loop.post(work) }
 
     private func deliver(_ requestID: RequestID, _ response: UserRegistry.Response) {
         switch response {
         case .added(let user):
-            let view = home.view(of: user)
+            let view = sessions.view(of: user)
             deliver(requestID, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .user(let user):
-            let view = home.view(of: user)
+            let view = sessions.view(of: user)
             deliver(requestID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
-            let view = home.view(of: user)
-            let runner = home.runner(at: user)
-            let isRevoked = runner.map { !home.revocations.hasPendingRevocation($0) } ?? true
+            let view = sessions.view(of: user)
+            let runner = sessions.runner(at: user)
+            let isRevoked = runner.map { !sessions.revocations.hasPendingRevocation($0) } ?? true
             let isStored = runner?.coordinator.isUnsaved != true
             deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
         case .error(let error): deliver(requestID, .failure(error))
@@ -246,39 +249,39 @@ final class UserService: @unchecked Sendable {
 
     /// Whether a restart will find the user as it is now: with this session, and active.
     private func isStored(_ user: UserIndex) -> Bool {
-        unsavedChoice == nil && home.runner(at: user)?.coordinator.isStored != false
+        unsavedChoice == nil && sessions.runner(at: user)?.coordinator.isStored != false
     }
 
     func deliver(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
         guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
-        // Nobody was there any more to take it.
+        // No runner took the session.
         if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {
-            home.revocations.enqueue(
+            sessions.revocations.enqueue(
                 StoredRevocation(
                     identity: identity.name, refresh: token, since: .now, fingerprint: identity.fingerprint),
-                home.logger)
+                sessions.logger)
         }
         pendingRequest.reply(result)
-        home.signalIfDrained()
+        sessions.signalIfDrained()
     }
 
     // MARK: The active user
 
-    /// At once for requests; whoever asked hears of it when it outlives a crash.
+    /// Requests follow the new active user at once. The response waits until the change survives a crash.
     private func activate(_ choice: StoreContents.ActiveChoice, _ user: UserIndex?) {
-        home.activate(user)
+        sessions.activate(user)
         save(choice)
     }
 
     private func save(_ choice: StoreContents.ActiveChoice) {
         openChoices += 1
-        home.commit(.activate(choice)) { [weak self] result in
-            self?.home.loop.post { [weak self] in self?.saved(choice, result) }
+        sessions.commit(.activate(choice)) { [weak self] result in
+            self?.sessions.loop.post { [weak self] in self?.saved(choice, result) }
         }
     }
 
     private func saved(_ choice: StoreContents.ActiveChoice, _ result: Result<StoreChange.Verdict, StoreError>) {
-        guard !home.isStopped else { return }
+        guard !sessions.isStopped else { return }
         openChoices -= 1
         switch result {
         case .success:
@@ -289,8 +292,8 @@ final class UserService: @unchecked Sendable {
             choiceFailures += 1
             let pause = Duration.seconds(min(30, 1 << min(choiceFailures - 1, 5)))
             timer.set(at: .now + pause)
-            home.logger.error(
-                "the store does not hold who is active; it is tried again",
+            sessions.logger.error(
+                "the active user could not be stored; it is tried again",
                 metadata: ["event": "store.active.failed", "reason": "store_failing", "error": .string(error.message)])
         }
         guard openChoices == 0 else { return }
@@ -298,7 +301,7 @@ final class UserService: @unchecked Sendable {
         heldResponses = []
         show()
         for (requestID, response) in responses { later { self.deliver(requestID, response) } }
-        home.signalIfDrained()
+        sessions.signalIfDrained()
     }
 
     private func saveAgain() {

@@ -1,8 +1,8 @@
-/// What a person asks for, by name.
+/// A request of an operator, by user name.
 package enum UserRequest: Sendable {
-    /// Logs in somebody who gets a name of its own.
+    /// Adds a user and logs it in.
     case add(name: String, identity: String, GivenCredential)
-    /// Logs in somebody who has a name: with what is given, else with the configured credential.
+    /// Logs in a known user: with the given credential, otherwise with the configured one.
     case login(String, GivenCredential?)
     /// Routes without a user of their own follow this one from now on.
     case activate(String)
@@ -10,6 +10,6 @@ package enum UserRequest: Sendable {
     case refresh(String)
     /// Ends the session here, then at the service.
     case logOut(String)
-    /// Forgets the user; a session that still lives is ended at the service.
+    /// Forgets the user. A live session is revoked at the service.
     case remove(String)
 }

@@ -1,9 +1,9 @@
-/// One entry of `users:`: an alias, its identity service, and what logs it in.
+/// One entry of `users:`: an alias, its identity service, and its credential.
 package struct UserSettings: Equatable, Sendable {
     package var name: String
     /// The name of an identity.
     package var identity: String
-    /// nil: a person logs in.
+    /// nil: an operator logs in.
     package var login: Login?
 
     /// Login kinds as configured: secrets are paths, read when they are used and again when the file changes.

@@ -1,6 +1,6 @@
 /// A user as the App Services SDKs see it (architecture.md 5.1): for status and the admin API.
 package enum UserState: String, Sendable, CaseIterable {
-    /// Authenticated, and the one that routes without a user of their own follow.
+    /// Authenticated, and followed by routes without a user of their own.
     case active
     /// Authenticated: may be made active without a new login.
     case inactive
@@ -8,7 +8,7 @@ package enum UserState: String, Sendable, CaseIterable {
 }
 
 extension SessionState {
-    /// There is a session, whether or not its access token can be renewed just now.
+    /// There is a session, whether or not its access token can be renewed now.
     package var isAuthenticated: Bool {
         switch self {
         case .valid, .refreshing, .stale, .unreachable: true
@@ -23,11 +23,11 @@ extension SessionReport {
         return user.index == activeUser ? .active : .inactive
     }
 
-    /// The user of that name as it stands, nil if nobody bears it.
+    /// The user of that name; nil: unknown.
     package func view(of name: String) -> UserView? {
         users.first { $0.user == name }.map { UserView(status: $0, userState: userState(of: $0)) }
     }
 
-    /// All users as they stand.
+    /// All users.
     package var views: [UserView] { users.map { UserView(status: $0, userState: userState(of: $0)) } }
 }

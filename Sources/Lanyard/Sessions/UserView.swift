@@ -1,4 +1,4 @@
-/// One user as an operator is shown it.
+/// One user as operators see it.
 package struct UserView: Sendable {
     package var status: SessionStatus
     package var userState: UserState

@@ -2,12 +2,13 @@ import Testing
 
 @testable import Lanyard
 
-/// One user's desk in virtual time, with a store that answers at once unless it is held, and a service that answers when the test says so.
+/// One user's coordinator in virtual time. Its store replies at once unless it is held, and its identity service when
+/// the test says so.
 final class CoordinatorDriver {
-    /// What all processes on one store share.
+    /// The state that all processes on one store share.
     final class Disk {
         var contents = StoreContents(fingerprintKey: Tokens.secret("key"))
-        /// Who has the user's lock.
+        /// The process that has the user's lock.
         weak var holder: CoordinatorDriver?
     }
 
@@ -17,25 +18,25 @@ final class CoordinatorDriver {
     var wall = WallTime(seconds: 1_800_000_000)
     var coordinator: SessionCoordinator
     let disk: Disk
-    /// What a lock is answered.
+    /// The reply to a lock request.
     var lockAnswer = StoreLock.taken
-    /// The store fails with this.
+    /// The error with which the store fails.
     var storeError: StoreError?
-    /// A write that fails was made all the same: its last step did.
+    /// A failing write was made all the same: its last step failed.
     var makesFailedWrites = false
     /// Reading fails, too.
     var failsReads = false
-    /// Commits and reads stay unanswered until `release`.
+    /// Commits and reads get no reply until `release`.
     var holdsStore = false
     var claim = AccountOwnership.free
     var chance = 0.5
 
-    /// What was done, in order, as short words.
+    /// The actions, in order, as short words.
     private(set) var trail: [String] = []
     private(set) var calls: [SessionCall] = []
     private(set) var sent: [String] = []
     private(set) var credentials: [Credential] = []
-    /// The mark that the latest login must not be.
+    /// The fingerprint of the refused credential in the latest login.
     private(set) var refused: CredentialFingerprint?
     private(set) var revoked: [String] = []
     private(set) var revocations: [StoredRevocation] = []
@@ -61,7 +62,7 @@ final class CoordinatorDriver {
         self.disk = disk
     }
 
-    // MARK: What is seen
+    // MARK: Observed state
 
     var state: SessionState { coordinator.session.state }
     var reason: SessionReason { coordinator.session.reason }
@@ -71,7 +72,7 @@ final class CoordinatorDriver {
     var refresh: String? { Tokens.text(coordinator.session.tokens?.refresh) }
     var token: AccessToken? { if case .token(let token)? = availability { token } else { nil } }
     var refusal: AccessToken.Refusal? { if case .none(let refusal)? = availability { refusal } else { nil } }
-    /// The call whose answer is awaited.
+    /// The call that waits for its response.
     var call: SessionCall? {
         if case .calling? = coordinator.operation?.stage { coordinator.operation?.call } else { nil }
     }
@@ -79,7 +80,7 @@ final class CoordinatorDriver {
     func noted(_ event: SessionLogEvent.Event) -> Bool { logEvents.contains { $0.event == event } }
     func forget() { (trail, logEvents) = ([], []) }
 
-    // MARK: What happens
+    // MARK: Events
 
     func begin() { handle(.begin(stored)) }
 
@@ -152,7 +153,7 @@ final class CoordinatorDriver {
     static func word(_ change: StoreChange) -> String {
         switch change {
         case .storeIntent: "intend"
-        case .settle: "settle"
+        case .clearIntent: "settle"
         case .dropRefreshToken: "spend"
         case .saveSession: "hold"
         case .recordRefusal: "refuse"
@@ -161,11 +162,11 @@ final class CoordinatorDriver {
         case .remove: "remove"
         case .activate: "activate"
         case .addRevocation: "owe"
-        case .revoked: "revoked"
+        case .removeRevocation: "revoked"
         }
     }
 
-    /// Lets the store answer what it was asked, and go on answering unless it is to hold what comes of that.
+    /// Lets the store reply to the held calls, and to later ones unless it is held again.
     func release(holdingOn: Bool = false) {
         holdsStore = holdingOn
         let actions = held
@@ -179,7 +180,7 @@ final class CoordinatorDriver {
         wall = wall + .seconds(seconds)
     }
 
-    /// Moves the clocks to the desk's next deadline and tells it.
+    /// Moves the clocks to the coordinator's next deadline and sends `.due`.
     func toDue() {
         if coordinator.due > now, coordinator.due < .never {
             pass((coordinator.due - now).inSeconds)
@@ -188,7 +189,7 @@ final class CoordinatorDriver {
         handle(.due)
     }
 
-    /// On to the next call, at most so many deadlines away.
+    /// Goes on to the next call, at most so many deadlines away.
     func toCall(_ deadlines: Int = 20) {
         for _ in 0..<deadlines where call == nil { toDue() }
     }
@@ -218,7 +219,8 @@ final class CoordinatorDriver {
         forget()
     }
 
-    /// Logs in, and refreshes when the disk is full: the refresh token `two` is served from memory, and the store fails on.
+    /// Logs in, and refreshes while the disk is full: the refresh token `two` is served from memory, and the store
+    /// keeps failing.
     func refreshUnsaved(_ lifetime: Duration = .seconds(1800)) throws {
         try logIn(lifetime)
         toDue()
@@ -235,7 +237,7 @@ final class CoordinatorDriver {
         return old
     }
 
-    /// A crash and a new start on what the store holds, so many seconds later.
+    /// A crash and a new start on the stored contents, so many seconds later.
     func restart(
         after seconds: Double = 1, hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
         boot: String = "boot-1",
@@ -249,7 +251,7 @@ final class CoordinatorDriver {
         return next
     }
 
-    /// Another process on the same store, that has started and goes on with what it holds.
+    /// Another process on the same store that has started and continues with what it holds.
     func another(rotation: RefreshTokenRotation = .none, hasCredential: Bool = true) -> CoordinatorDriver {
         let next = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation, disk: disk)
         (next.now, next.wall) = (now, wall)

@@ -1,6 +1,6 @@
 import Lanyard
 
-/// A directory with the acts it asked for as words, and a home that carries out what it is told at once.
+/// A registry whose actions are recorded as words and carried out at once.
 struct RegistryDriver {
     static let service = "demo"
     static let fixed = "fixed"
@@ -37,22 +37,23 @@ struct RegistryDriver {
 
     func index(_ name: String) -> UserIndex { names.index(of: name) }
 
-    /// Who is active, by name.
+    /// The active user, by name.
     var active: String? { registry.active.map { names[$0] } }
     var known: [String] { registry.shown.map { names[$0] } }
-    /// Those that have a session.
+    /// The users that have a session.
     var authenticated: [String] { registry.users.filter(\.isAuthenticated).map(\.name) }
 
-    /// Asks without an answer of the service; the acts as words.
+    /// Sends a request without a response of the service; returns the actions as words.
     mutating func ask(_ request: UserRequest) -> [String] {
         asks += 1
         return words(registry.handle(.requested(request, UserRegistry.RequestID(asks))))
     }
 
-    /// The latest ask.
+    /// The latest request.
     var latest: UserRegistry.RequestID { UserRegistry.RequestID(asks) }
 
-    /// The login of an ask, which is for `name`, succeeds in `account`: what follows, to the answer.
+    /// The request's login, which is for `name`, succeeds in `account`; returns the following actions up to the
+    /// response.
     mutating func succeed(
         _ ask: UserRegistry.RequestID, _ name: String, _ account: String?, _ provider: String = "email_password"
     ) -> [String] {
@@ -64,7 +65,7 @@ struct RegistryDriver {
         }
     }
 
-    /// What the login brought is the session of `name`.
+    /// The session of the login becomes the session of `name`.
     private mutating func stand(
         _ ask: UserRegistry.RequestID, _ name: String, _ account: String?, _ provider: String
     ) -> [String] {
@@ -80,7 +81,7 @@ struct RegistryDriver {
 
     mutating func overtake(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.overtaken(ask))) }
 
-    /// Nothing is left of a forgotten user.
+    /// A forgotten user is gone completely.
     mutating func goes(_ name: String) { _ = registry.handle(.removalCompleted(index(name))) }
 
     mutating func change(
@@ -99,7 +100,7 @@ struct RegistryDriver {
         return first + succeed(latest, name, account ?? "account-\(name)", credential.provider)
     }
 
-    /// A configured user logs in by itself.
+    /// A configured user logs in automatically.
     mutating func begin(_ name: String, _ provider: String = "email_password", account: String? = nil) {
         _ = change(name, .valid, account ?? "account-\(name)", provider)
     }
@@ -118,11 +119,11 @@ struct RegistryDriver {
             case .forget(_, let user): "forget \(names[user])"
             case .removeStored(_, let name): "expel \(name)"
             case .drop(let user): "drop \(names[user])"
-            case .response(_, .loggedOutBefore(let user)): "logged out before: \(names[user])"
-            case .response(_, .added(let user)): "added \(names[user])"
-            case .response(_, .user(let user)): "user \(names[user])"
-            case .response(_, .error(.identity(let error))): "fault \(error.verdict.label)"
-            case .response(_, .error(let error)): "fault \(error)"
+            case .respond(_, .loggedOutBefore(let user)): "logged out before: \(names[user])"
+            case .respond(_, .added(let user)): "added \(names[user])"
+            case .respond(_, .user(let user)): "user \(names[user])"
+            case .respond(_, .error(.identity(let error))): "fault \(error.verdict.label)"
+            case .respond(_, .error(let error)): "fault \(error)"
             }
         }
     }

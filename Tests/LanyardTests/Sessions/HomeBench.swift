@@ -4,7 +4,7 @@ import Testing
 
 @testable import Lanyard
 
-/// A home of sessions with the App Services client, before an emulator.
+/// A session service with the App Services client, before an emulator.
 final class SessionServiceBench: Sendable {
     static let email = "alice@example.com"
     static let password = "correct horse"
@@ -21,8 +21,9 @@ final class SessionServiceBench: Sendable {
     let store: MemoryStore
 
     /// - Parameters:
-    ///   - accessTokenSeconds: the emulator's. Short lives are longer by `Sanitizer.stretch`: a refresh has a quarter of one.
-    ///   - password: what the file holds; nil leaves the file out.
+    ///   - accessTokenSeconds: the emulator's. Short lifetimes are longer by `Sanitizer.stretch`: a refresh has a
+    ///     quarter of one.
+    ///   - password: the content of the file; nil: no file.
     ///   - hasLogin: whether alice has a credential.
     init(
         accessTokenSeconds: Double = 1800, password: String? = SessionServiceBench.password, hasLogin: Bool = true,
@@ -72,7 +73,7 @@ final class SessionServiceBench: Sendable {
         #expect(answer.status < 300, "\(call): \(answer.bodyText)")
     }
 
-    /// Calls of one route that reached the emulator so far.
+    /// Calls of one route that have reached the emulator.
     func calls(_ route: String) async throws -> Int {
         let counts = try await RawClient.ask(.tcp(port), "GET", "/emulator/counts").json
         return try #require(counts["routes"][route]["calls"].int)
@@ -87,7 +88,7 @@ final class SessionServiceBench: Sendable {
         return sum
     }
 
-    /// What the emulator's protected resource says to the latest published token.
+    /// The response of the emulator's protected resource to the latest published token.
     func useToken() async throws -> Int {
         let token = try #require(published.token())
         let text = try #require(Tokens.text(token.token))
@@ -99,7 +100,7 @@ final class SessionServiceBench: Sendable {
         }
     }
 
-    /// A session at the emulator, made beside the home.
+    /// A session at the emulator that the service did not begin.
     func foreignSession() async throws -> Grant {
         let file = try folder.write("other", Self.password)
         return try await withCheckedContinuation { done in

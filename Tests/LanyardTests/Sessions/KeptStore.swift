@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import Lanyard
 
-/// A store in memory that outlives a home, and fails when a test says so.
+/// A store in memory that outlives a session service, and fails when a test says so.
 final class KeptStore: SessionStore {
     private let kept = Guarded(StoreContents(fingerprintKey: KeyedHash.newKey()))
     private let isFailing = Guarded(false)
@@ -18,10 +18,10 @@ final class KeptStore: SessionStore {
     /// How long a change takes from now on.
     func takes(_ delay: Duration) { self.delay.withLock { $0 = delay } }
 
-    /// As another process does.
+    /// A change that another process makes.
     func apply(_ change: StoreChange) { _ = kept.withLock { $0.apply(change, now: .now) } }
 
-    /// As an older release has left it.
+    /// Contents that an older release has left.
     func edit(_ body: (inout StoreContents) -> Void) { kept.withLock { body(&$0) } }
 
     func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {

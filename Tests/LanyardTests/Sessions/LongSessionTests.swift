@@ -1,6 +1,6 @@
 import Testing
 
-/// What takes half a minute to watch.
+/// Tests that take half a minute.
 @Suite("Sessions over half a minute")
 struct LongSessionTests {
     @Test("a revoked session without a credential: at most 2 further calls in 30 s")

@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import Lanyard
 
-/// Keeps what a home publishes, in order.
+/// Records the publications of a session service, in order.
 final class PublicationLog: TokenPublisher {
     private struct State {
         var news: [(user: UserIndex, availability: AccessToken.Availability)] = []

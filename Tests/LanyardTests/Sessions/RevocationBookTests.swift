@@ -16,7 +16,7 @@ import Testing
 
     private static let down = IdentityError(.transient(retryAfter: nil), message: "down")
 
-    @Test("the service is told at once, and that is all if it answers")
+    @Test("the service is told at once, and a success ends the revocation")
     func told() {
         var queue = RevocationQueue()
         let one = Self.revocation("one")
@@ -28,7 +28,7 @@ import Testing
         #expect(queue.callCompleted(one.refresh, .success(()), at: Self.eventContext(1)) == [])
     }
 
-    @Test("what is owed is owed for a user; of what an earlier process has left nobody knows for whom")
+    @Test("a revocation is pending for its user; one of an earlier process has no known user")
     func owed() {
         var queue = RevocationQueue()
         let (one, two) = (Self.revocation("one"), Self.revocation("two"))
@@ -43,7 +43,7 @@ import Testing
         #expect(!queue.contains(user: "alice"))
     }
 
-    @Test("a session that the service does not know is as good as revoked")
+    @Test("a session that the service does not know counts as revoked")
     func unknown() {
         var queue = RevocationQueue()
         let one = Self.revocation("one")
@@ -52,7 +52,7 @@ import Testing
         #expect(queue.callCompleted(one.refresh, .failure(dead), at: Self.eventContext(1)) == [.done(one, .told)])
     }
 
-    @Test("after failures it is told again, after 1 s doubling up to 5 minutes, for a day")
+    @Test("after failures the call is repeated, after 1 s doubling up to 5 minutes, for a day")
     func backOff() {
         var queue = RevocationQueue()
         let one = Self.revocation("one")
@@ -89,7 +89,7 @@ import Testing
         #expect(queue.dueAt == Self.eventContext(Double(waited)).instant)
     }
 
-    @Test("what a crash left behind is told of; what is older than a day, once more")
+    @Test("a revocation from before a crash is repeated; one older than a day is tried once more")
     func old() {
         var queue = RevocationQueue()
         let old = Self.revocation("old", since: Self.start + .seconds(-90_000))
@@ -98,7 +98,7 @@ import Testing
             queue.callCompleted(old.refresh, .failure(Self.down), at: Self.eventContext(1)) == [.done(old, .givenUp)])
     }
 
-    @Test("however many there are, four calls are made at once, and each is made in the end")
+    @Test("at most four calls are made at once, and each revocation is called in the end")
     func crowd() {
         var queue = RevocationQueue()
         let all = (0..<10).map { Self.revocation("token-\($0)") }

@@ -2,11 +2,11 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: what people ask")
+@Suite("Coordinator: operators' requests")
 struct SessionRequestTests {
     private static let bob = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
 
-    @Test("a logout wipes here and in the store before the service is told, and is remembered")
+    @Test("a logout erases the tokens here and in the store before the service is told, and is remembered")
     func logOut() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -30,7 +30,7 @@ struct SessionRequestTests {
         #expect(next.calls.isEmpty)
     }
 
-    @Test("a logout wins over a refresh under way: its late answer is not stored, and the token it brings is revoked")
+    @Test("a logout wins over a refresh under way: its late response is not stored, and its token is revoked")
     func logOutWins() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
@@ -42,7 +42,7 @@ struct SessionRequestTests {
         #expect(driver.state == .loggedOut && driver.revoked == ["one", "two"] && driver.stored?.session == nil)
     }
 
-    @Test("a logout while the answer is being stored wins, too, and revokes the newest token")
+    @Test("a logout while the response is being stored wins, too, and revokes the newest token")
     func logOutWhileSaving() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
@@ -56,7 +56,7 @@ struct SessionRequestTests {
         #expect(driver.state == .loggedOut && driver.disk.holder == nil)
     }
 
-    @Test("a logout that cannot be stored holds here at once, and in the store as soon as it can")
+    @Test("a logout that cannot be stored takes effect here at once, and in the store as soon as it can")
     func unsavedLogOut() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -68,7 +68,7 @@ struct SessionRequestTests {
         #expect(driver.stored?.session == nil && driver.coordinator.due == .never)
     }
 
-    @Test("a removed user leaves nothing but what the service must be told")
+    @Test("a removed user leaves nothing but its revocation")
     func remove() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -76,7 +76,9 @@ struct SessionRequestTests {
         #expect(driver.stored == nil && driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
     }
 
-    @Test("a person's login replaces the session at hand, whose refresh token is revoked, and serves it until then")
+    @Test(
+        "an operator's login replaces the session at hand, whose refresh token is revoked; the session serves until then"
+    )
     func login() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -88,21 +90,21 @@ struct SessionRequestTests {
         guard case .loggedIn = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
     }
 
-    @Test("a person's login that fails leaves the session as it was")
+    @Test("an operator's login that fails leaves the session unchanged")
     func failedLogin() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.handle(.login(Self.bob, ticket: 1))
         try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [9]))
         #expect(driver.state == .valid && driver.storedRefresh == "one" && driver.stored?.intent == nil)
-        // It is not the configured one: nothing to remember.
+        // It is not the configured credential: nothing to remember.
         #expect(driver.stored?.refused == nil)
         guard case .failed(let error) = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(error.verdict == .credentialRefused)
         #expect(driver.logEvents.map(\.name) == ["session.login.started", "session.login.given_up"])
     }
 
-    @Test("two logins of one user at once: the second is told so")
+    @Test("of two logins of one user at once the second is refused")
     func twoLogins() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -110,7 +112,7 @@ struct SessionRequestTests {
         guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         try driver.grant(refresh: "one", account: "a")
         driver.toDue()
-        // Behind a refresh it waits.
+        // It waits behind a refresh.
         driver.handle(.login(Self.bob, ticket: 2))
         driver.handle(.login(Self.bob, ticket: 3))
         guard case .loginInProgress = driver.replies[3] else { throw SessionCoordinatorTests.Missing() }
@@ -121,7 +123,7 @@ struct SessionRequestTests {
         guard case .overtaken = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
     }
 
-    @Test("an account that another user is logged in to: the new session is revoked, the old one stays as it was")
+    @Test("an account that another user is logged in to: the new session is revoked, the old one is unchanged")
     func accountInUse() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -142,7 +144,7 @@ struct SessionRequestTests {
         #expect(driver.stored?.refused == nil && driver.stored?.session == nil && driver.coordinator.due == .never)
     }
 
-    @Test("a login into the account of a user who is not logged in is handed over, and stored there")
+    @Test("a login into the account of a user without a session is handed over, and stored there")
     func belongs() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
         driver.claim = .belongs(to: "bob")
@@ -154,12 +156,12 @@ struct SessionRequestTests {
         #expect(driver.stored == nil && driver.revoked.isEmpty)
         let bob = CoordinatorDriver()
         bob.pass((driver.now - bob.now).inSeconds)
-        bob.handle(.given(obtained, ticket: 2))
+        bob.handle(.obtained(obtained, ticket: 2))
         #expect(bob.calls.isEmpty && bob.storedRefresh == "bob" && bob.stored?.provider == "email_password")
         #expect(bob.state == .valid && bob.token != nil)
     }
 
-    @Test("a user whom no configuration names and whose first login fails is not kept")
+    @Test("an added user whose first login fails is not kept")
     func stillborn() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
         driver.handle(.login(Self.bob, ticket: 1))
@@ -169,7 +171,7 @@ struct SessionRequestTests {
     }
 
     @Test(
-        "a refresh now with which the session ends by a lost answer is answered so, as no fault that may pass; the service's own word is told"
+        "a requested refresh that ends the session by a lost response gets that reply, not a retryable error; the service's own error is passed on"
     )
     func refreshEnds() throws {
         for (verdict, isAnswered) in [(IdentityError.Verdict.unknownOutcome, false), (.sessionDead, true)] {
@@ -183,10 +185,10 @@ struct SessionRequestTests {
             switch driver.replies[1] {
             case .loginRequired: #expect(!isAnswered)
             case .failed(let error): #expect(isAnswered && error.verdict == .sessionDead)
-            default: Issue.record("\(verdict): not told")
+            default: Issue.record("\(verdict): not reported")
             }
         }
-        // Where the session goes on, the same fault may pass.
+        // While the session continues, the same error is retryable.
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
         driver.handle(.refresh(ticket: 1))
@@ -195,7 +197,7 @@ struct SessionRequestTests {
     }
 
     @Test(
-        "a refresh now is bound by neither cooldown nor budget, joins the call under way, and is answered by its outcome"
+        "a requested refresh ignores cooldown and budget, joins the call under way, and gets its outcome"
     )
     func refreshNow() throws {
         let driver = CoordinatorDriver()

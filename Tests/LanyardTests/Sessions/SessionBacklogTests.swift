@@ -2,10 +2,10 @@ import Testing
 
 @testable import Lanyard
 
-/// What the store could not take waits for it: as long as nothing has happened that makes it wrong.
-@Suite("Desk: what the store could not take, and what has become of it meanwhile")
+/// Unsaved changes wait for the store until another change makes them obsolete.
+@Suite("Coordinator: unsaved changes and what happens in between")
 struct UnsavedChangeTests {
-    /// A session that no store took, a call of its own under way, and a logout in another process that the store has taken.
+    /// An unsaved session, a call of its own under way, and a stored logout of another process.
     private static func loggedOutUnsaved(asking: Bool) throws -> CoordinatorDriver {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -21,7 +21,7 @@ struct UnsavedChangeTests {
         return one
     }
 
-    @Test("a logout in another process is not undone by a session that the store could not take before it")
+    @Test("a logout in another process is not undone by an earlier unsaved session")
     func unsavedOvertaken() throws {
         let one = try Self.loggedOutUnsaved(asking: false)
         try one.grant(refresh: "newer")
@@ -33,7 +33,7 @@ struct UnsavedChangeTests {
         #expect(one.coordinator.storeError == nil)
     }
 
-    @Test("nor when that session has died meanwhile")
+    @Test("a logout in another process is not undone when the unsaved session has died")
     func unsavedDead() throws {
         let one = try Self.loggedOutUnsaved(asking: false)
         try one.fail(.sessionDead)
@@ -42,7 +42,7 @@ struct UnsavedChangeTests {
         #expect(!one.trail.contains("hold"))
     }
 
-    @Test("nor when a login was under way that was to replace it: both are revoked")
+    @Test("a logout in another process is not undone when a login was to replace the session: both are revoked")
     func unsavedReplaced() throws {
         let one = try Self.loggedOutUnsaved(asking: true)
         try one.grant(refresh: "newer", account: "a")
@@ -52,7 +52,7 @@ struct UnsavedChangeTests {
         guard case .overtaken = one.replies[2] else { throw SessionCoordinatorTests.Missing() }
     }
 
-    /// A session that no store took, refreshed with what the test says, while the store works again from the answer on.
+    /// An unsaved session, refreshed with what the test says; the store works again from the response on.
     private static func unsaved(
         hasCredential: Bool = true, rotation: RefreshTokenRotation = .grace
     ) throws -> CoordinatorDriver {
@@ -67,7 +67,7 @@ struct UnsavedChangeTests {
         return driver
     }
 
-    @Test("a session that has died is not stored any more")
+    @Test("a session that has died is not stored later")
     func died() throws {
         let driver = try Self.unsaved(hasCredential: false)
         try driver.fail(.sessionDead)
@@ -76,7 +76,7 @@ struct UnsavedChangeTests {
         #expect(driver.stored?.session == nil && !driver.coordinator.isUnsaved)
     }
 
-    @Test("nor is a refresh token of which nobody knows whether it was used")
+    @Test("a refresh token is not stored if its use is unknown")
     func unknown() throws {
         let driver = try Self.unsaved(rotation: .oneUse)
         try driver.fail(.unknownOutcome)
@@ -97,7 +97,7 @@ struct UnsavedChangeTests {
         #expect(next.token == nil && next.state == .loggingIn && next.stored?.refused != nil)
     }
 
-    @Test("the end of a session is stored over what the store said it could not take of it", arguments: [false, true])
+    @Test("the end of a session is stored over a write that was reported as failed", arguments: [false, true])
     func diedThoughMade(_ isSpent: Bool) throws {
         let driver = CoordinatorDriver(hasCredential: isSpent, rotation: .oneUse)
         driver.begin()
@@ -114,7 +114,7 @@ struct UnsavedChangeTests {
         #expect(driver.storedRefresh == nil && (driver.stored?.session != nil) == isSpent)
     }
 
-    @Test("a login that meets what the store said it could not take of the one before takes its place")
+    @Test("a login replaces an earlier session whose write was reported as failed")
     func replacedThoughMade() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -132,7 +132,7 @@ struct UnsavedChangeTests {
     }
 
     @Test(
-        "a refresh in another process stands, and is not revoked by a login that it has overtaken",
+        "a refresh in another process stays, and is not revoked by a login that it has overtaken",
         arguments: [true, false])
     func overtakenByRefresh(_ isGift: Bool) throws {
         let one = CoordinatorDriver()
@@ -142,7 +142,7 @@ struct UnsavedChangeTests {
         one.storeError = CoordinatorDriver.full
         try one.grant()
         two.pass((one.now - two.now).inSeconds)
-        // The intent is open there: its answer could not be stored.
+        // The intent is open there: the result could not be stored.
         two.handle(.refresh(ticket: 3))
         two.toCall()
         try two.grant()
@@ -152,7 +152,7 @@ struct UnsavedChangeTests {
         if isGift {
             one.storeError = nil
             let obtained = ObtainedSession(grant, startedAt: one.now, startedAtWall: one.wall)
-            one.handle(.given(obtained, ticket: 1))
+            one.handle(.obtained(obtained, ticket: 1))
         } else {
             one.handle(.login(.given(.anonymous), ticket: 1))
             one.storeError = nil
@@ -163,7 +163,7 @@ struct UnsavedChangeTests {
     }
 
     @Test(
-        "a logout that the store could not take is not forgotten over another process's refresh: the login after it stands"
+        "an unsaved logout is not forgotten over another process's refresh: the login after it is kept"
     )
     func leftBefore() throws {
         let one = CoordinatorDriver()
@@ -180,7 +180,7 @@ struct UnsavedChangeTests {
         #expect(Set(one.revoked) == ["one"])
     }
 
-    @Test("the end of a session that meets another process's login goes on with that")
+    @Test("the end of a session that finds another process's login continues with that login")
     func endMeetsLogin() throws {
         let one = CoordinatorDriver(hasCredential: false)
         one.begin()
@@ -198,7 +198,7 @@ struct UnsavedChangeTests {
         #expect(one.state == .valid && one.refresh == "theirs" && one.storedRefresh == "theirs")
     }
 
-    @Test("a refresh of a session that the store has not heard of brings what its login would have told")
+    @Test("a refresh of an unsaved session also stores what its login would have stored")
     func refreshBeforeLogin() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
         driver.storeError = CoordinatorDriver.full
@@ -212,7 +212,7 @@ struct UnsavedChangeTests {
         #expect(driver.stored?.provider == "anonymous" && driver.stored?.accountID == "a")
     }
 
-    @Test("a stored session that is not at hand any more is revoked when a login takes its place")
+    @Test("a stored session that is not at hand any more is revoked when a login replaces it")
     func replaced() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: errands and the store")
+@Suite("Coordinator: operations and the store")
 struct SessionCoordinatorTests {
-    @Test("a login: the lock, what the store holds, the intent, the call, the answer stored, and only then served")
+    @Test("a login: the lock, the store read, the intent, the call, the write, and only then the token is served")
     func order() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -20,7 +20,7 @@ struct SessionCoordinatorTests {
         #expect(user.provider == "email_password" && user.accountSince == driver.wall)
     }
 
-    @Test("Rule 8: a refreshed token is stored before anybody may use it")
+    @Test("Rule 8: a refreshed token is stored before it is used")
     func persistBeforePublish() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
@@ -42,7 +42,7 @@ struct SessionCoordinatorTests {
         try driver.refreshUnsaved()
         #expect(driver.state == .valid && driver.token?.generation == 2 && driver.refresh == "two")
         #expect(driver.coordinator.storeError == CoordinatorDriver.full && driver.noted(.storeFailing))
-        // Nobody else may send the old one meanwhile.
+        // No other process may send the old token in between.
         #expect(!driver.trail.contains("unlock"))
         var waits: [Double] = []
         for _ in 0..<8 {
@@ -64,7 +64,7 @@ struct SessionCoordinatorTests {
     }
 
     @Test(
-        "a login as another account that could not be stored is told to the store with the refresh that came after it")
+        "an unsaved login as another account is stored with the refresh that follows it")
     func unsavedAccount() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -80,7 +80,7 @@ struct SessionCoordinatorTests {
             driver.coordinator.storeError == nil && driver.storedRefresh == "theirs" && driver.stored?.accountID == "b")
     }
 
-    @Test("without rotation the lock goes back although the store is failing")
+    @Test("without rotation the lock is given back although the store is failing")
     func unsavedWithoutRotation() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -103,7 +103,7 @@ struct SessionCoordinatorTests {
         #expect(driver.coordinator.storeError == nil && driver.noted(.storeRecovered) && driver.stored?.generation == 2)
     }
 
-    @Test("the generation goes on from the store's, over logins, logouts, restarts and processes")
+    @Test("the generation continues from the store's, over logins, logouts, restarts and processes")
     func generations() throws {
         var driver = CoordinatorDriver()
         try driver.logIn()
@@ -119,7 +119,7 @@ struct SessionCoordinatorTests {
         #expect(driver.stored?.generation == 4 && driver.token?.generation == 4)
     }
 
-    @Test("a transient failure settles the intent and the lock goes back; the retry begins anew")
+    @Test("a transient failure closes the intent and gives the lock back; the retry starts anew")
     func transient() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -131,7 +131,7 @@ struct SessionCoordinatorTests {
         #expect(driver.trail.suffix(4) == ["lock", "read", "intend", "refresh"] && driver.sent == ["one", "one"])
     }
 
-    @Test("a dead refresh token is wiped from the store; the access token serves on beside the new login")
+    @Test("a dead refresh token is erased from the store; the access token serves on during the new login")
     func dead() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -156,7 +156,7 @@ struct SessionCoordinatorTests {
         #expect(bare.state == .loginRequired && bare.stored?.session == nil && bare.stored?.isLoggedOut == false)
     }
 
-    @Test("Rule 12: a definite refusal is remembered over restarts, and whoever logs in by hand is not bound by it")
+    @Test("Rule 12: a definite refusal is remembered over restarts, and an operator's login may ignore it")
     func remembered() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -176,7 +176,7 @@ struct SessionCoordinatorTests {
         guard case .loggedIn = next.replies[1] else { throw Missing() }
     }
 
-    @Test("Rule 12: a refusal ends what it has left of the session: neither a restart nor another process serves it")
+    @Test("Rule 12: a refusal ends the rest of the session: neither a restart nor another process serves it")
     func refusalEndsSession() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -187,7 +187,7 @@ struct SessionCoordinatorTests {
         try one.fail(.credentialRefused, credential: fingerprint)
         #expect(one.state == .refused && one.token == nil && one.trail.last == "unlock")
         #expect(one.stored?.session == nil && one.stored?.refused == fingerprint && one.stored?.generation == 2)
-        // It has said so itself: nothing of it is news.
+        // The change is its own: nothing is new.
         one.forget()
         one.handle(.storeSnapshot(one.stored))
         #expect(one.trail.isEmpty && one.logEvents.isEmpty)
@@ -221,7 +221,7 @@ struct SessionCoordinatorTests {
         #expect(next.token == nil && next.call?.kind == .login)
     }
 
-    @Test("a login in an account that is taken ends what is left of the session, too")
+    @Test("a login in an account that is in use ends the rest of the session, too")
     func takenEndsSession() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -233,7 +233,10 @@ struct SessionCoordinatorTests {
         #expect(driver.stored?.session == nil && driver.stored?.accountID == "a")
     }
 
-    @Test("a login by hand that is refused leaves the session as it was, in the store too", arguments: [false, true])
+    @Test(
+        "an operator's login that is refused leaves the session unchanged, in the store too",
+        arguments: [false, true]
+    )
     func refusedByHand(_ isDead: Bool) throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -249,14 +252,14 @@ struct SessionCoordinatorTests {
         try driver.fail(.credentialRefused, credential: fingerprint)
         #expect(driver.stored?.refused == fingerprint && driver.token?.generation == 1)
         #expect(driver.stored?.session == before?.session && driver.stored?.generation == 1)
-        // What serves on without a refresh token ends when its own login meets the refusal.
+        // The access token that serves without a refresh token ends when its own login is refused.
         guard isDead else { return #expect(driver.state == .valid) }
         driver.toCall()
         try driver.fail(.credentialRefused, credential: fingerprint)
         #expect(driver.state == .refused && driver.stored?.session == nil)
     }
 
-    @Test("what an older release has left of a refused session is not served: the login meets what was refused")
+    @Test("a refused session from an older release is not served: the login finds the refused credential")
     func refusedByOlderRelease() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -270,7 +273,7 @@ struct SessionCoordinatorTests {
         #expect(next.state == .refused && next.stored?.session == nil)
     }
 
-    @Test("a stored session of another kind of login than is configured goes on, and a line says so")
+    @Test("a stored session of another kind of login than the configured one continues, with a log line")
     func otherLogin() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -285,7 +288,7 @@ struct SessionCoordinatorTests {
         }
     }
 
-    @Test("whoever asked for the refresh hears of the refusal when the store has it")
+    @Test("the operator that requested the refresh learns of the refusal when the store has it")
     func refusalStoredBeforeAnswer() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -299,7 +302,9 @@ struct SessionCoordinatorTests {
         #expect(error.verdict == .credentialRefused && driver.stored?.session == nil)
     }
 
-    @Test("whoever asked for the refresh that ended a session hears of it, though the user is removed meanwhile")
+    @Test(
+        "the operator that requested the refresh that ended a session gets a reply, though the user is removed in between"
+    )
     func endedAndRemoved() throws {
         let first = CoordinatorDriver()
         try first.logIn()
@@ -315,7 +320,7 @@ struct SessionCoordinatorTests {
         driver.release()
     }
 
-    @Test("a refusal that is stored late ends nothing that another process has begun meanwhile")
+    @Test("a refusal that is stored late ends nothing that another process has begun in between")
     func lateRefusal() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -366,7 +371,7 @@ struct SessionCoordinatorTests {
                 && driver.coordinator.due == .never)
     }
 
-    @Test("a credential that changes while it is refused: the refusal is remembered, and the new one is tried")
+    @Test("a credential that changes while it is refused: the refusal is remembered, and the new credential is tried")
     func changedWhileRefused() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -378,11 +383,11 @@ struct SessionCoordinatorTests {
                 && driver.refused == fingerprint)
     }
 
-    @Test("what the store lacks goes there before the next intent, so that a crash finds the newest refresh token")
+    @Test("unsaved changes are stored before the next intent, so that a crash finds the newest refresh token")
     func backlogBeforeIntent() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.refreshUnsaved(.seconds(20))
-        // The store works again just when the next refresh is due.
+        // The store works again when the next refresh is due.
         driver.pass(13)
         driver.storeError = nil
         driver.forget()
@@ -396,7 +401,7 @@ struct SessionCoordinatorTests {
         #expect(next.sent == ["two"])
     }
 
-    @Test("the backlog is not stored in the middle of a call: that would wipe the call's intent")
+    @Test("unsaved changes are not stored during a call: that would erase the call's intent")
     func noBacklogDuringCall() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.refreshUnsaved(.seconds(20))
@@ -412,7 +417,7 @@ struct SessionCoordinatorTests {
         #expect(driver.storedRefresh == "two" && driver.coordinator.storeError == nil)
     }
 
-    @Test("the life of a token counts from its call, however long the lock was waited for")
+    @Test("the lifetime of a token counts from its call, after any wait for the lock")
     func lifeFromTheCall() throws {
         let driver = CoordinatorDriver()
         driver.lockAnswer = .busy

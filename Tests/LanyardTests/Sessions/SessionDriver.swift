@@ -2,13 +2,13 @@ import Testing
 
 @testable import Lanyard
 
-/// One session in virtual time: tells it events, keeps its clock, remembers what it decided.
+/// One session in virtual time: sends it events, keeps its clock, records its decisions.
 final class SessionDriver {
     var now = Instant(nanoseconds: 1_000_000_000_000)
     var wall = WallTime(seconds: 1_800_000_000)
     var session = Session.loggedOut(.loggingIn)
     var context: SessionContext
-    /// Fixed dice, or nil for the seeded ones.
+    /// A fixed random value, or nil for seeded ones.
     var fixedChance: Double?
     var numbers: SeededNumbers
 
@@ -54,13 +54,13 @@ final class SessionDriver {
         }
     }
 
-    /// Moves both clocks, without telling the session.
+    /// Moves both clocks without an event.
     func pass(_ seconds: Double) {
         now = now + .seconds(seconds)
         wall = wall + .seconds(seconds)
     }
 
-    /// Moves the clocks to the session's next deadline and tells it.
+    /// Moves the clocks to the session's next deadline and sends `.due`.
     func toDue() {
         let rest = due - now
         if rest > .zero {
@@ -109,7 +109,7 @@ final class SessionDriver {
             lifetime: lifetime, refreshTokenExpiry: refreshExpiry, serverDate: date)
     }
 
-    // MARK: What the shards know
+    // MARK: What the shards are told
 
     var token: AccessToken? { if case .token(let token)? = availability { token } else { nil } }
     var refusal: AccessToken.Refusal? { if case .none(let refusal)? = availability { refusal } else { nil } }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Lanyard
 
-/// Which edges there are is written down once, for the simulation that must take each of them: here each event meets each state.
+/// The edges are listed once, for the simulation that must take each of them. Here each event is sent in each state.
 @Suite("Session: edges")
 struct SessionEdgeTests {
     private static let verdicts: [IdentityError.Verdict] = [
@@ -77,7 +77,7 @@ struct SessionEdgeTests {
         if driver.call?.kind == .refresh, driver.context.hasCredential { try driver.fail(.sessionDead) }
     }
 
-    @Test("no event leads over an edge that is not written down", arguments: SessionState.allCases, [true, false])
+    @Test("no event takes an edge that is not listed", arguments: SessionState.allCases, [true, false])
     func closed(_ state: SessionState, _ hasCredential: Bool) throws {
         var seen: Set<FleetReport.Edge> = []
         for (name, weather) in Self.weathers {
@@ -104,7 +104,7 @@ struct SessionEdgeTests {
     }
 
     @Test(
-        "nine edges are not written down: to stale without a call and a token, and between what a credential keeps apart"
+        "nine edges are not listed: to stale without a call and a token, and between states that a credential separates"
     )
     func missing() {
         let all = SessionState.allCases.flatMap { from in SessionState.allCases.map { (from, $0) } }

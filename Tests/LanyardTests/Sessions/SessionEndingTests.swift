@@ -2,8 +2,8 @@ import Testing
 
 @testable import Lanyard
 
-/// How a session ends: whatever comes in between, what the service gave is the user's, or it is revoked; and what the store lacks is said.
-@Suite("Desk: endings")
+/// How a session ends: each session of the service is the user's or is revoked, and unsaved changes are reported.
+@Suite("Coordinator: terminations")
 struct SessionTerminationTests {
     private static let bob = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
 
@@ -12,39 +12,39 @@ struct SessionTerminationTests {
             SessionDriver.grant(refresh: "gift", account: "a"), startedAt: driver.now, startedAtWall: driver.wall)
     }
 
-    // MARK: Sessions that were made elsewhere
+    // MARK: Sessions that were obtained elsewhere
 
     @Test("a session that is handed over while another login is under way is revoked")
     func giftMeetsLogin() throws {
         let driver = CoordinatorDriver()
         driver.begin()
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.revoked == ["gift"])
         try driver.grant(refresh: "one", account: "a")
         #expect(driver.storedRefresh == "one" && driver.revoked == ["gift"])
     }
 
-    @Test("a logout revokes a session that waits to be taken over, wherever it waits")
+    @Test("a logout revokes a session that waits to be taken over, at every stage")
     func giftMeetsLogout() throws {
-        // Behind a call.
+        // Waiting behind a call.
         var driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.logOut, ticket: nil))
         guard case .overtaken = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(Set(driver.revoked) == ["gift", "one"])
-        // For the lock.
+        // Waiting for the lock.
         driver = CoordinatorDriver()
         driver.lockAnswer = .busy
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.remove, ticket: nil))
         #expect(driver.revoked == ["gift"])
-        // For what the store holds.
+        // Waiting for the store read.
         driver = CoordinatorDriver()
         driver.holdsStore = true
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.logOut, ticket: nil))
         driver.release()
         driver.release()
@@ -55,13 +55,13 @@ struct SessionTerminationTests {
     func giftWithoutLock() throws {
         let driver = CoordinatorDriver()
         driver.lockAnswer = .busy
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         for _ in 0..<2000 where driver.replies[1] == nil { driver.toDue() }
         guard case .failed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.revoked == ["gift"] && driver.coordinator.isIdle)
     }
 
-    @Test("a login after an answer that never came revokes the old session where its token cannot have changed")
+    @Test("a login after a lost response revokes the old session if its token cannot have changed")
     func unknownThenLogin() throws {
         for rotation in RefreshTokenRotation.allCases where rotation != .oneUse {
             let driver = CoordinatorDriver(rotation: rotation)
@@ -76,35 +76,35 @@ struct SessionTerminationTests {
 
     // MARK: The end of the process
 
-    @Test("at the end what the store lacks is tried at once")
+    @Test("at the end unsaved changes are tried at once")
     func lastTry() throws {
         let driver = CoordinatorDriver(rotation: .oneUse)
         try driver.refreshUnsaved()
         #expect(driver.coordinator.isUnsaved)
         driver.storeError = nil
         driver.forget()
-        driver.handle(.settle)
+        driver.handle(.drain)
         #expect(driver.trail == ["hold", "unlock"] && driver.storedRefresh == "two")
         #expect(driver.coordinator.isDrained && !driver.coordinator.isUnsaved)
     }
 
-    @Test("at the end what cannot be stored is tried once, and known to be missing")
+    @Test("at the end a change that cannot be stored is tried once, and reported as missing")
     func lastTryFails() throws {
         let driver = CoordinatorDriver(rotation: .oneUse)
         try driver.refreshUnsaved()
         driver.forget()
-        driver.handle(.settle)
+        driver.handle(.drain)
         #expect(driver.trail == ["hold"] && driver.coordinator.isDrained && driver.coordinator.isUnsaved)
     }
 
-    @Test("at the end a call under way is answered and stored, and no other begins")
+    @Test("at the end a call under way is completed and stored, and no other begins")
     func lastCall() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
         driver.toDue()
         driver.handle(.refresh(ticket: 1))
         driver.handle(.login(Self.bob, ticket: 2))
-        driver.handle(.settle)
+        driver.handle(.drain)
         guard case .stopping = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
         #expect(!driver.coordinator.isDrained && driver.replies[1] == nil)
         try driver.grant(refresh: "two")
@@ -116,13 +116,13 @@ struct SessionTerminationTests {
         #expect(driver.calls.count == 2 && driver.coordinator.isDrained)
     }
 
-    @Test("at the end a call that waits for its turn does not begin, and who asked hears that nothing has changed")
+    @Test("at the end a call that waits for its turn does not begin, and its requester learns that nothing has changed")
     func notBegun() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.lockAnswer = .busy
         driver.handle(.refresh(ticket: 1))
-        driver.handle(.settle)
+        driver.handle(.drain)
         guard case .stopping = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.coordinator.isDrained && driver.calls.count == 1 && driver.stored?.intent == nil)
     }
@@ -132,8 +132,8 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.given(Self.obtained(driver), ticket: 1))
-        driver.handle(.settle)
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.handle(.drain)
         #expect(!driver.coordinator.isDrained)
         try driver.grant()
         guard case .loggedIn = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
@@ -142,7 +142,7 @@ struct SessionTerminationTests {
 
     // MARK: A logout that cannot be stored
 
-    @Test("a logout that cannot be stored says so, is stored later, and the service hears of it once more then")
+    @Test("a logout that cannot be stored is reported, is stored later, and the service is told once more then")
     func unsavedLogOut() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -154,11 +154,13 @@ struct SessionTerminationTests {
         #expect(driver.noted(.logoutUnsaved) && driver.revoked == ["one"])
         driver.storeError = nil
         driver.toDue()
-        // What the store has begun to keep must be taken out again.
+        // A change that the store has begun to keep must be removed again.
         #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one", "one"])
     }
 
-    @Test("a logout while an intent is being stored keeps the user's lock: nobody finds an intent that was never sent")
+    @Test(
+        "a logout while an intent is being stored keeps the user's lock: no process finds an intent that was never sent"
+    )
     func logoutOverIntent() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -173,7 +175,7 @@ struct SessionTerminationTests {
         #expect(driver.trail == ["lock", "read", "intend", "logOut", "revoke", "unlock"] && driver.sent.isEmpty)
     }
 
-    @Test("a logout ends what was wrong before it, too")
+    @Test("a logout also ends an earlier failure")
     func lastErrorGoes() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -184,9 +186,9 @@ struct SessionTerminationTests {
         #expect(driver.coordinator.context.lastError == nil)
     }
 
-    // MARK: What a crash left
+    // MARK: After a crash
 
-    @Test("a login of a logged-out user that a crash cut off is settled at the next start, under the user's lock")
+    @Test("a login of a logged-out user that a crash cut off is closed at the next start, under the user's lock")
     func tidied() throws {
         let first = CoordinatorDriver(hasCredential: false)
         try first.logInByHand()
@@ -215,7 +217,7 @@ struct SessionTerminationTests {
 }
 
 extension CoordinatorDriver {
-    /// A person's login, where nothing else can be.
+    /// An operator's login, where no other login can be.
     fileprivate func logInByHand() throws {
         begin()
         handle(.login(.given(.anonymous), ticket: 100))

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Session: an upstream refuses the token")
 struct SessionForcedRefreshTests {
-    @Test("Rule 11: one refresh starts, requests wait for it at once, and it is joined by all who are refused")
+    @Test("Rule 11: one refresh starts, requests wait for it at once, and every refused request joins it")
     func once() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         for _ in 0..<20 { driver.handle(.tokenRefused(1)) }
@@ -38,7 +38,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.calls.count == 2)
     }
 
-    @Test("Rule 5: thirty in any hour, and scheduled refreshes go on beside them")
+    @Test("Rule 5: thirty in any hour, and scheduled refreshes continue beside them")
     func budget() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         for _ in 0..<100 {
@@ -58,7 +58,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.call?.cause == .forced)
     }
 
-    @Test("between failed attempts it does not wait for the schedule, unless the service asked to")
+    @Test("between failed attempts a forced refresh does not wait for the schedule, unless the service asked to")
     func stale() throws {
         let driver = try SessionTransitionTests.driver(in: .refreshing)
         try driver.fail(.transient(retryAfter: .seconds(100)))
@@ -78,7 +78,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.state == .loginRequired)
     }
 
-    @Test("shards are told what a refusal would lead to: a wait, a refresh from then on, or nothing")
+    @Test("shards are told the effect of a refusal: a wait, a refresh from some instant on, or nothing")
     func renewal() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         #expect(driver.token?.renewal == .possible(from: .past))
@@ -97,7 +97,7 @@ struct SessionForcedRefreshTests {
         #expect(driver.token?.renewal == .underWay)
     }
 
-    @Test("a refusal during a scheduled refresh starts no other one, and tells the shards to wait for it")
+    @Test("a refusal during a scheduled refresh starts no other one, and tells the shards to wait")
     func joined() throws {
         let driver = try SessionTransitionTests.driver(in: .refreshing)
         driver.handle(.tokenRefused(1))
@@ -133,7 +133,7 @@ struct SessionForcedRefreshTests {
         #expect(denied.level == .error && denied.reason == "per_hour_max")
     }
 
-    @Test("a token that somebody else renews cannot be renewed here")
+    @Test("a token that is renewed elsewhere cannot be renewed here")
     func fed() throws {
         let driver = SessionDriver()
         driver.handle(.fed(.success(Array("fed".utf8).withUnsafeBytes { Secret(copying: $0) })))

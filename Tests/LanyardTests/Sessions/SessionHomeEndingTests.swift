@@ -3,7 +3,8 @@ import Testing
 
 @testable import Lanyard
 
-/// How users and the home end: answers are true, nothing lives on at the service that nobody has here.
+/// How users and the service end: responses are true, and every session at the identity service is held here or
+/// revoked.
 @Suite(.timeLimit(.minutes(1))) struct SessionServiceEndingTests {
     private typealias Life = SessionServiceUserTests.Life
 
@@ -28,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "a logout or removal while the store fails says that it is not stored, holds, and is stored when the store is back"
+        "a logout or removal while the store fails says that it is not stored, takes effect, and is stored when the store is back"
     )
     func unsavedEnd() async throws {
         let life = try await live()
@@ -49,7 +50,7 @@ import Testing
     }
 
     @Test(
-        "a user that is removed while a login is under way: what the late answer brings is revoked, the name is free at once"
+        "a user that is removed while a login is under way: the late session is revoked, the name is free at once"
     )
     func removedDuringLogin() async throws {
         let life = try await live()
@@ -67,7 +68,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("whom only the store knows is named at the start, and can be forgotten, at the service as well")
+    @Test("a user that only the store knows is named at the start, and can be forgotten, at the service as well")
     func stranger() async throws {
         do {
             let life = try await live(["alice", "carol"], to: ["alice:active", "carol:logged_out"])
@@ -78,7 +79,7 @@ import Testing
         }
         let life = try await live()
         #expect(bench.log.lines.count { $0.contains("store.user.unknown") } == 1)
-        // What a login that was cut off has left goes by itself.
+        // The rest of an interrupted login is removed automatically.
         try await eventually("zoe is gone") { store.contents["zoe"] == nil }
         #expect(store.contents["carol"]?.session != nil)
         guard case .success(.removed(isStored: true)) = await life.ask(.remove("carol")),
@@ -91,27 +92,27 @@ import Testing
         await bench.end()
     }
 
-    @Test("at the end a login that is under way is waited for, stored and answered")
+    @Test("at the end a login that is under way is waited for, stored and reported")
     func settles() async throws {
         let life = try await live()
         try await bench.control("/delays", #"{"route":"login","milliseconds":500}"#)
         async let login = life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("bob")))
         try await eventually("it is under way") { try await bench.calls("login") == 2 }
-        try await offPool { life.home.settle(within: .milliseconds(100), people: .seconds(10)) }
+        try await offPool { life.home.drain(within: .milliseconds(100), operators: .seconds(10)) }
         life.home.stop()
         guard case .success(.added) = await login else { throw TestFailure("not told") }
         #expect(store.contents["bob"]?.session != nil && store.contents.active?.user == "bob")
         await bench.end()
     }
 
-    @Test("at the end the switch that the store could not take is tried once more")
+    @Test("at the end an unsaved switch is tried once more")
     func settlesChoice() async throws {
         let life = try await live()
         try await life.add("bob")
         store.fails(true)
         for name in ["alice", "bob", "alice", "bob", "alice"] { _ = await life.ask(.activate(name)) }
         store.fails(false)
-        try await offPool { life.home.settle(within: .seconds(10)) }
+        try await offPool { life.home.drain(within: .seconds(10)) }
         #expect(store.contents.active?.user == "alice")
         await bench.end()
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Home of the sessions, against the emulator")
+@Suite("Session service, with the emulator")
 struct SessionServiceTests {
     @Test("a configured user is logged in, and the published token opens the protected resource")
     func logsIn() async throws {
@@ -40,7 +40,7 @@ struct SessionServiceTests {
         let tokens = bench.published.tokens()
         #expect(Set(tokens.map(\.generation)).count == tokens.count)
         #expect(try await bench.calls("login") == 1)
-        // The emulator counts a call when it comes, the home when it is answered; calls go on meanwhile.
+        // The emulator counts a call when it arrives, the service when it completes; calls continue in between.
         func counted() -> Int {
             Int(bench.metric("lanyard_refresh_attempts_total", ["result": "success", "reason": "scheduled"]) ?? 0)
         }
@@ -98,7 +98,7 @@ struct SessionServiceTests {
         await bench.end()
     }
 
-    @Test("a service that is down at the start: logging in, unreachable, and ready by itself once it is back")
+    @Test("a service that is down at the start: logging in, unreachable, and ready automatically once it is back")
     func downAtStart() async throws {
         let bench = try await SessionServiceBench(startsHome: false)
         await bench.emulator.stop()
@@ -126,7 +126,7 @@ struct SessionServiceTests {
         #expect(bench.alice.reason() == .credentialRefused)
         let logins = try await bench.calls("login")
         bench.home.tokenNeeded(by: UserIndex(0))
-        // Asked behind it on the same queue: when this is answered, the wish above has been heard.
+        // This request follows on the same queue: when it gets its reply, the earlier one has been handled.
         let answer = await withCheckedContinuation { done in
             bench.home.perform(.activate("alice")) { done.resume(returning: $0) }
         }
@@ -165,11 +165,11 @@ struct SessionServiceTests {
         await bench.end()
     }
 
-    @Test("after stop nothing is called any more")
+    @Test("after stop no call is made any more")
     func stops() async throws {
         let bench = try await SessionServiceBench(accessTokenSeconds: 2)
         try await bench.becomes(.valid)
-        // Another one with tokens as short tells how time passes.
+        // Another service with tokens as short shows how time passes.
         let other = try await SessionServiceBench(accessTokenSeconds: 2)
         try await other.becomes(.valid)
         bench.home.stop()
@@ -183,7 +183,9 @@ struct SessionServiceTests {
         await bench.end()
     }
 
-    @Test("a static token is valid without an end, refused while its file is gone, a new content a new generation")
+    @Test(
+        "a static token is valid without an expiry, refused while its file is gone, and new content is a new generation"
+    )
     func staticToken() async throws {
         let folder = try TemporaryFolder()
         let file = try folder.write("token", "one")

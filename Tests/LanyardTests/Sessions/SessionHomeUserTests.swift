@@ -3,9 +3,9 @@ import Testing
 
 @testable import Lanyard
 
-/// Users that come and go, across restarts: a home, the emulator, and a store that outlives both.
+/// Users that are added and removed, across restarts: a session service, the emulator, and a store that outlives both.
 @Suite(.timeLimit(.minutes(1))) struct SessionServiceUserTests {
-    /// One life of a home on a store that was there before.
+    /// One life of a session service on an existing store.
     final class Life: Sendable {
         let home: SessionService
         let published = PublicationLog()
@@ -30,7 +30,7 @@ import Testing
 
         deinit { home.stop() }
 
-        /// Brings a user whose account the emulator has.
+        /// Adds a user whose account the emulator has.
         @discardableResult
         func add(_ name: String) async throws -> UserView {
             let answer = await ask(.add(name: name, identity: "demo", SessionServiceUserTests.email(name)))
@@ -46,7 +46,7 @@ import Testing
             }
         }
 
-        /// Who is known, with standing.
+        /// The known users, each with its state.
         var users: [String] { home.report.views.map { "\($0.status.user):\($0.userState.rawValue)" } }
 
         func becomes(_ users: [String]) async throws {
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    /// One life, from a start that comes to `users` to the end of `body`.
+    /// One life, from a start that leads to `users` to the end of `body`.
     private func live(
         identity: String = "demo", active: String? = nil, to users: [String] = ["alice:active"],
         _ body: (Life) async throws -> Void = { _ in }
@@ -83,7 +83,7 @@ import Testing
         life.home.stop()
     }
 
-    @Test("a restart knows all users and who is active, and needs no login")
+    @Test("a restart knows all users and the active one, and needs no login")
     func restart() async throws {
         try await live { life in
             for name in ["carol", "bob"] {
@@ -103,7 +103,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("the remembered active user counts until the configuration says something else")
+    @Test("the remembered active user applies until the configuration changes")
     func remembered() async throws {
         try await live(active: "alice") { try await $0.add("bob") }
         for (configured, users) in [
@@ -115,7 +115,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("an explicit logout and the empty place of the active user outlive a restart")
+    @Test("an explicit logout and the absence of an active user outlive a restart")
     func loggedOut() async throws {
         try await live { life in
             guard
@@ -139,7 +139,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("what the service could not be told before the end is told after the start")
+    @Test("a revocation that was not delivered before the end is delivered after the start")
     func revocation() async throws {
         try await live { life in
             try await bench.control("/faults", #"{"route":"logout","fault":"unavailable"}"#)
@@ -161,7 +161,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("a repeated logout tells of its own user's session, not of another's")
+    @Test("a repeated logout reports its own user's session, not another's")
     func revokedOfWhom() async throws {
         func isRevoked(_ life: Life, _ name: String) async throws -> Bool {
             guard case .success(.loggedOut(_, let isRevoked, _)) = await life.ask(.logOut(name)) else {
@@ -177,7 +177,7 @@ import Testing
             #expect(try await isRevoked(life, "bob"))
             #expect(try await !isRevoked(life, "alice"))
         }
-        // Whose session an earlier process has left is not known any more: nobody is told more than is certain.
+        // The owner of an earlier process's session is not known any more: only what is certain is reported.
         try await live(to: ["alice:logged_out", "bob:logged_out"]) { life in
             #expect(try await !isRevoked(life, "alice"))
             try await bench.control("/faults", "{}", method: "DELETE")
@@ -192,7 +192,7 @@ import Testing
     }
 
     @Test(
-        "two stored users of one account, which an older release allowed: the active one goes on, else the first by name",
+        "two stored users of one account, which an older release allowed: the active one keeps it, otherwise the first by name",
         arguments: ["bob", "carol", "alice"])
     func sharedAccount(_ active: String) async throws {
         try await live { life in
@@ -223,7 +223,7 @@ import Testing
                 throw TestFailure("\(kept) does not go on")
             }
         }
-        // It is over for good.
+        // It stays ended.
         try await live(to: users)
         #expect(bench.log.lines.filter { $0.contains("session.account.shared") }.count == 1)
         #expect(try await bench.calls("login") == logins)
@@ -244,7 +244,7 @@ import Testing
             #expect(
                 life.published.refusal(0) == .userUnknown(wasRemoved: true)
                     && life.published.refusal(1) == .userUnknown(wasRemoved: false))
-            // A newcomer of a configured name who comes to nothing leaves it as it was.
+            // A failed login of a configured name leaves it unchanged.
             let wrong = GivenCredential.emailPassword(
                 email: "bob@example.com", password: Array("wrong".utf8).withUnsafeBytes { Secret(copying: $0) })
             _ = await life.ask(.add(name: "alice", identity: "demo", wrong))
@@ -254,7 +254,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("an added user whose identity is configured no more is not known")
+    @Test("an added user whose identity is not configured any more is not known")
     func identityGone() async throws {
         try await live { try await $0.add("bob") }
         try await live(identity: "other")
@@ -262,7 +262,7 @@ import Testing
     }
 
     @Test(
-        "a failed login of a newcomer leaves nothing, in memory or in the store, and the name is free")
+        "a failed login of a provisional user leaves nothing, in memory or in the store, and the name is free")
     func stillborn() async throws {
         try await live { life in
             store.takes(.milliseconds(30))
@@ -287,7 +287,7 @@ import Testing
     }
 
     @Test(
-        "while the store fails a switch holds at once, is said to be unsaved, and is saved when the store is back"
+        "while the store fails a switch takes effect at once, is reported as unsaved, and is saved when the store is back"
     )
     func storeFails() async throws {
         try await live { life in
@@ -312,7 +312,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("while the store fails a login and a new user hold, and say that a restart would not find them")
+    @Test("while the store fails a login and a new user take effect, and report that a restart would not find them")
     func storeFailsLogins() async throws {
         try await live { life in
             guard case .success(.user(_, isStored: true)) = await life.ask(.login("alice", nil)) else {
@@ -359,7 +359,7 @@ import Testing
         await bench.end()
     }
 
-    @Test("whoever waits at the end is told so")
+    @Test("requests that wait at the end get a reply")
     func stopping() async throws {
         try await live { life in
             try await bench.control("/delays", #"{"route":"login","milliseconds":3000}"#)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Home of the sessions: slow services, and the end")
+@Suite("Session service: slow services, and the end")
 struct SessionDrainTests {
     private static func identity(_ port: String, on loop: EventLoop, total: Duration) -> AppServicesIdentity {
         let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: port)
@@ -42,7 +42,7 @@ struct SessionDrainTests {
         await bench.end()
     }
 
-    @Test("the end waits for an answer under way and stores it, and begins nothing")
+    @Test("the end waits for a call under way and stores its result, and begins nothing")
     func settles() async throws {
         let delay = Guarded(Duration.zero)
         let bench = try IdentityBench { _, path in
@@ -62,12 +62,12 @@ struct SessionDrainTests {
         delay.withLock { $0 = .milliseconds(700) }
         home.loop.post { home.runner(named: "alice")?.refreshNow { _ in } }
         try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
-        try await offPool { home.settle(within: .seconds(10)) }
+        try await offPool { home.drain(within: .seconds(10)) }
         let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
         let user = try #require(try stored.get())
         #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)
         home.loop.post { home.runner(named: "alice")?.refreshNow { _ in } }
-        try await offPool { home.settle(within: .milliseconds(300)) }
+        try await offPool { home.drain(within: .milliseconds(300)) }
         #expect(bench.server.requests.count { $0.target == IdentityBench.sessionPath } == 1)
         home.stop()
     }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: a start on what the store holds")
+@Suite("Coordinator: a start with stored sessions")
 struct SessionRestoreTests {
     private static func loggedIn(_ lifetime: Duration = .seconds(1800), refreshExpiry: WallTime? = nil) throws
         -> CoordinatorDriver
@@ -101,7 +101,7 @@ struct SessionRestoreTests {
         #expect(forward.token == nil && forward.call?.kind == .refresh)
     }
 
-    @Test("nobody knows which boot it is: the wall clock judges")
+    @Test("an unknown boot: the wall clock decides")
     func unknownBoot() throws {
         let first = CoordinatorDriver(boot: "")
         try first.logIn()
@@ -123,7 +123,7 @@ struct SessionRestoreTests {
         #expect(driver.call?.kind == .login && driver.sent.isEmpty)
     }
 
-    @Test("a user that has moved to another identity logs in there; what is stored serves nobody")
+    @Test("a user that has moved to another identity logs in there; the stored tokens serve no request")
     func otherIdentity() throws {
         let first = try Self.loggedIn()
         first.disk.contents.users[0].identity = "elsewhere"

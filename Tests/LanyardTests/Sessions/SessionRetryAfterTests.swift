@@ -2,10 +2,11 @@ import Testing
 
 @testable import Lanyard
 
-/// A service that wants to be left alone for a while is left alone, whichever session that leads to.
-@Suite("Desk: Retry-After over another process's session")
+/// A service's Retry-After applies to every session, also to one that is taken over.
+@Suite("Coordinator: Retry-After and another process's session")
 struct SessionRetryAfterTests {
-    /// A process whose first login has heard of twenty seconds, and another on the same store where a person has logged in meanwhile.
+    /// A process whose first login got a Retry-After of twenty seconds, and another process on the same store in which
+    /// an operator has logged in since.
     private static func pair(_ lifetime: Duration = .seconds(1800)) throws -> (CoordinatorDriver, CoordinatorDriver) {
         let one = CoordinatorDriver()
         one.begin()
@@ -16,7 +17,7 @@ struct SessionRetryAfterTests {
         return (one, two)
     }
 
-    @Test("a token that was taken over is not renewed before, though an upstream refuses it")
+    @Test("a token that was taken over is not renewed before it, though an upstream refuses the token")
     func refused() throws {
         let (one, _) = try Self.pair()
         one.pass(5)
@@ -30,7 +31,7 @@ struct SessionRetryAfterTests {
         #expect(one.call?.cause == .forced && one.sent == ["theirs"])
     }
 
-    @Test("a success lifts it")
+    @Test("a success clears it")
     func lifted() throws {
         let (one, _) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))
@@ -39,7 +40,7 @@ struct SessionRetryAfterTests {
         #expect(one.token?.renewal == .possible(from: .past))
     }
 
-    @Test("an expired token that was taken over is not renewed before")
+    @Test("an expired token that was taken over is not renewed before it")
     func expired() throws {
         let (one, _) = try Self.pair(.seconds(8))
         one.pass(10)
@@ -51,7 +52,7 @@ struct SessionRetryAfterTests {
     }
 
     @Test(
-        "without a usable token it is heeded for half a minute at the most, however long a token it was asked of would have lasted"
+        "without a usable token it is honoured for at most half a minute, whatever token it was given for"
     )
     func halfAMinute() throws {
         let one = CoordinatorDriver()
@@ -70,7 +71,7 @@ struct SessionRetryAfterTests {
         #expect(one.coordinator.context.lastError?.verdict == .transient(retryAfter: .seconds(600)))
     }
 
-    @Test("a 410 is heeded whole, and said to be the reason")
+    @Test("a 410 is honoured in full, and reported as the reason")
     func gone() throws {
         let one = CoordinatorDriver()
         one.begin()
@@ -94,7 +95,7 @@ struct SessionRetryAfterTests {
         try #require(one.refresh == "brief" && one.state == .unreachable)
     }
 
-    @Test("a 410 that another failure has followed is heeded no longer than that")
+    @Test("a 410 that another failure has followed is honoured no longer than that")
     func goneNoMore() throws {
         let one = CoordinatorDriver()
         one.begin()
@@ -109,7 +110,7 @@ struct SessionRetryAfterTests {
         #expect(one.coordinator.due <= until)
     }
 
-    @Test("of two wishes the later holds: a 410 whole, though it is shorter")
+    @Test("if the service asks twice, the later time applies: a 410 in full, though it is shorter")
     func later() throws {
         let one = CoordinatorDriver()
         try one.logIn(.seconds(7200))
@@ -124,7 +125,7 @@ struct SessionRetryAfterTests {
         #expect(one.coordinator.due == until && one.reason == .identityGone)
     }
 
-    @Test("a failure that says nothing of it does not lift it")
+    @Test("a failure without a Retry-After does not clear it")
     func notLifted() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -136,7 +137,7 @@ struct SessionRetryAfterTests {
         #expect(driver.state == .stale && driver.coordinator.due == began + .seconds(100))
     }
 
-    @Test("a person's refresh of a token that was taken over does not lift it, should that fail")
+    @Test("a requested refresh of a token that was taken over does not clear it if it fails")
     func askedOverAdopted() throws {
         let (one, _) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))
@@ -146,7 +147,7 @@ struct SessionRetryAfterTests {
         #expect(one.state == .stale && one.coordinator.due == until && one.token?.renewal == .failing(until: until))
     }
 
-    @Test("nor does a refresh that could not wait for it, since its token would have ended")
+    @Test("a refresh that could not wait, because its token was about to expire, does not clear it")
     func mandatoryOverAdopted() throws {
         let (one, two) = try Self.pair(.seconds(8))
         one.handle(.storeSnapshot(one.stored))
@@ -163,7 +164,7 @@ struct SessionRetryAfterTests {
         #expect(one.now < until && one.call == nil && token.renewal == .failing(until: until))
     }
 
-    @Test("nor does a login with a changed credential")
+    @Test("a login with a changed credential does not clear it")
     func changedCredential() throws {
         let (one, two) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))
@@ -178,7 +179,7 @@ struct SessionRetryAfterTests {
         #expect(one.state == .loggingIn && one.coordinator.due == until)
     }
 
-    @Test("a jump of the clocks does not lift it, unless the token that was taken over ends by it")
+    @Test("a jump of the clocks does not clear it, unless the token that was taken over expires by the jump")
     func jump() throws {
         let (one, _) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))
@@ -187,7 +188,7 @@ struct SessionRetryAfterTests {
         #expect(one.state == .valid && one.coordinator.due == one.now + .seconds(20))
     }
 
-    @Test("a session that died at the other process is not followed by a login before")
+    @Test("a session that died in the other process is not followed by a login before it")
     func died() throws {
         let (one, two) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))

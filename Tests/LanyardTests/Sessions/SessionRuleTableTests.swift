@@ -29,7 +29,7 @@ import Testing
         return found
     }
 
-    @Test("each of the 16 rules is in the table, with all tests that bear its number, and with no other")
+    @Test("each of the 16 rules is in the table, with all tests that have its number, and with no other")
     func table() throws {
         let rows = try Self.rows()
         #expect(rows.map(\.rule) == (1...16).map(String.init))

@@ -87,7 +87,7 @@ struct SessionScheduleTests {
         #expect(abs(try #require(driver.context.skew).inSeconds - 75) < 0.001)
     }
 
-    @Test("Rule 1: a token's life counts from before the request was sent")
+    @Test("Rule 1: a token's lifetime counts from before the request was sent")
     func basis() throws {
         let driver = SessionDriver()
         driver.handle(.loginRequested)
@@ -97,7 +97,7 @@ struct SessionScheduleTests {
         #expect(driver.token?.usableUntil == sent + .seconds(95))
     }
 
-    @Test("an answer that took longer than its token lives is never served")
+    @Test("a response that took longer than its token lives is never served")
     func lateToken() throws {
         let driver = SessionDriver()
         driver.handle(.loginRequested)
@@ -105,7 +105,7 @@ struct SessionScheduleTests {
         try driver.grant(.seconds(2), refresh: "r")
         #expect(driver.state == .unreachable && driver.token == nil)
         driver.toDue()
-        // The refresh token is none the worse for it.
+        // The refresh token is still good.
         #expect(driver.call?.kind == .refresh)
         try driver.grant(.seconds(2))
         #expect(driver.state == .valid && driver.token != nil)
@@ -166,13 +166,13 @@ struct SessionScheduleTests {
         driver.handle(.tokenNeeded)
         #expect(driver.publications == publications)
         driver.toDue()
-        // Wanted during the attempt: the next back-off is short from the start.
+        // A request came during the attempt: the next back-off is short from the start.
         driver.handle(.tokenNeeded)
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.dueIn <= 10)
     }
 
-    @Test("Rule 12: however the dice fall, a quarter of a second passes between two attempts while requests come")
+    @Test("Rule 12: for every random value, a quarter of a second passes between two attempts while requests come")
     func leastWait() throws {
         for chance in [0, 0.001] {
             let driver = try SessionTransitionTests.driver(in: .unreachable)
@@ -214,17 +214,17 @@ struct SessionScheduleTests {
         let publications = driver.publications
         driver.pass((end - driver.now).inSeconds + 1)
         driver.handle(.tokenNeeded)
-        // Nothing new to tell: an answer would only make those who wait ask again.
+        // Nothing has changed: a publication would only make waiting requests ask again.
         #expect(driver.publications == publications && driver.state == .refreshing)
         driver.toDue()
         #expect(driver.state == .unreachable && driver.now == end + .seconds(5))
         #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.now + .seconds(5)))
         try driver.grant(.seconds(10))
-        // The answer came later than most of the token's life.
+        // The response came later than most of the token's lifetime.
         #expect(driver.state == .valid || driver.state == .unreachable)
     }
 
-    @Test("a first login that cannot be made goes on for ever, half a minute apart at most")
+    @Test("a first login that cannot be made is tried without end, half a minute apart at most")
     func firstLogin() throws {
         let driver = SessionDriver(chance: 0.999_999)
         driver.handle(.loginRequested)
@@ -251,7 +251,7 @@ struct SessionScheduleTests {
         #expect(longest.rounded() == 300)
     }
 
-    @Test("Rule 12: at the refresh token's own end one call is made, and its answer decides")
+    @Test("Rule 12: at the refresh token's own expiry one call is made, and its response decides")
     func refreshTokenEnd() throws {
         let driver = SessionDriver(hasCredential: false)
         driver.adopt(refreshExpiry: driver.wall + .seconds(600))
@@ -265,7 +265,7 @@ struct SessionScheduleTests {
         #expect(driver.state == .loginRequired)
     }
 
-    @Test("a refresh token that the service still takes after its end is not asked about again and again")
+    @Test("a refresh token that the service accepts after its expiry is not tried again and again")
     func refreshTokenEndPassed() throws {
         let driver = SessionDriver(hasCredential: false)
         driver.adopt(refreshExpiry: driver.wall + .seconds(600))
@@ -294,7 +294,7 @@ struct SessionScheduleTests {
         #expect(driver.dueIn > 1000)
     }
 
-    @Test("Rule 14: a wall clock 31 minutes on costs exactly one refresh")
+    @Test("Rule 14: a wall clock 31 minutes ahead costs exactly one refresh")
     func fastClock() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         driver.wall = driver.wall + .seconds(31 * 60)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: two processes on one store")
+@Suite("Coordinator: two processes on one store")
 struct ExternalChangeTests {
     @Test("Rule 6: what another process has refreshed is adopted without a call")
     func adopted() throws {
@@ -42,7 +42,7 @@ struct ExternalChangeTests {
         #expect(two.calls.isEmpty && two.token?.generation == 2)
     }
 
-    @Test("Rule 6: a lock not had within 35 s is a transient failure")
+    @Test("Rule 6: a lock not taken within 35 s is a transient failure")
     func patience() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -55,7 +55,7 @@ struct ExternalChangeTests {
         #expect(driver.stored?.intent == nil)
     }
 
-    @Test("a person's login that never gets the lock says so, and leaves the other process's intent alone")
+    @Test("an operator's login that never gets the lock is reported so, and leaves the other process's intent alone")
     func patienceOfAPerson() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -68,7 +68,7 @@ struct ExternalChangeTests {
         #expect(error.verdict == .transient(retryAfter: nil) && one.stored?.intent == intent && intent != nil)
     }
 
-    @Test("a lock that fails is logged, and the refresh goes on without it")
+    @Test("a lock that fails is logged, and the refresh continues without it")
     func lockFails() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -90,7 +90,7 @@ struct ExternalChangeTests {
         #expect(two.calls.isEmpty && two.token?.generation == 1 && two.state == .valid)
     }
 
-    @Test("a logout in another process ends the session here at the next look, and what was under way is revoked")
+    @Test("a logout in another process ends the session at the next store read, and the call under way is revoked")
     func loggedOutElsewhere() throws {
         let one = CoordinatorDriver(rotation: .grace)
         try one.logIn()
@@ -105,7 +105,7 @@ struct ExternalChangeTests {
         #expect(three.state == .loggedOut && three.calls.isEmpty)
     }
 
-    @Test("a session that another process found dead is not asked for again")
+    @Test("a session that another process found dead is not refreshed again")
     func deadElsewhere() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -120,20 +120,20 @@ struct ExternalChangeTests {
         #expect(two.sent.isEmpty && two.calls.isEmpty && two.refresh == "new" && two.token?.generation == 2)
     }
 
-    @Test("an intent that a crashed process left open counts here as there")
+    @Test("an intent that a crashed process left open counts in both processes")
     func crashedElsewhere() throws {
         let one = CoordinatorDriver(rotation: .oneUse)
         try one.logIn()
         let two = one.another(rotation: .oneUse)
         one.toDue()
-        // Process one has gone, and its lock with it.
+        // Process one has crashed, and its lock is free.
         two.disk.holder = nil
         two.pass((one.now - two.now).inSeconds + 100)
         two.toCall()
         #expect(two.call?.kind == .login && two.sent.isEmpty)
     }
 
-    @Test("a user that another process has removed is gone here, too")
+    @Test("a user that another process has removed is removed here, too")
     func removedElsewhere() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -143,7 +143,7 @@ struct ExternalChangeTests {
         #expect(two.state == .loggedOut && two.calls.isEmpty && two.stored == nil)
     }
 
-    @Test("a store that failed while another process logged in anew: theirs holds, ours is revoked")
+    @Test("a store that failed while another process logged in again: its session is kept, ours is revoked")
     func overtakenBacklog() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -161,12 +161,12 @@ struct ExternalChangeTests {
         #expect(one.token.map { $0.generation > 2 } == true)
     }
 
-    @Test("Rule 8: of two tokens of one session the store keeps the later, also where it took neither for a while")
+    @Test("Rule 8: of two tokens of one session the store keeps the later, even if it failed for both for a while")
     func ahead() throws {
         let one = CoordinatorDriver(rotation: .grace)
         try one.logIn()
         let two = one.another(rotation: .grace)
-        // No lock can be had: both send the same token, and the service tells both the same successor.
+        // No lock can be taken: both send the same token, and the service gives both the same successor.
         one.lockAnswer = .failed("no locks")
         two.lockAnswer = .failed("no locks")
         one.storeError = StoreError(.system(37), message: "no locks")
@@ -181,13 +181,13 @@ struct ExternalChangeTests {
         one.toCall(200)
         #expect(one.sent == ["one", "two", "three"] && one.storedRefresh == "three" && one.stored?.generation == 3)
         #expect(!one.noted(.overtaken))
-        // The other one learns of it.
+        // The other process learns of it.
         try one.grant(refresh: "four")
         two.toCall(200)
         #expect(two.sent == ["one", "four"])
     }
 
-    @Test("a login under way is undone by a logout in another process, although there was no session to log out of")
+    @Test("a login under way is undone by a logout in another process, although there was no session to end")
     func logoutBeatsLogin() throws {
         let one = CoordinatorDriver()
         one.begin()
@@ -199,7 +199,9 @@ struct ExternalChangeTests {
         #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
     }
 
-    @Test("a person's login in another process is found by the next look, whyever nobody is logged in here")
+    @Test(
+        "an operator's login in another process is found by the next store read, for every reason of having no session here"
+    )
     func loggedInElsewhere() throws {
         for ending in [SessionState.loggedOut, .refused, .loginRequired] {
             let one = CoordinatorDriver(hasCredential: ending == .refused)
@@ -227,7 +229,7 @@ struct ExternalChangeTests {
         }
     }
 
-    @Test("a logout or a removal in another process is found by the next look")
+    @Test("a logout or a removal in another process is found by the next store read")
     func loggedOutByLook() throws {
         for leaving in [SessionCoordinator.Termination.logOut, .remove] {
             let one = CoordinatorDriver()
@@ -257,12 +259,12 @@ struct ExternalChangeTests {
         two.handle(.storeSnapshot(one.stored))
         #expect(two.refresh == "theirs" && two.noted(.accountChanged))
         #expect(two.token.map { $0.account != nil && $0.account != first } == true)
-        // A start tells the same of it.
+        // A start reports the same.
         #expect(one.another().token?.account == two.token?.account)
     }
 
     @Test(
-        "another process's session of another account that has died says nothing of the token here, only of the next one"
+        "a dead session of another account in another process says nothing about the token here, only about the next one"
     )
     func anotherAccountDied() throws {
         let one = CoordinatorDriver(hasCredential: false)
@@ -285,7 +287,7 @@ struct ExternalChangeTests {
         #expect(two.token.map { $0.account != nil && $0.account != first } == true)
     }
 
-    @Test("a look tells nothing while something is under way, which finds it by itself")
+    @Test("a store read changes nothing while an operation is under way, which finds the change by itself")
     func looksWhileBusy() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -301,7 +303,7 @@ struct ExternalChangeTests {
 
     // MARK: Accounts
 
-    /// Both are configured.
+    /// Both users are configured.
     private static let both: Set<String> = ["alice", "bob"]
 
     private static func bob(beside one: CoordinatorDriver, hasCredential: Bool = true, isAdded: Bool = false)
@@ -324,19 +326,19 @@ struct ExternalChangeTests {
         #expect(two.stored?.session == nil && two.stored?.accountID == nil && two.stored?.intent == nil)
         #expect(two.trail.suffix(4) == ["hold", "revoke", "settle", "unlock"] && two.coordinator.due == .never)
         #expect(one.storedRefresh == "one")
-        // Once that one has left, it may be had.
+        // Once that user has logged out, the account is free.
         one.handle(.terminate(.logOut, ticket: nil))
         two.handle(.login(two.coordinator.setup.credential!, ticket: 1))
         try two.grant(refresh: "three", account: "a")
         #expect(two.state == .valid && two.storedRefresh == "three")
-        // And the other way round: a session at hand stays as it was.
+        // In the other direction: a session at hand is unchanged.
         one.handle(.login(one.coordinator.setup.credential!, ticket: 1))
         try one.grant(refresh: "four", account: "a")
         guard case .accountInUse(by: "bob") = one.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(one.state == .loggedOut && one.revoked.last == "four" && one.stored?.isLoggedOut == true)
     }
 
-    @Test("a person's login in such an account leaves the session at hand, and no trace of a newcomer")
+    @Test("an operator's login in such an account leaves the session at hand, and nothing of a provisional user")
     func accountTakenByPerson() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -357,7 +359,7 @@ struct ExternalChangeTests {
         #expect(carol.stored == nil && carol.revoked == ["four"])
     }
 
-    @Test("whom the configuration names no more keeps no account from anybody; whom the admin API has made does")
+    @Test("a user that is not configured any more keeps no account; a user of the admin API does")
     func accountOfStranger() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -376,7 +378,7 @@ struct ExternalChangeTests {
         #expect(next.state == .refused && next.revoked == ["three"])
     }
 
-    @Test("an account that is left: logged out, dead for good, or refused, it is free for another user")
+    @Test("an account that was given up is free for another user: after a logout, a final death, or a refusal")
     func accountFree() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -388,7 +390,7 @@ struct ExternalChangeTests {
             edit(&contents.users[0])
             var login = login
             login.session.id = id
-            let base = contents[name]?.fingerprint ?? SessionVersion(session: 0, generation: 0)
+            let base = contents[name]?.version ?? SessionVersion(session: 0, generation: 0)
             return contents.apply(.saveSession(user: name, login, base: base), now: one.wall) == .inUse(by: "alice")
         }
         #expect(isTaken())
@@ -404,7 +406,7 @@ struct ExternalChangeTests {
         #expect(!isRefusedTaken)
     }
 
-    @Test("a login that the store took late, and whose account another process has given away meanwhile, is over")
+    @Test("a late stored login ends if another process has given its account away in between")
     func accountTakenLate() throws {
         let one = CoordinatorDriver()
         one.storeError = CoordinatorDriver.full
@@ -422,7 +424,7 @@ struct ExternalChangeTests {
         #expect(two.storedRefresh == "two")
     }
 
-    @Test("of two stored sessions of one account the one that gives way ends, in the store and at the service")
+    @Test("of two stored sessions of one account, the duplicate ends in the store and at the service")
     func sharedAccount() throws {
         let one = CoordinatorDriver(rotation: .oneUse)
         try one.logIn()

@@ -2,12 +2,13 @@ import Testing
 
 @testable import Lanyard
 
-/// One session between a shard's token board and a service that may do anything, in virtual time; checks what must never happen.
+/// One session between a shard's token cache and a service of any behaviour, in virtual time; checks what must never
+/// happen.
 final class SessionSimulation: @unchecked Sendable {
-    /// What the service does with one call.
+    /// The service's behaviour in one call.
     struct Fate {
         var latency: Double
-        /// nil: it grants.
+        /// nil: the service grants the request.
         var verdict: IdentityError.Verdict?
     }
 
@@ -27,7 +28,7 @@ final class SessionSimulation: @unchecked Sendable {
     private(set) var counts = Counts()
     /// Seconds between requests, on average.
     var requestInterval = 1.0
-    /// Decides the fate of a call.
+    /// Decides the behaviour of a call.
     var service: (SessionCall, inout SeededNumbers) -> Fate = { _, _ in Fate(latency: 0.05) }
     private lazy var door = Door(self)
     private lazy var tokenCache = TokenCache(source: door)
@@ -61,7 +62,7 @@ final class SessionSimulation: @unchecked Sendable {
             turns += 1
             if turns.isMultiple(of: 500) { await Task.yield() }
             if next > driver.now { driver.pass((next - driver.now).inSeconds) }
-            // Rounding of seconds must not leave the clock short of what is due.
+            // Rounding of seconds must not leave the clock short of a deadline.
             if next > driver.now { driver.now = next }
             if let answer, answer.at <= driver.now {
                 self.answer = nil
@@ -69,7 +70,7 @@ final class SessionSimulation: @unchecked Sendable {
             } else if driver.due <= driver.now {
                 driver.handle(.due)
                 guard driver.due > driver.now else {
-                    Issue.record("a deadline that has been told stays due: the home would spin")
+                    Issue.record("a deadline that has been handled stays due: the service would spin")
                     return
                 }
             } else if nextRequest <= driver.now {
@@ -84,7 +85,7 @@ final class SessionSimulation: @unchecked Sendable {
         driver.pass((end - driver.now).inSeconds)
     }
 
-    /// What shard and session have for each other, until neither has anything.
+    /// Exchanges events between shard and session until neither has any.
     private func settle() {
         while asked > 0 || isWoken {
             if asked > 0 {
@@ -106,7 +107,7 @@ final class SessionSimulation: @unchecked Sendable {
             if let expiry = trueExpiries[token.generation] {
                 #expect(driver.now < expiry, "an expired token was handed out")
             } else {
-                Issue.record("a token that nobody granted")
+                Issue.record("a token that the service did not grant")
             }
         case .park:
             if parked.isEmpty { tokenCache.park(door, for: UserIndex(0)) }
@@ -153,7 +154,7 @@ final class SessionSimulation: @unchecked Sendable {
 
     // MARK: The shard's side
 
-    /// Whom the board tells. It does not hold the simulation, which holds the board.
+    /// The observer of the cache. It does not hold the simulation, which holds the cache.
     private final class Door: TokenSource, TokenCache.Waiter, @unchecked Sendable {
         private unowned let simulation: SessionSimulation
 

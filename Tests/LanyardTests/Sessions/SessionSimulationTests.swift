@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Session: simulated days", .offPool)
 struct SessionSimulationTests {
-    /// A service that fails in random ways for random stretches, never definitely.
+    /// A service with random transient failures for random periods, never a definite one.
     private static func moody(_ harshness: Double) -> (SessionCall, inout SeededNumbers) -> SessionSimulation.Fate {
         { _, numbers in
             let latency = numbers.chance() < 0.1 ? 30 * numbers.chance() : 0.2 * numbers.chance()
@@ -20,13 +20,13 @@ struct SessionSimulationTests {
     }
 
     @Test(
-        "no expired token is handed out, one call is in flight, and nothing ends that can live",
+        "no expired token is handed out, one call is in flight, and no session ends that can continue",
         arguments: [2.0, 20, 1800, 86_400], [0.2, 0.6, 0.95])
     func randomFailures(_ lifetime: Double, _ harshness: Double) async {
         for seed in 1...3 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: lifetime, seed: seed)
             simulation.requestInterval = max(lifetime / 50, 0.3)
-            // A login is never refused here, or the session would rightly end.
+            // A login is never refused here; a refused one would rightly end the session.
             let moods = Self.moody(harshness)
             simulation.service = { call, numbers in
                 var fate = moods(call, &numbers)
@@ -44,7 +44,7 @@ struct SessionSimulationTests {
     }
 
     @Test(
-        "slow answers cost no request: closed loop at 10-second tokens",
+        "slow responses cost no request: closed loop at 10-second tokens",
         arguments: [0.0, 0.05, 3])
     func slowService(_ latency: Double) async {
         let simulation = SessionSimulation(lifetime: 10, seed: 3)
@@ -92,14 +92,14 @@ struct SessionSimulationTests {
         }
     }
 
-    @Test("Rule 3: an outage shorter than what is left of the token costs no request")
+    @Test("Rule 3: an outage shorter than the rest of the token's lifetime costs no request")
     func shortOutage() async {
         for seed in 1...50 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: 1800, seed: seed)
             simulation.driver.handle(.loginRequested)
             await simulation.run(1160)
             simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
-            // To 60 s before the end: failures of the advisory zone are nobody's business.
+            // Until 60 s before the end: failures of the advisory zone affect no request.
             await simulation.run(1800 - 60 - 1160)
             simulation.service = { _, _ in .init(latency: 0.01) }
             await simulation.run(600)

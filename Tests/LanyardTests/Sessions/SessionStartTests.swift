@@ -2,7 +2,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Start that comes to nothing")
+@Suite("Startup check: starts that fail")
 struct StartupCheckTests {
     private typealias User = (state: SessionState, reason: SessionReason, hasBeenReady: Bool)
 
@@ -38,7 +38,7 @@ struct StartupCheckTests {
         #expect(Self.verdict([Self.cached]) == nil)
     }
 
-    @Test("each is asked for by its own key")
+    @Test("each exit has its own key")
     func keys() {
         #expect(Self.verdict([Self.refused], refusal: false) == nil)
         #expect(Self.verdict([Self.down], unreachable: false) == nil)

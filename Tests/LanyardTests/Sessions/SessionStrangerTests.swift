@@ -2,7 +2,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: whose user the store holds")
+@Suite("Coordinator: the identity of the stored user")
 struct ForeignUserTests {
     private static let demo = StoredIdentity("demo", IdentityFingerprint(of: ["demo"]))
     /// The same name, but another service behind it.
@@ -10,7 +10,7 @@ struct ForeignUserTests {
     private static let corp = StoredIdentity("corp", IdentityFingerprint(of: ["corp"]))
     private static let given = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
 
-    /// Another start or process on the same store, whose configuration says something else.
+    /// Another start or process on the same store, with another configuration.
     private static func other(
         _ home: StoredIdentity, after first: CoordinatorDriver, isAdded: Bool = false, others: [StoredIdentity] = []
     ) -> CoordinatorDriver {
@@ -21,7 +21,7 @@ struct ForeignUserTests {
     }
 
     @Test(
-        "a session of another identity is not restored: a login takes its place, and its own service is told",
+        "a session of another identity is not restored: a login replaces it, and its own service is told",
         arguments: ["corp", "demo"])
     func changedIdentity(_ name: String) throws {
         let first = CoordinatorDriver(home: Self.demo)
@@ -31,13 +31,17 @@ struct ForeignUserTests {
         #expect(next.token == nil && next.noted(.foreignUser) && next.call?.kind == .login)
         #expect(next.stored?.session != nil, "as long as the login may fail, what is stored stays")
         try next.grant(refresh: "new", account: "c")
-        #expect(next.sent.isEmpty && next.storedRefresh == "new" && next.stored?.home == next.coordinator.home)
+        #expect(
+            next.sent.isEmpty && next.storedRefresh == "new" && next.stored?.storedIdentity == next.coordinator.identity
+        )
         #expect(next.revoked == ["one"] && next.revocations.map(\.fingerprint) == [Self.demo.fingerprint])
         #expect(next.contents.revocations.map { StoredIdentity($0.identity, $0.fingerprint) } == [Self.demo])
         #expect(next.stored?.generation == 2 && next.disk.holder == nil)
     }
 
-    @Test("what an older release has stored without a mark belongs to the identity of that name, and gets the mark")
+    @Test(
+        "a session that an older release has stored without a fingerprint belongs to the identity of that name, and gets the fingerprint"
+    )
     func unmarked() throws {
         let first = CoordinatorDriver()
         try first.logIn()
@@ -49,7 +53,7 @@ struct ForeignUserTests {
         #expect(next.sent == ["one"] && next.stored?.identityFingerprint == Self.demo.fingerprint)
     }
 
-    @Test("two processes that disagree about a user's identity: each goes on with its own token, one line says so")
+    @Test("two processes that disagree about a user's identity: each continues with its own token, with one log line")
     func disagreement() throws {
         let one = CoordinatorDriver(rotation: .oneUse, home: Self.demo)
         try one.logIn()
@@ -73,7 +77,7 @@ struct ForeignUserTests {
         #expect(one.state == .loggedOut && one.revoked == ["demo-4"] && two.storedRefresh == "corp-4")
     }
 
-    @Test("a lost answer of a displaced process stays known to it: a one-use token is not sent twice")
+    @Test("a lost response of a displaced process stays known to it: a one-use token is not sent twice")
     func displacedDoubt() throws {
         let one = CoordinatorDriver(hasCredential: false, rotation: .oneUse, home: Self.demo)
         one.begin()
@@ -98,7 +102,7 @@ struct ForeignUserTests {
         known.handle(.login(Self.given, ticket: 1))
         guard case .nameInUse(isKnown: false)? = known.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(known.calls.isEmpty && known.storedRefresh == "one" && known.coordinator.isIdle)
-        // Where nobody knows that identity, its user is nobody.
+        // If no process knows that identity, its user is ignored.
         let unknown = Self.other(Self.corp, after: first, isAdded: true)
         unknown.handle(.login(Self.given, ticket: 1))
         try unknown.fail(.credentialRefused)
@@ -120,7 +124,7 @@ struct ForeignUserTests {
         #expect(second.storedRefresh == "one" && second.revoked.isEmpty && second.disk.holder == nil)
     }
 
-    // MARK: What is seen beside all errands
+    // MARK: Reads of all users
 
     @Test("another process's logout ends the session here, and its login is taken over, without a call")
     func storeSnapshot() throws {
@@ -161,7 +165,7 @@ struct ForeignUserTests {
 
     // MARK: An older file
 
-    @Test("an older file in the place of a newer one brings no old refresh token back: the newer is written again")
+    @Test("an older file that replaces a newer one restores no old refresh token: the newer one is written again")
     func olderFile() throws {
         let driver = CoordinatorDriver(rotation: .oneUse)
         let old = try driver.refreshedContents()
@@ -178,7 +182,7 @@ struct ForeignUserTests {
         #expect(sibling.refresh == "three" && !sibling.noted(.storeOlder))
     }
 
-    @Test("an older file that comes during a call changes nothing about what the call brings")
+    @Test("an older file that appears during a call changes nothing about the call's result")
     func olderFileDuringCall() throws {
         let driver = CoordinatorDriver(rotation: .oneUse)
         let old = try driver.refreshedContents()

@@ -53,7 +53,7 @@ struct SessionTransitionTests {
         #expect(driver.refusal == .credentialRefused(because: "planned"))
     }
 
-    @Test("Rule 10: no trust in the service's certificate is tried again, and alerts")
+    @Test("Rule 10: an untrusted certificate of the service is tried again, and alerts")
     func trust() throws {
         let driver = try Self.driver(in: .refreshing)
         let error = IdentityError(Self.transient, message: "no trust", isAlarming: true)
@@ -67,7 +67,7 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "the start logs in with the credential, and without one asks for a person",
+        "the start logs in with the credential, and without one asks for an operator",
         arguments: [(true, SessionState.loggingIn), (false, .loginRequired)])
     func start(_ hasCredential: Bool, _ state: SessionState) {
         let driver = SessionDriver(hasCredential: hasCredential)
@@ -181,7 +181,7 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "a logout wins over whatever is under way, and no late answer revives the session",
+        "a logout wins over every call under way, and no late response revives the session",
         arguments: SessionState.allCases)
     func logoutWins(_ state: SessionState) throws {
         let driver = try Self.driver(in: state)
@@ -195,12 +195,12 @@ struct SessionTransitionTests {
         driver.handle(.granted(SessionDriver.grant(refresh: "late", account: "a"), call))
         driver.handle(.failed(IdentityError(.transient(retryAfter: nil), message: "late"), call))
         #expect(driver.state == .loggedOut && driver.publications == publications)
-        // What a late login made over there is ended; a refresh made nothing new.
+        // The session of a late login is revoked; a refresh made no new session.
         let late = driver.revoked.filter { Tokens.text($0) == "late" }
         #expect(late.count == (call.kind == .login ? 1 : 0))
     }
 
-    @Test("an answer to an earlier call is dropped when a later one is under way")
+    @Test("a response to an earlier call is dropped when a later one is under way")
     func answerOfAnEarlierCall() throws {
         let driver = try Self.driver(in: .loggingIn)
         let first = try #require(driver.call)
@@ -212,7 +212,7 @@ struct SessionTransitionTests {
         #expect(driver.state == .valid && driver.context.generation == 1 && driver.context.accountID == "a")
     }
 
-    @Test("410 is asked again every five minutes, and requests do not hasten it")
+    @Test("410 is asked again every five minutes, and requests do not shorten that")
     func gone() throws {
         let driver = try Self.driver(in: .refreshing)
         try driver.fail(.gone)
@@ -243,7 +243,7 @@ struct SessionTransitionTests {
         #expect(driver.state == .valid)
     }
 
-    @Test("a login that ends in another account says so")
+    @Test("a login that ends in another account is logged")
     func accountChanged() throws {
         let driver = SessionDriver()
         try driver.logIn()
@@ -254,14 +254,14 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "each publication tells whose token it is: refreshes and logins as before say the same, another account's another"
+        "each publication names its account: refreshes and logins as before name the same, another account's another"
     )
     func accountPublished() throws {
         let driver = SessionDriver()
         try driver.logIn()
         let first = try #require(driver.token?.account)
         driver.toDue()
-        // A refresh's answer need not name it.
+        // A refresh's response need not name it.
         try driver.grant()
         #expect(driver.token?.account == first && driver.token?.generation == 2)
         for (account, isSame) in [("a", true), ("other", false), ("a", true)] {
@@ -280,7 +280,7 @@ struct SessionTransitionTests {
         #expect(driver.token.map { $0.account != nil && $0.account != first } == true)
     }
 
-    @Test("a login whose answer comes too late to serve has changed the account all the same")
+    @Test("a login whose response comes too late to serve has changed the account all the same")
     func accountChangedLate() throws {
         let driver = SessionDriver()
         try driver.logIn()
@@ -296,7 +296,7 @@ struct SessionTransitionTests {
         #expect(driver.token.map { $0.account != nil && $0.account != first } == true)
     }
 
-    @Test("a token that somebody else renews is valid without an end, refused while it cannot be read")
+    @Test("a token that is renewed elsewhere is valid without an expiry, refused while it cannot be read")
     func fed() {
         let driver = SessionDriver(hasCredential: false)
         driver.handle(.fed(.success(Tokens.secret("one"))))
@@ -315,7 +315,7 @@ struct SessionTransitionTests {
         #expect(driver.state == .valid && driver.token?.generation == 2 && driver.context.lastError == nil)
     }
 
-    @Test("each decision leaves a note, and a failure's tells when it goes on")
+    @Test("each decision makes a log event, and a failure's event names the next attempt")
     func logEvents() throws {
         let driver = try Self.driver(in: .stale)
         let failed = try #require(driver.logEvents.last)

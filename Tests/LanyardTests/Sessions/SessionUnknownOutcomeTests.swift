@@ -2,7 +2,7 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: answers that never came")
+@Suite("Coordinator: lost responses")
 struct SessionUnknownOutcomeTests {
     /// A driver whose first refresh has an unknown outcome.
     private static func driver(_ rotation: RefreshTokenRotation, hasCredential: Bool = true) throws -> CoordinatorDriver
@@ -67,7 +67,7 @@ struct SessionUnknownOutcomeTests {
         #expect(grace.state == .loginRequired && grace.reason == .outcomeUnknown && grace.sent == ["one", "one"])
     }
 
-    @Test("Rule 9: without rotation and without a credential the token cannot have changed: it is asked again")
+    @Test("Rule 9: without rotation and without a credential the token cannot have changed: it is sent again")
     func noRotationNoCredential() throws {
         let driver = try Self.driver(.none, hasCredential: false)
         for _ in 0..<4 {
@@ -89,14 +89,14 @@ struct SessionUnknownOutcomeTests {
         #expect(driver.call?.kind == .refresh)
         let next = driver.restart(after: 0.5, rotation: rotation)
         next.begin()
-        // The access token in hand serves on meanwhile.
+        // The access token in hand serves on.
         #expect(next.token?.generation == 1)
         let began = next.now
         next.toCall()
         #expect(next.call?.kind == kind && next.token?.generation == 1)
         if kind == .refresh {
             #expect(next.now - began == .seconds(1.5) && next.stored?.intent?.tries == 2)
-            // A second crash: it was sent twice.
+            // A second crash: the token was sent twice.
             let third = next.restart(rotation: rotation)
             third.begin()
             third.toCall()
@@ -118,7 +118,7 @@ struct SessionUnknownOutcomeTests {
         #expect(driver.call?.kind == (rotation == .oneUse ? .login : .refresh))
     }
 
-    @Test("a transient answer to the retry leaves the first call's outcome open, and the retry still to be made")
+    @Test("a transient response to the retry leaves the first call's outcome open, and the retry is still to be made")
     func settledRetry() throws {
         let driver = try Self.driver(.grace)
         driver.toCall()
@@ -128,7 +128,7 @@ struct SessionUnknownOutcomeTests {
         #expect(driver.call?.kind == .refresh && driver.stored?.intent?.tries == 2)
     }
 
-    @Test("a login in between does not make anybody forget that the refresh token was sent")
+    @Test("a login in between does not erase the fact that the refresh token was sent")
     func loginBetween() throws {
         let driver = try Self.driver(.grace, hasCredential: false)
         driver.handle(.login(.given(.anonymous), ticket: 1))
@@ -137,7 +137,7 @@ struct SessionUnknownOutcomeTests {
         next.begin()
         for _ in 0..<5 { next.toDue() }
         #expect(next.sent.isEmpty && next.state == .loginRequired && next.reason == .outcomeUnknown)
-        // And a failed one leaves it as open as it was.
+        // A failed login leaves it as open as before.
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.stored == nil || driver.stored?.intent == nil || driver.stored?.intent?.kind == .refresh)
     }

@@ -11,7 +11,7 @@ struct SessionUnusableGrantTests {
         return error
     }
 
-    @Test("the next login comes after 15 to 30 s, then twice as late, at most 5 minutes; requests do not hasten it")
+    @Test("the next login comes after 15 to 30 s, then twice as late, at most 5 minutes; requests do not shorten that")
     func backOff() throws {
         let driver = SessionDriver(chance: 0)
         driver.handle(.loginRequested)
@@ -23,7 +23,7 @@ struct SessionUnusableGrantTests {
         }
     }
 
-    @Test("a login's session is revoked, its own and one that a person asked for; the session at hand is not")
+    @Test("a login's session is revoked, its own and a requested one; the session at hand is not")
     func login() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -39,7 +39,7 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked == ["stray", "second"], "the session at hand")
     }
 
-    @Test("what comes after a logout is revoked, whatever call brought it")
+    @Test("the result of a call that ends after a logout is revoked, whatever the call")
     func late() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -50,7 +50,7 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked.contains("late"))
     }
 
-    /// A refresh whose answer had a new refresh token and no usable access token.
+    /// A refresh whose response had a new refresh token and no usable access token.
     private static func stranded(_ rotation: RefreshTokenRotation, hasCredential: Bool = true) throws
         -> CoordinatorDriver
     {
@@ -75,7 +75,7 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked == ["two"] && driver.storedRefresh == "three")
     }
 
-    @Test("one_use without a credential: at once; a logout meanwhile sends the newest refresh token, too")
+    @Test("one_use without a credential: at once; a logout in between sends the newest refresh token, too")
     func over() throws {
         let driver = try Self.stranded(.oneUse, hasCredential: false)
         #expect(driver.revoked == ["two"] && driver.state == .loginRequired)
@@ -95,7 +95,7 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked == ["two"], "as the session that the login has replaced, once")
     }
 
-    @Test("without rotation the refresh token in hand goes on, whatever else came")
+    @Test("without rotation the refresh token in hand stays, whatever else came")
     func none() throws {
         let driver = try Self.stranded(.none)
         driver.toCall()
@@ -104,9 +104,9 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked.isEmpty && driver.storedRefresh == "one")
     }
 
-    @Test("what another process made of the session goes before: a logout ends the session that is taken over")
+    @Test("another process's change takes precedence: a logout ends the session that is taken over")
     func takenOver() throws {
-        // It logs in again, since the refresh token in hand is spent.
+        // It logs in again, since the refresh token in hand is used up.
         let one = try Self.stranded(.grace)
         let two = one.another(rotation: .grace)
         two.handle(.login(.configured(.anonymous), ticket: 1))
@@ -117,7 +117,9 @@ struct SessionUnusableGrantTests {
         #expect(one.revoked.last == "three")
     }
 
-    @Test("the same session, further on in another process, may have the very refresh token: it is not revoked")
+    @Test(
+        "the same session at a higher generation in another process may have the same refresh token: it is not revoked"
+    )
     func furtherOn() throws {
         let one = try Self.stranded(.grace)
         let two = one.another(rotation: .grace)
@@ -129,7 +131,7 @@ struct SessionUnusableGrantTests {
         #expect(one.revoked == ["two"])
     }
 
-    @Test("without a credential the session that a refusal ends is ended by its newest refresh token, too")
+    @Test("without a credential a session that a refusal ends is revoked by its newest refresh token, too")
     func refused() throws {
         let driver = try Self.stranded(.grace, hasCredential: false)
         driver.toCall()

@@ -2,11 +2,11 @@ import Testing
 
 @testable import Lanyard
 
-@Suite("Desk: what ends by itself is told ahead")
+@Suite("Coordinator: warnings ahead of an end")
 struct SessionWarningTests {
     private static let day = 86_400.0
 
-    /// Serves for so long, each refresh granted, and gives the warnings with the time that was left.
+    /// Serves for so long with each refresh granted; returns the warnings with the time that was left.
     private static func warnings(of driver: CoordinatorDriver, until end: WallTime) throws -> [(String, Double)] {
         var seen: [(String, Double)] = []
         while driver.wall < end {
@@ -21,7 +21,7 @@ struct SessionWarningTests {
         return seen
     }
 
-    @Test("the end of a refresh token is warned of 7 days, 1 day and 1 hour before, once each")
+    @Test("a warning comes 7 days, 1 day and 1 hour before the end of a refresh token, once each")
     func steps() throws {
         let driver = CoordinatorDriver()
         let end = driver.wall + .seconds(60 * Self.day)
@@ -31,7 +31,9 @@ struct SessionWarningTests {
         for ((_, left), expected) in zip(seen, [7 * Self.day, Self.day, 3600]) { #expect(abs(left - expected) < 1) }
     }
 
-    @Test("a refresh token that never had a week is not warned of at birth; a restart tells the nearest step once")
+    @Test(
+        "a refresh token that never had a week gives no warning when it is new; a restart gives the nearest step once"
+    )
     func short() throws {
         let driver = CoordinatorDriver()
         let end = driver.wall + .seconds(2 * Self.day)
@@ -43,7 +45,7 @@ struct SessionWarningTests {
         #expect(next.logEvents.filter { $0.event == .expiring }.map(\.reason) == ["7_days"])
     }
 
-    @Test("without a credential it is a warning, with one an information")
+    @Test("without a credential the level is warning, with one info")
     func level() throws {
         for hasCredential in [true, false] {
             let first = CoordinatorDriver()
@@ -54,7 +56,7 @@ struct SessionWarningTests {
         }
     }
 
-    @Test("Rule 16: an anonymous account is alarmed of on day 80")
+    @Test("Rule 16: an anonymous account alerts on day 80")
     func anonymous() throws {
         let driver = CoordinatorDriver(hasCredential: false)
         driver.handle(.login(.given(.anonymous), ticket: 1))

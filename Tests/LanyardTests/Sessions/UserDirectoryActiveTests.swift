@@ -1,7 +1,7 @@
 import Lanyard
 import Testing
 
-/// Who is active, who leaves, and what is remembered (architecture.md 5.6).
+/// The active user, its logout, and what is remembered (architecture.md 5.6).
 @Suite struct UserRegistryActiveTests {
     private func choice(_ user: String?, _ configured: String?) -> StoreContents.ActiveChoice {
         StoreContents.ActiveChoice(user: user, configured: configured)
@@ -9,14 +9,14 @@ import Testing
 
     // MARK: At the start
 
-    @Test("the configured user is active at the start, else the first configured one")
+    @Test("the configured user is active at the start, otherwise the first configured one")
     func standard() {
         #expect(RegistryDriver(active: "kiosk").active == "kiosk")
         #expect(RegistryDriver().active == "alice")
         #expect(RegistryDriver(active: "ghost").active == nil)
     }
 
-    @Test("what was remembered beats active_user until that says something else")
+    @Test("the remembered user takes precedence over active_user until active_user changes")
     func remembered() {
         #expect(RegistryDriver(active: "alice", remembered: choice("carol", "alice")).active == "carol")
         #expect(RegistryDriver(active: "kiosk", remembered: choice("carol", "alice")).active == "kiosk")
@@ -30,14 +30,14 @@ import Testing
         #expect(RegistryDriver(active: "kiosk", remembered: choice(nil, "alice")).active == "kiosk")
     }
 
-    @Test("a remembered user who is known no more leaves the choice to the configuration")
+    @Test("a remembered user that is not known any more leaves the choice to the configuration")
     func rememberedStranger() {
         #expect(RegistryDriver(active: "carol", remembered: choice("gone", "carol")).active == "carol")
     }
 
     // MARK: Switching
 
-    @Test("switching needs no login, and is remembered with what the configuration says")
+    @Test("switching needs no login, and is remembered with the configured value")
     func activate() {
         var driver = RegistryDriver(active: "alice")
         driver.begin("alice")
@@ -105,7 +105,7 @@ import Testing
         #expect(driver.active == "alice")
     }
 
-    @Test("logging out twice is once: no second change")
+    @Test("a second logout makes no second change")
     func logoutTwice() {
         var driver = RegistryDriver()
         driver.begin("alice")
@@ -120,7 +120,7 @@ import Testing
         #expect(driver.ask(.logOut("alice")) == ["activate none none of none", "log out alice"])
     }
 
-    @Test("a login that a logout has overtaken is answered so, and makes nobody active")
+    @Test("a login that a logout has overtaken is reported so, and activates no user")
     func logoutMeanwhile() {
         var driver = RegistryDriver()
         driver.begin("alice")
@@ -141,7 +141,7 @@ import Testing
         #expect(driver.ask(.remove("bob")) == ["activate none none of none", "forget bob"])
         #expect(driver.ask(.remove("bob")) == ["fault noSuchUser"])
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
-        // As long as the store knows it, the name is not given anew.
+        // While the store knows the user, the name is not free.
         #expect(driver.add("bob") == ["fault nameInUse"])
         driver.goes("bob")
         #expect(driver.add("bob").last == "added bob")
@@ -156,7 +156,7 @@ import Testing
         #expect(RegistryDriver().known.contains("alice"))
     }
 
-    @Test("who is removed while its first login is under way does not come back by it")
+    @Test("a user that is removed during its first login does not come back by it")
     func removeMeanwhile() {
         var driver = RegistryDriver()
         _ = driver.ask(.login("carol", RegistryDriver.email()))
@@ -166,7 +166,7 @@ import Testing
         #expect(!driver.known.contains("carol"))
     }
 
-    @Test("a newcomer whose login was overtaken is forgotten again")
+    @Test("a provisional user whose login was overtaken is forgotten again")
     func newcomerOvertaken() {
         var driver = RegistryDriver()
         _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))

@@ -3,9 +3,9 @@ import Testing
 
 /// The rules of architecture.md 5.6 to 5.8 about several users, one by one.
 @Suite struct UserRegistryTests {
-    // MARK: Who is known
+    // MARK: Known users
 
-    @Test("users are known in the order of the configuration, then as they came")
+    @Test("users are known in the order of the configuration, then in the order in which they were added")
     func order() {
         var driver = RegistryDriver()
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
@@ -52,7 +52,7 @@ import Testing
         #expect(driver.names[UserIndex(4)] == "bob")
     }
 
-    @Test("who has not logged in yet is nobody: neither shown nor to be asked for, though the name is taken")
+    @Test("a provisional user is neither shown nor found, though its name is in use")
     func newcomer() {
         var driver = RegistryDriver()
         _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test("an unknown identity, a static one and a name that is taken are refused before any call")
+    @Test("an unknown identity, a static one and a name in use are refused before any call")
     func addRefused() {
         var driver = RegistryDriver()
         let email = RegistryDriver.email()
@@ -74,7 +74,7 @@ import Testing
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
     }
 
-    @Test("two logins at once for one name: the second is refused, whatever the name is")
+    @Test("of two logins at once for one name the second is refused, for every name")
     func twoAtOnce() {
         var driver = RegistryDriver()
         let email = RegistryDriver.email()
@@ -85,7 +85,7 @@ import Testing
         #expect(driver.ask(.login("carol", email)) == ["log in carol"])
     }
 
-    @Test("a login that another one of the same user forbids is answered so")
+    @Test("a login that another login of the same user forbids is reported so")
     func besideTheSessionsOwn() {
         var driver = RegistryDriver()
         _ = driver.change("alice", .loggingIn, isLoggingIn: true)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "a name that another process has given away: the ask is refused, its user is known here and stays who was active"
+        "a name that another process has given away: the request is refused, its user is known here, the active user stays"
     )
     func takenElsewhere() {
         var driver = RegistryDriver(active: "alice")
@@ -122,7 +122,7 @@ import Testing
         #expect(driver.active == "alice")
     }
 
-    @Test("a login needs somebody to log in and something to do it with")
+    @Test("a login needs a known user and a credential")
     func loginRefused() {
         var driver = RegistryDriver()
         #expect(driver.ask(.login("nobody", nil)) == ["fault noSuchUser"])
@@ -131,7 +131,7 @@ import Testing
         #expect(driver.ask(.login("robot", RegistryDriver.email())) == ["fault notSupported"])
     }
 
-    @Test("a failed login leaves the session that was there")
+    @Test("a failed login leaves the existing session")
     func failedLogin() {
         var driver = RegistryDriver()
         driver.begin("alice")
@@ -194,14 +194,14 @@ import Testing
         _ = driver.change("alice", .loggingIn, isLoggingIn: true)
         #expect(driver.registry.claim("one", for: driver.index("alice")) == .free)
         #expect(driver.registry.claim("one", for: driver.index("carol")) == .inUse(by: "alice"))
-        // The first came to nothing: what it claimed is free again.
+        // The first login failed: the account that it claimed is free again.
         _ = driver.change("alice", .refused)
         #expect(driver.registry.claim("one", for: driver.index("carol")) == .free)
     }
 
     // MARK: Anonymous users
 
-    @Test("a second anonymous login is the first user again, made active, with no call and no new name")
+    @Test("a second anonymous login returns the first user, made active, with no call and no new name")
     func anonymousReuse() {
         var driver = RegistryDriver()
         #expect(driver.add("guest", .anonymous).last == "added guest")
@@ -248,7 +248,7 @@ import Testing
         #expect(driver.known == ["alice", "kiosk", "robot", "carol", "guest"])
     }
 
-    @Test("an added anonymous user goes with its logout, and with the death of its session")
+    @Test("an added anonymous user is removed by its logout, and by the death of its session")
     func addedAnonymousEnds() {
         var driver = RegistryDriver()
         _ = driver.add("guest", .anonymous)
@@ -260,7 +260,7 @@ import Testing
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
     }
 
-    @Test("a configured anonymous user whose session dies stays, and logs in again by itself")
+    @Test("a configured anonymous user whose session dies stays, and logs in again automatically")
     func configuredAnonymousDies() {
         var driver = RegistryDriver()
         driver.begin("kiosk", "anonymous")

@@ -176,7 +176,7 @@ import Testing
         #expect(try await Self.read(store, "alice")?.session?.id == 1)
         #expect(store.isFailing)
         isFailing.withLock { $0 = false }
-        guard case .success = await Self.commit(store, .settle(user: "alice")) else {
+        guard case .success = await Self.commit(store, .clearIntent(user: "alice")) else {
             Issue.record("the write failed")
             return
         }
@@ -198,14 +198,14 @@ import Testing
         }
         // Nothing is to be written, so it is answered well, and nothing is proven.
         for _ in 0..<3 {
-            guard case .success = await Self.commit(store, .settle(user: "bob")) else {
+            guard case .success = await Self.commit(store, .clearIntent(user: "bob")) else {
                 Issue.record("a change that is none failed")
                 return
             }
             #expect(store.isFailing)
         }
         disk.setRoom(.max)
-        guard case .success = await Self.commit(store, .settle(user: "bob")) else {
+        guard case .success = await Self.commit(store, .clearIntent(user: "bob")) else {
             Issue.record("a change that is none failed")
             return
         }
@@ -267,7 +267,7 @@ import Testing
         store.close(within: .seconds(10))
         #expect(answered.withLock { $0 } == 20)
         #expect(await Self.lock(store, "bob") == .failed("the store is closed"))
-        guard case .failure = await Self.commit(store, .settle(user: "alice")) else {
+        guard case .failure = await Self.commit(store, .clearIntent(user: "alice")) else {
             Issue.record("a closed store took a write")
             return
         }
@@ -319,7 +319,7 @@ import Testing
                                 Issue.record("\(name), round \(round): \(verdict)")
                                 return
                             }
-                            base = stored.fingerprint
+                            base = stored.version
                         }
                     }
                 }

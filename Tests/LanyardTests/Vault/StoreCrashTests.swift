@@ -165,12 +165,12 @@ import Testing
         #expect(try reader.read()["alice"]?.session?.id == 2)
         #expect(reader.unsynced?.kind == .system(EIO))
         // A change that changes nothing is no promise either.
-        #expect(throws: StoreError.self) { try reader.commit([.settle(user: "alice")], now: .now) }
+        #expect(throws: StoreError.self) { try reader.commit([.clearIntent(user: "alice")], now: .now) }
         isFailing.withLock { $0 = false }
         // The kernel tells of a loss once: that it is silent now says nothing of what is on the disk.
         let writes = try reader.read().writes
         #expect(reader.unsynced != nil)
-        _ = try reader.commit([.settle(user: "alice")], now: .now)
+        _ = try reader.commit([.clearIntent(user: "alice")], now: .now)
         #expect(reader.unsynced == nil)
         #expect(try reader.read().writes == writes + 1)
         disk.losePower()

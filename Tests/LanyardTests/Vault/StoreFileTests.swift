@@ -234,7 +234,7 @@ import Testing
         let file = try begun()
         let before = try bytes()
         let moved = SessionVersion(session: 9, generation: 9)
-        let verdicts = try file.commit([.settle(user: "zoe"), .end(user: "alice", base: moved)], now: .now)
+        let verdicts = try file.commit([.clearIntent(user: "zoe"), .end(user: "alice", base: moved)], now: .now)
         #expect(verdicts.first == .stored(nil))
         if case .overtaken(by: .some) = verdicts.last {} else { Issue.record("\(verdicts)") }
         #expect(try bytes() == before)
@@ -246,10 +246,11 @@ import Testing
         let other = try SystemDisk(folder: folder.path, makesFolder: false)
         let lock = try #require(try other.lock("sessions.lock", .exclusive))
         #expect(
-            fault { () throws(StoreError) in _ = try file.commit([.settle(user: "alice")], now: .now) }?.kind == .busy)
+            fault { () throws(StoreError) in _ = try file.commit([.clearIntent(user: "alice")], now: .now) }?.kind
+                == .busy)
         #expect(try file.read()["alice"] != nil)
         lock.release()
-        _ = try file.commit([.settle(user: "alice")], now: .now)
+        _ = try file.commit([.clearIntent(user: "alice")], now: .now)
     }
 
     @Test(

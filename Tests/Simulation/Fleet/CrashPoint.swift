@@ -6,7 +6,7 @@ package struct CrashPoint: Hashable, Sendable {
     package enum Work: Int, CaseIterable, Sendable {
         case open, read, lockUser, unlockUser
         // Changes of the store.
-        case storeIntent, settle, dropRefreshToken, saveSession, recordRefusal, end, logOut, other
+        case storeIntent, clearIntent, dropRefreshToken, saveSession, recordRefusal, end, logOut, other
         // Between two acts of a session, no disk call under way.
         case login, refresh, revoke, publish, answer
 
@@ -14,7 +14,7 @@ package struct CrashPoint: Hashable, Sendable {
             self =
                 switch change {
                 case .storeIntent: .storeIntent
-                case .settle: .settle
+                case .clearIntent: .clearIntent
                 case .dropRefreshToken: .dropRefreshToken
                 case .saveSession: .saveSession
                 case .recordRefusal: .recordRefusal
@@ -55,7 +55,9 @@ package struct CrashPoint: Hashable, Sendable {
         let write: [Call] = [
             .lock, .read, .unlink, .create, .write, .synchronize, .rename, .synchronizeFolder, .unlock,
         ]
-        let changes: [Work] = [.storeIntent, .settle, .dropRefreshToken, .saveSession, .recordRefusal, .end, .logOut]
+        let changes: [Work] = [
+            .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .logOut,
+        ]
         let acts: [Work] = [.login, .refresh, .revoke, .publish, .answer]
         return changes.flatMap { work in write.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
             + opening
@@ -69,7 +71,7 @@ package struct CrashPoint: Hashable, Sendable {
         let often: Int =
             switch point.work {
             // A call has failed.
-            case .settle: 4
+            case .clearIntent: 4
             // A session without a credential has died.
             case .end: 2
             default: 1

@@ -197,7 +197,7 @@ extension FleetWorld {
     func remember(refusalOf stored: StoredUser?, _ user: Int, _ session: FleetSession) {
         guard let stored, stored.session?.refresh == nil, session.glance.state == .refused else { return }
         // What another process has made of the user meanwhile is that one's.
-        guard stored.session == nil || stored.fingerprint == session.coordinator.base else { return }
+        guard stored.session == nil || stored.version == session.coordinator.base else { return }
         members[user].refusal = (stored.generation, clocks.now)
     }
 

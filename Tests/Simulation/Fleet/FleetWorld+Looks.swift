@@ -26,7 +26,7 @@ extension FleetWorld {
 
     /// Nothing here would have it find out soon.
     private func matters(_ stored: StoredUser?, to glance: FleetSession.Glance) -> Bool {
-        guard let stored, stored.fingerprint != glance.base else { return false }
+        guard let stored, stored.version != glance.base else { return false }
         return glance.state.isAuthenticated == (stored.session == nil)
     }
 
@@ -46,10 +46,10 @@ extension FleetWorld {
             let stored = contents?[members[user].name]
             if contents != nil, process.sessions[user].coordinator.isIdle {
                 // Once it looks, it takes over whatever is newer.
-                guard let stored, stored.fingerprint != process.sessions[user].glance.base else { continue }
+                guard let stored, stored.version != process.sessions[user].glance.base else { continue }
                 report.checks += 1
                 process.sessions[user].known = stored
-                isLookOvertaken = storedContents()?[members[user].name]?.fingerprint != stored.fingerprint
+                isLookOvertaken = storedContents()?[members[user].name]?.version != stored.version
                 tell(process, user, .storeSnapshot(stored))
                 isLookOvertaken = false
             } else if contents == nil || matters(stored, to: process.sessions[user].glance) {

@@ -59,7 +59,7 @@ extension FleetWorld {
         let needsCredential = [.recordRefusal, .dropRefreshToken, .login].contains(point.work)
         let fitting = members.indices.filter {
             // A refresh that fails is what leads there, and only who has a token makes one.
-            if point.work == .settle { return hasToken($0, at: process) }
+            if point.work == .clearIntent { return hasToken($0, at: process) }
             return members[$0].hasCredential == needsCredential
                 || ![.recordRefusal, .dropRefreshToken, .login, .end].contains(point.work)
         }
@@ -81,7 +81,7 @@ extension FleetWorld {
             service.revokeAll(of: user)
             force(process, user)
             heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * dice.chance())
-        case .settle:
+        case .clearIntent:
             weather = .failing
             heap.plan(.relief(.weatherClears), at: clocks.now + .seconds(60))
             force(process, user)

@@ -30,7 +30,7 @@ extension FleetWorld {
             guard var stored = storedContents()?[members[user].name] else { return nil }
             stored.intent = intent
             return .success(.stored(stored))
-        case (.intentNeverSettled, .settle): return .success(.stored(storedContents()?[members[user].name]))
+        case (.intentNeverSettled, .clearIntent): return .success(.stored(storedContents()?[members[user].name]))
         case (.noReadAfterLock, .storeIntent(_, _, let intent, _)):
             guard var known = session.known else { return nil }
             known.intent = intent
@@ -112,7 +112,7 @@ extension FleetWorld {
             let login = StoreChange.StoredLogin(
                 identity: Self.identity, session: revived, accountID: nil,
                 provider: nil, isAdded: false)
-            enqueue(process, call.user, .commit(.saveSession(user: stored.name, login, base: stored.fingerprint)))
+            enqueue(process, call.user, .commit(.saveSession(user: stored.name, login, base: stored.version)))
         default: break
         }
         return result
