@@ -106,7 +106,8 @@ package enum Lanyard {
             log.warning(
                 "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",
                 metadata: [
-                    "event": "limits.lowered", "connections_max": "\(most)", "descriptors": "\(descriptors)",
+                    "event": "limits.lowered", "connections_max": .stringConvertible(most),
+                    "descriptors": .stringConvertible(descriptors),
                 ])
             configuration.limits.connectionsMax = most
         }

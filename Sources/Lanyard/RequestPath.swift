@@ -65,11 +65,12 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         DescriptorShortage.shared.add(self)
     }
 
-    /// The default allow-list: the bound address and `localhost`, each with the port (architecture.md 4.2).
+    /// The default allow-list: the bound address and `localhost`, each with the port (architecture.md 4.2). Hosts that
+    /// routes name are allowed as well.
     private static func rules(_ settings: ListenerSettings, _ socket: ListeningSocket) -> ListenerRules {
         let defaults = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
         return ListenerRules(
-            hosts: AllowedHosts(socket.port == nil ? nil : settings.allowedHosts ?? defaults),
+            hosts: AllowedHosts(socket.port == nil ? nil : settings.allowedHosts ?? defaults), port: socket.port,
             allowedOrigins: settings.allowedOrigins)
     }
 
@@ -168,13 +169,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     private func logShortage(closed: Int?) {
         guard let leftOut = shortageLogThrottle.take(at: .now) else { return }
         var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
-        if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
         guard let closed else {
             return log.notice(
                 "idle upstream connections are closed early, to leave descriptors for clients: raise the limit of descriptors (ulimit -n)",
                 metadata: metadata)
         }
-        metadata["closed"] = "\(closed)"
+        metadata["closed"] = .stringConvertible(closed)
         let remedy = "raise the limit of descriptors (ulimit -n)"
         log.error(
             closed > 0

@@ -118,7 +118,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
                 status == 77
                     ? "every configured credential is refused: ending, as login.exit_on_refusal says"
                     : "no first login is possible for now: ending, as login.exit_on_unreachable says",
-                metadata: ["event": "start.hopeless", "exit": "\(status)"])
+                metadata: ["event": "start.hopeless", "exit": .stringConvertible(status)])
             finish()
         }
     }
@@ -142,7 +142,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         loop.drop(deadline)
         path.abort()
         // Signals stay watched: one that comes while sessions finish their work ends that wait.
-        log.notice("stopped", metadata: ["event": "shutdown.finished", "exit": "\(status)"])
+        log.notice("stopped", metadata: ["event": "shutdown.finished", "exit": .stringConvertible(status)])
         ended.signal()
     }
 }

@@ -74,7 +74,7 @@ struct DescriptorShortageTests {
             #expect(answer.status == 200, "\(answer.bodyText)")
         }
         let line = try await lanyard.process.event("upstream.descriptors_short")
-        #expect((line["closed"].string.flatMap { Int($0) } ?? 0) > 0)
+        #expect((line["closed"].int ?? 0) > 0)
         #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
         (before + [client]).forEach { $0.close() }
         #expect(try await lanyard.process.terminate() == .code(143))

@@ -12,15 +12,15 @@ package struct AccessToken: Sendable {
     package let usableUntil: Instant
     /// How the token can be replaced if an upstream refuses it.
     package let renewal: Renewal
-    /// Identifies the account: equal for one account while the process runs. nil: the account is unknown.
-    package let account: Int?
+    /// The account of the token. Two tokens of the user have the same number only if no other account came between them.
+    package let account: AccountNumber
     /// How often the user had been logged out, or had become another account, when the token was published. Set by the
     /// token cache.
     package internal(set) var accountEpoch: UInt32 = 0
 
     /// - Parameter renewal: by default a refresh may be forced at any time.
     package init(
-        user: UserIndex, generation: UInt64, account: Int? = nil, token: Secret, waitsFrom: Instant,
+        user: UserIndex, generation: UInt64, account: AccountNumber = .unknown, token: Secret, waitsFrom: Instant,
         usableUntil: Instant, renewal: Renewal = .possible(from: .past)
     ) {
         self.user = user

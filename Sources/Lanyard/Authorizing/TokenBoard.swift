@@ -37,7 +37,7 @@ package final class TokenCache {
         var refused: UInt64?
         var waiters: [any Waiter] = []
         /// The account of the latest token.
-        var account: Int?
+        var account = AccountNumber.unknown
         /// Grows when the user is logged out or becomes another account: an earlier request must not get a token of the
         /// new account.
         var accountEpoch: UInt32 = 0
@@ -122,7 +122,7 @@ package final class TokenCache {
     }
 
     /// The account of the token that was published last. It stays when there is no token.
-    package func account(of user: UserIndex) -> Int? {
+    package func account(of user: UserIndex) -> AccountNumber {
         reserve(user)
         return entries[user.number].account
     }

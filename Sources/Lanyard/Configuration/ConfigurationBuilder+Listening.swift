@@ -53,11 +53,17 @@ extension ConfigurationBuilder {
                 remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
         }
         // A list with only invalid elements is not empty here. Its errors have been reported.
-        if case .sequence([])? = section.node["allowed_hosts"]?.content {
+        if case .sequence([])? = section.node["allowed_hosts"]?.content, !routesNameHosts {
             reportWarning(
                 section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
                 remedy: "name the hosts that clients use, or remove the key")
         }
+    }
+
+    /// These hosts are allowed without a list.
+    private var routesNameHosts: Bool {
+        let routes = tree["routes"]?.elements ?? []
+        return routes.contains { $0["match"]?["hosts"]?.elements.isEmpty == false }
     }
 
     private mutating func checkUnixSocket(_ section: ConfigurationSection, shown: String) {

@@ -79,7 +79,9 @@ extension ConfigurationBuilder {
     private func readMatch(_ section: ConfigurationSection, _ route: inout RouteSettings) {
         let match = section.section("match")
         if let hosts = match.texts("hosts") {
-            route.hosts = hosts.compactMap { AddressText.hostAndPort($0)?.host }
+            route.hosts = hosts.compactMap { text in
+                AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: nil) }
+            }
         }
         if let path = match.text("path") { route.path = path }
         match.fill(&route.methods, "methods")

@@ -80,9 +80,9 @@ extension ConfigurationKeys {
             "routes[].upgraded_max_age", .value(.duration(long)), or: ["none"], "none",
             "Closes upgraded connections after this long."),
         .init(
-            "routes[].close_upgraded_on", .values(.choice(["logout", "switch"])), "[]",
+            "routes[].close_upgraded_on", .values(.choice(["logout", "switch"])), "[logout]",
             "What closes upgraded connections: the end of the user's session (`logout`), another active user on a route without a user "
-                + "(`switch`); another account of the user is both."
+                + "(`switch`); another account of the user is both. `[]` is nothing."
         ),
         .init(
             "routes[].connections_max", .value(.integer(1...1_000_000)), "1024",

@@ -77,26 +77,33 @@ extension ClientConnection {
         _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
     ) throws(HeadError) -> Problem? {
         var host: Bytes?
+        var isAllowed = true
         if head.host >= 0 {
             let value = table.value(head.host, in: bytes)
-            if let problem = try check(host: value) { return problem }
+            isAllowed = try allows(value)
             host = value
         }
-        guard case .absolute(let scheme, let authority) = target.form else { return nil }
-        guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
-        // An HTTP/1.0 request may have no `Host`. Then the target's authority is checked.
-        guard let host else { return try check(host: raw[run: authority]) }
-        guard sameAuthority(raw[run: authority], host) else {
-            throw .malformed("its target and its Host name different servers")
+        if case .absolute(let scheme, let authority) = target.form {
+            guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
+            if let host {
+                // This check precedes the allow-list: a request that names two servers is malformed, even if one or both
+                // are allowed (http-rules.md 1.6).
+                guard sameAuthority(raw[run: authority], host) else {
+                    throw .malformed("its target and its Host name different servers")
+                }
+            } else {
+                // An HTTP/1.0 request may have no `Host`. Then the target's authority is checked.
+                isAllowed = try allows(raw[run: authority])
+            }
         }
-        return nil
+        return isAllowed ? nil : .hostNotAllowed
     }
 
-    private func check(host value: Bytes) throws(HeadError) -> Problem? {
-        switch rules.hosts.check(value) {
+    private func allows(_ host: Bytes) throws(HeadError) -> Bool {
+        switch rules.check(host: host, shard.context.routes) {
         case .malformed: throw .malformed("a Host that is not host[:port]")
-        case .unknown: .hostNotAllowed
-        case .allowed: nil
+        case .unknown: false
+        case .allowed: true
         }
     }
 

@@ -41,12 +41,12 @@ extension ClientConnection {
     private func logRefusal(_ problem: Problem, _ id: String) {
         guard shard.log.logLevel <= .debug, let leftOut = shard.refusals.admitLine(at: shard.loop.now) else { return }
         var metadata: Logger.Metadata = [
-            "event": "request.refused", "reason": "\(problem.name)", "status": "\(problem.status)",
+            "event": "request.refused", "reason": "\(problem.name)", "status": .stringConvertible(problem.status),
             "request_id": "\(id)", "route": "\(route?.settings.name ?? "")",
         ]
         let own = clientRequestID
         if !own.isEmpty { metadata["client_request_id"] = "\(own)" }
-        if leftOut > 0 { metadata["left_out"] = "\(leftOut)" }
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
         shard.log.debug("the request was refused with a problem response", metadata: metadata)
     }
 

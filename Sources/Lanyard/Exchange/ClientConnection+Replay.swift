@@ -214,8 +214,9 @@ extension ClientConnection {
         shard.log.debug(
             "the upstream refused the token: sending the request once more",
             metadata: [
-                "event": "request.replayed", "status": "\(held.head.status)", "request_id": "\(currentRequestID)",
-                "route": "\(route.settings.name)", "client_request_id": "\(clientRequestID)",
+                "event": "request.replayed", "status": .stringConvertible(held.head.status),
+                "request_id": "\(currentRequestID)", "route": "\(route.settings.name)",
+                "client_request_id": "\(clientRequestID)",
             ])
         if let renewed = held.token { token = renewed }
         let isInStep = exchange.replay(insteadOf: held.head) && upstream.outbound.isEmpty && !upstream.isBroken

@@ -44,7 +44,7 @@ extension ClientConnection {
         sentStatus = 101
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         shard.counters.upgraded.add()
-        let relay = TunnelRelay(self, upstream, account: token?.account, limits: tunnelLimits)
+        let relay = TunnelRelay(self, upstream, account: token?.account ?? .unknown, limits: tunnelLimits)
         // A tunnel lasts much longer than its token.
         token = nil
         replayBody.discard()

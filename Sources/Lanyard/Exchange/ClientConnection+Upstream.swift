@@ -84,14 +84,16 @@ extension ClientConnection {
 
     func acquireUpstream() {
         guard let pool, let user else { return }
-        if !exchange.needsFreshConnection, let connection = pool.takeIdle(for: user) { return attach(connection) }
+        if !exchange.needsFreshConnection, let connection = pool.takeIdle(for: user, token?.account ?? .unknown) {
+            return attach(connection)
+        }
         connectUpstream()
     }
 
     /// - Parameter old: a connection to close; the new one gets its slot.
     func connectUpstream(inPlaceOf old: UpstreamConnection? = nil) {
         guard let pool, let user else { return }
-        let request = pool.connect(for: user, inPlaceOf: old) { [unowned self] result in
+        let request = pool.connect(for: user, token?.account ?? .unknown, inPlaceOf: old) { [unowned self] result in
             acquisition = nil
             switch result {
             case .success(let connection): attach(connection)

@@ -11,8 +11,8 @@ final class TunnelRelay {
     /// Bytes of one turn, both directions together (http-rules.md 20.5).
     private static let turnBytesMax = 256 << 10
 
-    /// The account that the upgrade was requested as; nil: unknown.
-    let account: Int?
+    /// The account whose token the request for the upgrade carried.
+    let account: AccountNumber
     private unowned let client: ClientConnection
     private let upstream: UpstreamConnection
     private let shard: Shard
@@ -23,7 +23,7 @@ final class TunnelRelay {
     private var kernelBytesForClient = 0
     private var kernelBytesForUpstream = 0
 
-    init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: Int?, limits: Tunnel.Limits) {
+    init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: AccountNumber, limits: Tunnel.Limits) {
         self.account = account
         self.client = client
         self.upstream = upstream

@@ -42,13 +42,17 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
 
-    /// The user of the requests that it carries: a connection never serves two users (http-rules.md 16.1, threats.md T18).
+    /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
+    /// of one user (http-rules.md 16.1, threats.md T18).
     let user: UserIndex
+    let account: AccountNumber
 
     init(
-        taking socket: consuming OwnedDescriptor, for user: UserIndex, loop: EventLoop, pool: UpstreamPool
+        taking socket: consuming OwnedDescriptor, for user: UserIndex, _ account: AccountNumber, loop: EventLoop,
+        pool: UpstreamPool
     ) throws(SystemError) {
         self.user = user
+        self.account = account
         outbound = ByteQueue(budget: pool.buffers)
         self.socket = socket
         self.loop = loop

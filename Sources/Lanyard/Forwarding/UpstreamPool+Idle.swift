@@ -3,12 +3,13 @@ extension UpstreamPool {
     /// How long an idle connection is kept (http-rules.md 8).
     private static let idleTimeout = Duration.seconds(30)
 
-    /// An idle connection of `user` that can be used, or nil.
-    package func takeIdle(for user: UserIndex) -> UpstreamConnection? {
+    /// An idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other accounts
+    /// are closed.
+    package func takeIdle(for user: UserIndex, _ account: AccountNumber = .unknown) -> UpstreamConnection? {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             removeIdle(connection)
-            if connection.isQuiet, hasCurrentAddress(connection) { return connection }
+            if connection.account == account, connection.isQuiet, hasCurrentAddress(connection) { return connection }
             end(connection)
         }
         return nil

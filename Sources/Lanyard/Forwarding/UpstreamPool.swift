@@ -10,6 +10,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// An acquisition that is under way. It is cancelled if its client disconnects.
     package final class Acquisition {
         fileprivate let user: UserIndex
+        fileprivate let account: AccountNumber
         fileprivate var connector: Connector?
         fileprivate var completion: Completion?
         fileprivate var deadlineAt = Instant.never
@@ -20,8 +21,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         /// How often descriptors were released for it.
         private var releases = 0
 
-        fileprivate init(_ user: UserIndex, _ completion: @escaping Completion) {
+        fileprivate init(_ user: UserIndex, _ account: AccountNumber, _ completion: @escaping Completion) {
             self.user = user
+            self.account = account
             self.completion = completion
         }
 
@@ -82,9 +84,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///
     /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
     package func connect(
-        for user: UserIndex, inPlaceOf old: UpstreamConnection? = nil, completion: @escaping Completion
+        for user: UserIndex, _ account: AccountNumber = .unknown, inPlaceOf old: UpstreamConnection? = nil,
+        completion: @escaping Completion
     ) -> Acquisition? {
-        let request = Acquisition(user, completion)
+        let request = Acquisition(user, account, completion)
         if let old {
             old.close()
             open.add(-1)
@@ -226,7 +229,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private func perform(_ action: SlotScheduler.Action) -> Bool {
         switch action {
         case .handOver:
-            guard let connection = takeIdle(for: waiters[0].user) else { return false }
+            guard let connection = takeIdle(for: waiters[0].user, waiters[0].account) else { return false }
             let first = waiters.removeFirst()
             leaveQueue(first)
             reply(first, .success(connection))
@@ -334,7 +337,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     private func adopt(_ socket: consuming OwnedDescriptor, for request: Acquisition) {
         do {
-            let connection = try UpstreamConnection(taking: socket, for: request.user, loop: loop, pool: self)
+            let connection = try UpstreamConnection(
+                taking: socket, for: request.user, request.account, loop: loop, pool: self)
             open.add()
             if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
             reply(request, .success(connection))

@@ -64,7 +64,7 @@ package struct RouteSettings: Equatable, Sendable {
     package var paths = PathMode.lenient
     /// nil is no limit.
     package var upgradedMaxAge: Duration?
-    package var closeUpgradedOn: [TunnelCloser] = []
+    package var closeUpgradedOn: [TunnelCloser] = [.logout]
 
     package init(name: String) { self.name = name }
 }

@@ -47,11 +47,14 @@ package struct RouteTable: Sendable {
     private let prefixes: PrefixTable
     /// In the order of `prefixes`.
     private let groups: [Group]
+    /// All hosts that routes name, in lower case.
+    private let hosts: SortedBytes
     /// Some route takes certain hosts only; else the request's host is not needed.
     package let usesHosts: Bool
 
     package init(_ routes: [Route]) {
-        usesHosts = routes.contains { !$0.hosts.isEmpty }
+        hosts = SortedBytes(routes.flatMap(\.hosts))
+        usesHosts = !hosts.values.isEmpty
         let sorted = routes.enumerated().sorted { left, right in
             let (a, b) = (left.element, right.element)
             if a.hosts.isEmpty != b.hosts.isEmpty { return !a.hosts.isEmpty }
@@ -68,6 +71,9 @@ package struct RouteTable: Sendable {
         self.prefixes = prefixes
         groups = members.map(Group.init)
     }
+
+    /// Whether some route names this host.
+    func names(host: Bytes) -> Bool { hosts.place(of: host, as: ByteClass.lower) != nil }
 
     /// - Parameters:
     ///   - path: the raw path, beginning with `/`.

@@ -10,8 +10,8 @@
 /// release build then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and
 /// returns the next state.
 package enum Session {
-    /// No session: before the start (reason `loggingIn`), or after a logout. Goes to `loggingIn` at the start, and to
-    /// `valid` by an operator's login.
+    /// No session: before the start (reason `loggingIn`), after a logout, or because there is no credential and no login
+    /// was made yet. Goes to `loggingIn` at the start, and to `valid` by an operator's login.
     case loggedOut(SessionReason)
     /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
     case loggingIn(RetryState)
@@ -134,8 +134,9 @@ package enum Session {
     static func beginLogin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         guard transition.context.hasCredential else {
             transition.add(.publish(.none(.loginRequired)))
-            transition.logEvent(.loginRequired, .warning, reason: SessionReason.loginRequired.rawValue)
-            return .loginRequired(nil)
+            let next = transition.context.hasEverBeenLoggedIn ? Session.loginRequired(nil) : .loggedOut(.loggedOut)
+            transition.logEvent(.loginRequired, .warning, reason: next.reason.rawValue)
+            return next
         }
         if cause == .start, let retryState = transition.context.waitBeforeCall(at: transition.now) {
             let next = Session.loggingIn(retryState)

@@ -165,6 +165,7 @@ extension SessionCoordinator {
         refused = user?.refused
         provider = user?.provider
         accountSince = user?.accountSince
+        if let user, user.generation > 0 { context.hasEverBeenLoggedIn = true }
         if let account = user?.accountID, context.learnAccount(account) {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
@@ -182,7 +183,8 @@ extension SessionCoordinator {
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
             stored, generation: context.resume(generation: user.generation), accountID: user.accountID,
-            boot: setup.boot, at: eventContext, skew: context.skew ?? .zero, settings: context.settings)
+            account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
+            skew: context.skew ?? .zero, settings: context.settings)
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: unansweredRefreshes > 0,
             spread: isAdopted ? 0 : 0.1,

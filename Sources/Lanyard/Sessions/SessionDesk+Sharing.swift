@@ -156,9 +156,9 @@ extension SessionCoordinator {
 
     /// Takes the older state as the base of the next write.
     mutating func rebase(onOlder user: StoredUser) {
-        logEvent(
-            .storeOlder, .warning, reason: "older",
-            details: ["stored": String(user.version.generation), "known": String(base.generation)])
+        var older = SessionLogEvent(.storeOlder, .warning, reason: "older")
+        older.counts = ["stored": user.version.generation, "known": base.generation]
+        emit(.logEvent(older))
         generationMin = max(generationMin, base.generation)
         base = user.version
     }

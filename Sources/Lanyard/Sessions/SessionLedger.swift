@@ -8,8 +8,13 @@ package struct SessionContext: Sendable {
     package internal(set) var generation: UInt64 = 0
     /// The service's id of the account, as the latest login said.
     package internal(set) var accountID: String?
+    /// The account of the latest token, with its number. An id of nil: the service has not named the account.
+    private var account: (id: String?, number: AccountNumber)?
     /// True from the first token on; `/startupz` reads it.
     package internal(set) var hasEverBeenReady = false
+    /// A login has succeeded at this identity, in this process or before it. The store keeps this after the session has
+    /// ended.
+    package internal(set) var hasEverBeenLoggedIn = false
     /// The latest error; nil after a success.
     package internal(set) var lastError: IdentityError?
     /// The service must not be called before this instant (Retry-After, 410); a success clears it. It outlives
@@ -101,6 +106,14 @@ package struct SessionContext: Sendable {
         return accountID.map { $0 != id } ?? false
     }
 
+    /// The number of the account of a new token. It stays the same until the account is another one.
+    mutating func accountNumber(of id: String?) -> AccountNumber {
+        if let account, account.id == id { return account.number }
+        let number = AccountNumber.next()
+        account = (id, number)
+        return number
+    }
+
     /// Makes the next generation at least `stored`: the store counts generations for all processes.
     mutating func expect(generation stored: UInt64) {
         generation = max(generation, stored == 0 ? 0 : stored - 1)
@@ -109,6 +122,7 @@ package struct SessionContext: Sendable {
     /// The generation of a token from the store. It is higher than all generations published here before.
     mutating func resume(generation stored: UInt64) -> UInt64 {
         generation = max(generation + 1, stored)
+        hasEverBeenLoggedIn = true
         return generation
     }
 
@@ -120,11 +134,13 @@ package struct SessionContext: Sendable {
         _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
     ) -> SessionTokens {
         generation += 1
+        hasEverBeenLoggedIn = true
         lastError = nil
         notBefore = .past
+        let accountID = grant.userID ?? old?.accountID
         return SessionTokens(
-            grant, generation: generation, accountID: grant.userID ?? old?.accountID, startedAt: startedAt,
-            startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry), skew: skew ?? .zero,
-            settings: settings)
+            grant, generation: generation, accountID: accountID, account: accountNumber(of: accountID),
+            startedAt: startedAt, startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry),
+            skew: skew ?? .zero, settings: settings)
     }
 }

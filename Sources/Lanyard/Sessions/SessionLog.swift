@@ -14,6 +14,7 @@ enum SessionLog {
             metadata["next_at"] = .string(Timestamp.text(wall))
         }
         for (name, value) in logEvent.details { metadata[name] = .string(value) }
+        for (name, value) in logEvent.counts { metadata[name] = .stringConvertible(value) }
         describe(logEvent.error, in: &metadata)
         logger.log(level: logEvent.level.loggerLevel, "\(logEvent.message)", metadata: metadata)
     }

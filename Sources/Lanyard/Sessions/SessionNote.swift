@@ -51,6 +51,8 @@ package struct SessionLogEvent: Equatable, Sendable {
     package var error: IdentityError?
     /// Further metadata, by name.
     package var details: [String: String] = [:]
+    /// Further metadata with numbers as values, by name.
+    package var counts: [String: UInt64] = [:]
 
     package init(
         _ event: Event, _ level: Level = .info, reason: String, nextAt: Instant? = nil, error: IdentityError? = nil

@@ -7,7 +7,7 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case refreshFailing = "refresh_failing"
     /// The first login is under way.
     case loggingIn = "logging_in"
-    /// An operator logged the user out.
+    /// An operator logged the user out, or no login was made yet and no configured credential can make one.
     case loggedOut = "logged_out"
     /// The session is over and nothing configured can begin a new one.
     case loginRequired = "login_required"

@@ -5,6 +5,8 @@ package struct SessionTokens: Sendable {
     package let generation: UInt64
     /// The service's id of the account, if it is known.
     package let accountID: String?
+    /// The account for the request path: `SessionContext.accountNumber(of:)`.
+    package let account: AccountNumber
     /// nil: dead or never issued; the next renewal is a login.
     package var refresh: Secret?
     /// The refresh token's own expiry, if it is known.
@@ -22,17 +24,19 @@ package struct SessionTokens: Sendable {
 
     /// - Parameters:
     ///   - grant: the tokens of the response.
-    ///   - accountID: the account of the tokens.
+    ///   - accountID, account: the account of the tokens.
     ///   - startedAt, startedAtWall: the clocks before the request was sent.
     ///   - refresh: the refresh token that stays if the grant brings none, with its expiry.
     ///   - skew: the difference between the service's clock and ours, in either direction.
     package init(
-        _ grant: Grant, generation: UInt64, accountID: String?, startedAt: Instant, startedAtWall: WallTime,
-        keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration, settings: RefreshSettings
+        _ grant: Grant, generation: UInt64, accountID: String?, account: AccountNumber, startedAt: Instant,
+        startedAtWall: WallTime, keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration,
+        settings: RefreshSettings
     ) {
         access = grant.accessToken
         self.generation = generation
         self.accountID = accountID
+        self.account = account
         self.refresh = grant.refreshToken ?? refresh.token
         refreshExpiry = grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry
         lifetime = grant.lifetime
@@ -56,8 +60,8 @@ package struct SessionTokens: Sendable {
     /// Their age is that of the boot clock if this is still the same boot, otherwise that of the wall clock. An
     /// impossible age leaves an access token that must not be used. The earlier of the two ends applies (refresh.md 1).
     package init(
-        _ stored: StoredSession, generation: UInt64, accountID: String?, boot: String, at eventContext: EventContext,
-        skew: Duration, settings: RefreshSettings
+        _ stored: StoredSession, generation: UInt64, accountID: String?, account: AccountNumber, boot: String,
+        at eventContext: EventContext, skew: Duration, settings: RefreshSettings
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
         let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
@@ -67,8 +71,9 @@ package struct SessionTokens: Sendable {
             Grant(
                 accessToken: stored.access, refreshToken: stored.refresh, userID: nil, lifetime: stored.lifetime,
                 refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
-            generation: generation, accountID: accountID, startedAt: eventContext.instant - max(age, .zero),
-            startedAtWall: stored.issuedAt, keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
+            generation: generation, accountID: accountID, account: account,
+            startedAt: eventContext.instant - max(age, .zero), startedAtWall: stored.issuedAt,
+            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
         if isSameBoot { bound(by: eventContext) }
         if !makesSense { self = withheld(at: eventContext.instant) }
     }
@@ -126,7 +131,7 @@ package struct SessionTokens: Sendable {
 
     func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
         AccessToken(
-            user: user, generation: generation, account: accountID?.hashValue, token: access, waitsFrom: waitsFrom,
+            user: user, generation: generation, account: account, token: access, waitsFrom: waitsFrom,
             usableUntil: usableUntil, renewal: renewal)
     }
 }

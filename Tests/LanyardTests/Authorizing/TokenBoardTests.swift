@@ -8,11 +8,12 @@ import Testing
     private func cache() -> TokenCache { TokenCache(source: source) }
 
     private func token(
-        _ generation: UInt64 = 1, account: Int? = nil, waitsFrom: Int64 = 50, usableUntil: Int64 = 100,
+        _ generation: UInt64 = 1, account: UInt64 = 0, waitsFrom: Int64 = 50, usableUntil: Int64 = 100,
         renewal: AccessToken.Renewal = .possible(from: .past)
     ) -> AccessToken {
         AccessToken(
-            user: user, generation: generation, account: account, token: Secret(copying: .init(start: nil, count: 0)),
+            user: user, generation: generation, account: AccountNumber(account),
+            token: Secret(copying: .init(start: nil, count: 0)),
             waitsFrom: Instant(nanoseconds: waitsFrom), usableUntil: Instant(nanoseconds: usableUntil), renewal: renewal
         )
     }
@@ -263,11 +264,11 @@ import Testing
                 word(cache.refused(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
             }
             cache.receive(.token(token(2, account: 7)), for: user)
-            #expect(outlook() == "renewed 2" && cache.account(of: user) == 7)
+            #expect(outlook() == "renewed 2" && cache.account(of: user) == AccountNumber(7))
             if let news { cache.receive(news, for: user) }
-            #expect(cache.account(of: user) == 7)
+            #expect(cache.account(of: user) == AccountNumber(7))
             cache.receive(.token(token(3, account: 8)), for: user)
-            #expect(outlook() == "replaced" && cache.account(of: user) == 8)
+            #expect(outlook() == "replaced" && cache.account(of: user) == AccountNumber(8))
             let new = try used(cache)
             #expect(
                 word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "renewed 3"

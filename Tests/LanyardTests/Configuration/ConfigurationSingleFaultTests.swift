@@ -51,7 +51,7 @@ import Testing
             timeouts: {connect: 20s, connect_all: 30s, response_header: 3s, request_idle: 4s, response_idle: 5s, write: 6s,
                        upgraded_idle: 7s}
             upgraded_max_age: 8s
-            close_upgraded_on: [logout]
+            close_upgraded_on: [switch]
             connections_max: 7
           - {name: rest, upstream: "unix:/run/up.sock", host: client}
           - {name: root, upstream: "http://127.0.0.1:9", match: {methods: [GET]}}

@@ -332,6 +332,11 @@ enum FaultCases {
             ]
         ),
         (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {hosts: [a.internal]}}\n"
+                + "listeners:\n  - {address: '127.0.0.1:7400', allowed_hosts: []}\n",
+            []
+        ),
+        (
             "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://id.internal}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
                 + upstream,
             [

@@ -64,7 +64,7 @@ final class ProxyBench: Sendable {
 
     /// Hands every shard a token that lives for ten minutes, unless told otherwise.
     func publish(
-        generation: UInt64, token: String = token, account: Int? = nil, waitsFrom: Instant = .never,
+        generation: UInt64, token: String = token, account: UInt64 = 0, waitsFrom: Instant = .never,
         usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
     ) {
         path.publish(
@@ -76,14 +76,14 @@ final class ProxyBench: Sendable {
 
     /// A token as the session path publishes it.
     static func availability(
-        _ generation: UInt64, _ token: String, account: Int? = nil, waitsFrom: Instant = .never,
+        _ generation: UInt64, _ token: String, account: UInt64 = 0, waitsFrom: Instant = .never,
         usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
     ) -> AccessToken.Availability {
         let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
         return .token(
             AccessToken(
-                user: user, generation: generation, account: account, token: secret, waitsFrom: waitsFrom,
-                usableUntil: usableUntil, renewal: renewal))
+                user: user, generation: generation, account: AccountNumber(account), token: secret,
+                waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal))
     }
 
     /// Each refusal of a token leads to a refresh that takes `time` and brings `token-GENERATION`.

@@ -44,7 +44,7 @@ import Testing
         }
         let finished = Milestone()
         let listener = try ListeningSocket(ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0)))
-        let rules = ListenerRules(hosts: AllowedHosts(nil), allowedOrigins: [])
+        let rules = ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: [])
         try await offPool { () throws in
             let busy = try RawClient(bench.endpoint)
             try busy.send("GET /busy HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -113,10 +113,12 @@ import Testing
             let answer = try client.exchange("OPTIONS", target)
             #expect(answer.status == 200)
             #expect(answer["Content-Length"] == "0")
-            #expect(try client.exchange("OPTIONS", target, host: "evil").status == 421)
             #expect(try client.exchange("OPTIONS", target, fields: [("Max-Forwards", "x")]).status == 400)
             #expect(try client.exchange("OPTIONS", target, fields: [("Expect", "x")]).status == 200)
             #expect(try client.exchange("OPTIONS", target, fields: [("Expect", "x")], body: [7]).status == 417)
+        }
+        try await bench.talk { client throws in
+            #expect(try client.exchange("OPTIONS", target, host: "evil").status == (target == "*" ? 421 : 400))
         }
         #expect(bench.upstream.connectionCount == 0)
     }

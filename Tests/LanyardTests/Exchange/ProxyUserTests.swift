@@ -126,7 +126,7 @@ import Testing
     @Test(
         "a request whose token ends before it is sent goes on as the user it began with, and as nobody if that is another account by then",
         arguments: [1, 2])
-    func endedBeforeSent(_ account: Int) async throws {
+    func endedBeforeSent(_ account: UInt64) async throws {
         let isFree = Milestone()
         let bench = try ProxyBench(
             script: { request in

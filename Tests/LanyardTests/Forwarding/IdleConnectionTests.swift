@@ -26,10 +26,12 @@ import Testing
         (self.server, self.loop) = (server, loop)
     }
 
-    private func connection(_ pool: Int, for user: Int = 0) async throws -> UpstreamConnection {
+    private func connection(_ pool: Int, for user: Int = 0, as account: UInt64 = 0) async throws -> UpstreamConnection {
         let pool = pools[pool]
         return try await withCheckedThrowingContinuation { continuation in
-            loop.post { _ = pool.connect(for: UserIndex(user)) { continuation.resume(with: $0) } }
+            loop.post {
+                _ = pool.connect(for: UserIndex(user), AccountNumber(account)) { continuation.resume(with: $0) }
+            }
         }
     }
 
@@ -37,8 +39,8 @@ import Testing
         loop.queue.sync { pools[pool].giveBack(connection) }
     }
 
-    private func takeIdle(_ pool: Int, for user: Int = 0) -> UpstreamConnection? {
-        loop.queue.sync { pools[pool].takeIdle(for: UserIndex(user)) }
+    private func takeIdle(_ pool: Int, for user: Int = 0, as account: UInt64 = 0) -> UpstreamConnection? {
+        loop.queue.sync { pools[pool].takeIdle(for: UserIndex(user), AccountNumber(account)) }
     }
 
     /// No event may come once the pools are gone.
@@ -84,6 +86,19 @@ import Testing
         #expect(takeIdle(0) === first)
         #expect(takeIdle(0) == nil)
         #expect(takeIdle(0, for: 7) === other)
+        end()
+    }
+
+    @Test("an idle connection of another account of the user is closed and never reused")
+    func accounts() async throws {
+        let old = [try await connection(0, as: 1), try await connection(0, as: 1)]
+        let other = try await connection(0, for: 7, as: 3)
+        for connection in old + [other] { giveBack(0, connection) }
+        #expect(takeIdle(0, as: 2) == nil)
+        #expect(pools[0].idleCount == 1 && pools[0].open.value == 1)
+        #expect(takeIdle(0, as: 1) == nil)
+        #expect(takeIdle(0, for: 7, as: 3) === other)
+        try await eventually("both are closed") { server.openCount == 1 }
         end()
     }
 

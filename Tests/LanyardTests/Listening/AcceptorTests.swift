@@ -14,7 +14,8 @@ import Testing
         let settings = ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0))
         let socket = try ListeningSocket(settings)
         let acceptor = Acceptor(
-            socket, shard: shard, shards: [shard], rules: ListenerRules(hosts: AllowedHosts(nil), allowedOrigins: []),
+            socket, shard: shard, shards: [shard],
+            rules: ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: []),
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         // From now on accept(2) says EINVAL, and epoll that there is something.
         _ = shutdown(socket.raw, CInt(SHUT_RD))
@@ -43,7 +44,8 @@ import Testing
         try sendDatagram(to: datagrams.raw)
         let log = IdentityLog()
         let acceptor = Acceptor(
-            socket, shard: shard, shards: [shard], rules: ListenerRules(hosts: AllowedHosts(nil), allowedOrigins: []),
+            socket, shard: shard, shards: [shard],
+            rules: ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: []),
             log: log.logger)
         let stopped = Milestone()
         shard.loop.post { acceptor.start() }

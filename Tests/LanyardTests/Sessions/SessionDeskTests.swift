@@ -154,6 +154,28 @@ struct SessionCoordinatorTests {
         bare.toDue()
         try bare.fail(.sessionDead)
         #expect(bare.state == .loginRequired && bare.stored?.session == nil && bare.stored?.isLoggedOut == false)
+        let next = bare.restart(hasCredential: false)
+        next.begin()
+        #expect(next.state == .loginRequired && next.reason == .loginRequired)
+    }
+
+    @Test("a user that has no credential and was never logged in at this identity is logged out")
+    func neverLoggedIn() throws {
+        let first = CoordinatorDriver(hasCredential: false)
+        first.begin()
+        #expect(first.state == .loggedOut && first.reason == .loggedOut)
+        #expect(first.refusal == .loginRequired && first.noted(.loginRequired) && first.stored == nil)
+        let refused = CoordinatorDriver()
+        refused.begin()
+        try refused.fail(.credentialRefused)
+        let bare = refused.restart(hasCredential: false)
+        bare.begin()
+        #expect(bare.state == .loggedOut && bare.refusal == .loginRequired)
+        let elsewhere = CoordinatorDriver()
+        try elsewhere.logIn()
+        let moved = CoordinatorDriver(hasCredential: false, disk: elsewhere.disk, home: "corp")
+        moved.begin()
+        #expect(moved.state == .loggedOut && moved.refusal == .loginRequired)
     }
 
     @Test("Rule 12: a definite refusal is remembered over restarts, and an operator's login may ignore it")

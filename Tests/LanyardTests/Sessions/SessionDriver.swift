@@ -95,8 +95,9 @@ final class SessionDriver {
     func adopt(_ lifetime: Duration = .seconds(1800), refresh: String? = "refresh", refreshExpiry: WallTime? = nil) {
         let tokens = SessionTokens(
             Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry),
-            generation: context.resume(generation: 1), accountID: "a", startedAt: now, startedAtWall: wall,
-            keeping: (nil, nil), skew: context.skew ?? .zero, settings: context.settings)
+            generation: context.resume(generation: 1), accountID: "a", account: context.accountNumber(of: "a"),
+            startedAt: now, startedAtWall: wall, keeping: (nil, nil), skew: context.skew ?? .zero,
+            settings: context.settings)
         handle(.restored(tokens, .init(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)))
     }
 

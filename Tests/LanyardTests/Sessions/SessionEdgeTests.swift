@@ -14,8 +14,9 @@ struct SessionEdgeTests {
 
     private static func tokens(_ lifetime: Duration, refresh: String?, at driver: SessionDriver) -> SessionTokens {
         SessionTokens(
-            SessionDriver.grant(lifetime, refresh: refresh), generation: 9, accountID: "a", startedAt: driver.now,
-            startedAtWall: driver.wall, keeping: (nil, nil), skew: .zero, settings: driver.context.settings)
+            SessionDriver.grant(lifetime, refresh: refresh), generation: 9, accountID: "a", account: .unknown,
+            startedAt: driver.now, startedAtWall: driver.wall, keeping: (nil, nil), skew: .zero,
+            settings: driver.context.settings)
     }
 
     private static func events(for driver: SessionDriver) -> [Session.Event] {

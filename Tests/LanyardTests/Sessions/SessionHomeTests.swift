@@ -60,8 +60,8 @@ struct SessionServiceTests {
     /// Also the long suite's.
     static func revokedSession(watching time: Duration) async throws {
         let bench = try await SessionServiceBench(accessTokenSeconds: 4, hasLogin: false)
-        try await bench.becomes(.loginRequired)
-        #expect(bench.published.refusal() == .loginRequired)
+        try await eventually("it is published") { bench.published.refusal() == .loginRequired }
+        #expect(bench.alice.state == .loggedOut && bench.alice.reason() == .loggedOut)
         bench.home.adopt(try await bench.foreignSession(), for: UserIndex(0))
         try await bench.becomes(.valid)
         #expect(try await bench.useToken() == 200)

@@ -174,6 +174,7 @@ struct ForeignUserTests {
         driver.forget()
         driver.toCall()
         #expect(driver.sent == ["one", "two"] && driver.noted(.storeOlder) && !driver.noted(.adopted))
+        #expect(driver.logEvents.first { $0.event == .storeOlder }?.counts.keys.sorted() == ["known", "stored"])
         #expect(driver.storedRefresh == "two" && driver.stored?.generation == 2 && driver.stored?.intent?.tries == 1)
         try driver.grant(refresh: "three")
         #expect(driver.storedRefresh == "three" && driver.stored?.generation == 3)

@@ -251,7 +251,8 @@ extension FleetWorld {
         let isOver =
             stored?.isLoggedOut == true
             || state == .loggedOut && (members[user].isLoggedOut || plan.processes > 1 && isAlone)
-            || !members[user].hasCredential && state == .loginRequired && isAlone
+            || !members[user].hasCredential && isAlone
+                && (state == .loginRequired || !process.sessions[user].coordinator.context.hasEverBeenLoggedIn)
         guard ![.valid, .refreshing].contains(state), !isOver else { return }
         // The next look finds it.
         if !isAlone, clocks.now < members[user].loggedInAt + .seconds(45) { return }

@@ -288,7 +288,7 @@ import Testing
         try await Task.sleep(for: .milliseconds(1100))
         #expect(try await client.ask(fault).status == 421)
         try await eventually("all are accounted for") {
-            let leftOut = refusals().reduce(0) { $0 + (Int($1.json["left_out"].string ?? "0") ?? 0) }
+            let leftOut = refusals().reduce(0) { $0 + ($1.json["left_out"].int ?? 0) }
             return refusals().count + leftOut == count + 1
         }
         #expect(try await own.rejections()["host"] == count + 1)

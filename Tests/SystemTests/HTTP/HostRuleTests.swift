@@ -112,6 +112,44 @@ import Testing
         #expect(bench.upstream.requests.count == 3)
     }
 
+    @Test("4.2 A host that a route names is allowed with the listener's port, beside the list or the default")
+    func routeHosts() async throws {
+        let listed = try await HTTPBench.start {
+            $0.routes =
+                "{name: named, match: {path: /named, hosts: [Named.test, \"[2001:db8::7]\"]}, upstream: \"UP\"},"
+        }
+        let standard = try await HTTPBench.start {
+            $0.listener = ""
+            $0.routes = "{name: named, match: {hosts: [named.test]}, upstream: \"UP\"},"
+        }
+        let empty = try await HTTPBench.start {
+            $0.listener = "allowed_hosts: []"
+            $0.routes = "{name: named, match: {hosts: [named.test]}, upstream: \"UP\"},"
+        }
+        for bench in [listed, standard, empty] {
+            let port = bench.lanyard.data.port
+            for line in ["GET /named", "GET /named/x", "GET http://named.test:\(port)/named"] {
+                let answer = try await bench.ask(request("Host: NAMED.test:\(port)", line: "\(line) HTTP/1.1"))
+                #expect(answer.status == 200, "\(line)")
+            }
+            for value in [
+                "named.test", "named.test:1", "x.named.test:\(port)", "named.tes:\(port)", "evil.test:\(port)",
+            ] {
+                let answer = try await bench.ask(request("Host: \(value)", line: "GET /named HTTP/1.1"))
+                #expect(try Refusal.host.faults(of: answer) == [], "\(value)")
+            }
+            let health = bench.lanyard.health
+            let probe = try await offPool {
+                try RawClient(health).exchange("GET", "/livez", host: "named.test:\(port)")
+            }
+            #expect(probe.status == 421)
+        }
+        // An IPv6 literal in another case, and a named host at a path of another route.
+        let port = listed.lanyard.data.port
+        #expect(try await listed.ask(request("Host: [2001:DB8::7]:\(port)", line: "GET /named HTTP/1.1")).status == 200)
+        #expect(try await listed.ask(request("Host: named.test:\(port)")).status == 200)
+    }
+
     @Test("4.2 A wildcard address needs a list, a unix socket takes any Host, HTTP/1.0 without Host is served")
     func otherListeners() async throws {
         let folder = try TemporaryFolder()

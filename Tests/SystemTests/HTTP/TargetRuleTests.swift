@@ -51,6 +51,14 @@ import Testing
         }
         try await bench.refuses(request("GET http://localhost/", host: "localhost:8080"))
         try await bench.refuses(request("GET http://evil/", host: "evil"), .host)
+        // The comparison precedes the allow-list: neither of the two is allowed, or only one.
+        for (target, host) in [
+            ("http://localhost/", "evil"), ("http://localhost/", "localhost:81"), ("http://evil/", "other.test"),
+            ("http://localhost:80/", "[::1]:81"),
+        ] {
+            try await bench.refuses(request("GET \(target)", host: host))
+            try await bench.refuses("GET \(target) HTTP/1.0\r\nHost: \(host)\r\n\r\n")
+        }
         // HTTP/1.0 may come without Host: the target speaks for it.
         bench.startOver()
         #expect(try await bench.ask("GET http://localhost/x HTTP/1.0\r\n\r\n").status == 200)

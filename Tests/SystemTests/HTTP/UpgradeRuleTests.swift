@@ -325,6 +325,25 @@ import Testing
         #expect(try await openTunnels(bench) == 0)
     }
 
+    @Test(
+        "15.5 The end of the session closes tunnels by default, and not if close_upgraded_on is an empty list",
+        arguments: ["", "close_upgraded_on: []"])
+    func standard(_ keys: String) async throws {
+        let bench = try await HTTPBench.start { $0.route = keys }
+        let (client, upstream) = try await open(on: bench)
+        try bench.writeToken("")
+        try await eventually("the session is over", within: .seconds(15)) {
+            try await bench.ask(HTTPBench.plain("/x")).status == 503
+        }
+        if keys.isEmpty {
+            #expect(try await client.rest(within: .seconds(15)) == ("", false))
+            #expect(try await upstream.rest() == ("", false))
+        } else {
+            try await client.send("still here")
+            #expect(try await upstream.read(10) == "still here")
+        }
+    }
+
     @Test("15.5 A tunnel ends at upgraded_max_age, whatever moves")
     func age() async throws {
         let bench = try await HTTPBench.start { $0.route = "upgraded_max_age: 1s" }

@@ -144,7 +144,7 @@ extension HTTPBench {
         #expect(
             refused().map { "\($0.json["level"].string ?? "") \($0.json["reason"].string ?? "")" } == [
                 "debug \(refusal.type)"
-            ], name, sourceLocation: sourceLocation)
+            ] && refused().allSatisfy { $0.json["status"].int == refusal.status }, name, sourceLocation: sourceLocation)
     }
 
     /// Lets the upstream answer a request with what must not be trusted: the client gets 502 (or 504) and keeps its connection, the upstream

@@ -12,12 +12,15 @@ import Testing
     }
 
     /// One guest, whom Lanyard logs in by itself.
-    private static func guest(_ emulator: EmulatorProcess, routes: String = "") async throws -> LanyardProcess {
+    private static func guest(
+        _ emulator: EmulatorProcess, routes: String = "", rest: String = ""
+    ) async throws -> LanyardProcess {
         let lanyard = try await LanyardProcess.start(
             """
             identities: {demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}}
             users: {kiosk: {identity: demo, login: {anonymous: {}}}}
             routes: [\(routes){name: all, upstream: "http://\(emulator.endpoint)"}]
+            \(rest)
             """)
         try await lanyard.untilReady()
         return lanyard
@@ -97,6 +100,52 @@ import Testing
         #expect(try await Self.replays(lanyard, "replayed"))
     }
 
+    @Test("16.1 No connection serves two accounts of a user: idle connections of the old account are closed")
+    func connections() async throws {
+        let emulator = try await Self.emulator()
+        let upstream = try RawServer()
+        let lanyard = try await Self.guest(
+            emulator, routes: "{name: raw, match: {path: /raw}, upstream: \"http://\(upstream.endpoint)\"},",
+            rest: "shards: 1")
+        func subjects() throws -> [Set<String>] {
+            try upstream.records.map { Set(try $0.requests.compactMap { try UsersBench.subject(of: $0) }) }
+        }
+        for _ in 0..<3 { #expect(try await lanyard.get("/raw").status == 200) }
+        #expect(upstream.records.count == 1)
+        try await emulator.control("POST", "/sessions/revoke", "{}")
+        #expect(try await Self.post(lanyard).status == 401)
+        _ = try await lanyard.process.event("session.account.changed")
+        for _ in 0..<3 { #expect(try await lanyard.get("/raw").status == 200) }
+        #expect(upstream.records.map(\.requests.count) == [3, 3])
+        let accounts = try subjects()
+        #expect(accounts.allSatisfy { $0.count == 1 } && accounts[0] != accounts[1])
+        try await eventually("the old account's connection is closed") { upstream.records[0].ended }
+    }
+
+    @Test("16.1 No connection of a removed user serves a user that is added again under the name")
+    func addedAgain() async throws {
+        let upstream = try RawServer()
+        let bench = try await UsersBench.start(
+            """
+              - {name: raw, match: {path: /raw}, upstream: "http://\(upstream.endpoint)", user: bob}
+            active_user: alice
+            shards: 1
+
+            """)
+        try await bench.untilAlice()
+        for round in 1...2 {
+            for account in ["bob", "dave", "bob"] {
+                #expect(try await bench.add("bob", UsersBench.email(account)).status == 201)
+                for _ in 0..<2 { #expect(try await bench.lanyard.get("/raw").status == 200) }
+                #expect(try await bench.call("DELETE", "/users/bob").status == 204)
+            }
+            #expect(upstream.records.map(\.requests.count) == Array(repeating: 2, count: 3 * round))
+        }
+        for record in upstream.records {
+            #expect(Set(try record.requests.compactMap { try UsersBench.subject(of: $0) }).count == 1)
+        }
+    }
+
     @Test("15.5 Another account closes the upgraded connections of routes that say logout or switch, and no other")
     func tunnels() async throws {
         let emulator = try await Self.emulator()
@@ -107,7 +156,7 @@ import Testing
             routes: """
                 {name: logout, match: {path: /logout}, \(upstream), close_upgraded_on: [logout]},
                 {name: switch, match: {path: /switch}, \(upstream), close_upgraded_on: [switch]},
-                {name: stay, match: {path: /stay}, \(upstream)},
+                {name: stay, match: {path: /stay}, \(upstream), close_upgraded_on: []},
                 """)
         var ends: [(client: Wire, upstream: Wire)] = []
         for path in ["/logout", "/switch", "/stay"] {

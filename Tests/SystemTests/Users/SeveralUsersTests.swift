@@ -95,10 +95,24 @@ import Testing
         #expect(counts["routes"]["login"]["calls"].int == 2)
     }
 
+    @Test("a user that has no login and was never logged in is logged out: in the state, in readiness and for requests")
+    func neverLoggedIn() async throws {
+        let bench = try await UsersBench.start("active_user: carol\n")
+        let line = try await bench.lanyard.process.event("session.login.required") { $0["user"].string == "carol" }
+        #expect(line["reason"].string == "logged_out" && line["state"].string == "logged_out")
+        #expect(try await bench.call("GET", "/users/carol").json["session"].string == "logged_out")
+        let readiness = try await RawClient.ask(bench.lanyard.health, "GET", "/readyz/carol")
+        #expect(readiness.status == 503)
+        #expect(try readiness.json["checks"][0]["reason"].string == "logged_out")
+        let refused = try await bench.lanyard.get("/protected/")
+        #expect(refused.status == 503 && UsersBench.problem(refused) == "login-required")
+        #expect(try refused.json["user"].string == "carol" && refused["Retry-After"] == nil)
+    }
+
     @Test("a user without a configured login is logged in by a person, and again after the session's death")
     func loginByHand() async throws {
         let bench = try await UsersBench.start("active_user: carol\n")
-        try await bench.until("carol", is: "login_required")
+        try await bench.until("carol", is: "logged_out")
         #expect(try await bench.bearer() == "login-required")
         let login = #"{"credential":\#(UsersBench.email("carol"))}"#
         let answer = try await bench.call("POST", "/users/carol/login", login)
