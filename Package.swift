@@ -20,6 +20,26 @@ let commit: [CSetting] =
     .flatMap { name in name.isEmpty || !name.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } ? nil : name }
     .map { [.define("LANYARD_COMMIT", to: "\"\($0)\"")] } ?? []
 
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+
+/// The modules below the composition.
+let library: [Target.Dependency] = [
+    "LanyardAdmin", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
+    "LanyardSessionInterface", "LanyardSessions", "LanyardSettings", "LanyardTelemetry", "LanyardVault",
+]
+
+extension Target {
+    /// A module of the program. Exclusive access is checked at run time in debug builds, under which all tests run; in the release build
+    /// the checks cost 4 % of the request path's CPU.
+    static func module(_ name: String, _ dependencies: [Dependency]) -> Target {
+        .target(
+            name: name, dependencies: dependencies,
+            swiftSettings: strict + fuzzed
+                + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
+        )
+    }
+}
+
 let package = Package(
     name: "lanyard",
     products: [
@@ -36,27 +56,41 @@ let package = Package(
         .package(url: "https://github.com/swhitty/FlyingFox", from: "0.27.1"),
     ],
     targets: [
-        // The C of the library: typed doors to what Swift cannot call or see. Beside it CBuildCommit and, in the tests, TornSockets and
-        // HangingFiles are C.
+        // C, one target for each library: typed shims of what Swift cannot call or see. Beside them CBuildCommit and, in the tests,
+        // TornSockets and HangingFiles are C.
+        .target(name: "CLinux"),
         .target(
-            name: "CLanyard",
-            linkerSettings: [
-                .linkedLibrary("curl"), .linkedLibrary("ssl"), .linkedLibrary("crypto"), .linkedLibrary("yaml"),
-            ]
-        ),
-        .target(
-            name: "Lanyard",
-            dependencies: ["CLanyard", .product(name: "Logging", package: "swift-log")],
-            // Exclusive access is checked at run time in debug builds, under which all tests run; in the release build the checks cost
-            // 4 % of the request path's CPU.
-            swiftSettings: strict + fuzzed
-                + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
-        ),
+            name: "COpenSSL", dependencies: ["CLinux"],
+            linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
+        .target(name: "CCurl", dependencies: ["CLinux"], linkerSettings: [.linkedLibrary("curl")]),
+        .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
+        // The modules of the program (docs/architecture.md 3.1).
+        .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),
+        .module("LanyardSettings", []),
+        .module("LanyardRequestPath", ["CLinux", "LanyardFoundations", "LanyardSettings", logging]),
+        .module("LanyardSessionInterface", ["LanyardFoundations", "LanyardSettings"]),
+        .module("LanyardSessions", ["LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
+        .module(
+            "LanyardIdentity",
+            ["CCurl", "CLinux", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
+        .module(
+            "LanyardVault", ["COpenSSL", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
+        .module("LanyardTelemetry", ["CLinux", "LanyardFoundations", "LanyardSettings", logging]),
+        .module("LanyardConfiguration", ["CYAML", "LanyardFoundations", "LanyardSettings"]),
+        .module(
+            "LanyardAdmin",
+            [
+                "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface", "LanyardSessions",
+                "LanyardSettings",
+                "LanyardTelemetry", logging,
+            ]),
+        .module("Lanyard", library + ["CLinux", logging]),
         .target(name: "CBuildCommit", cSettings: commit),
         .executableTarget(
             name: "LanyardTool",
             dependencies: [
-                "CBuildCommit", "CLanyard", "Lanyard",
+                "CBuildCommit", "CLinux", "COpenSSL", "Lanyard", "LanyardConfiguration", "LanyardFoundations",
+                "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
@@ -65,7 +99,7 @@ let package = Package(
         .target(
             name: "LanyardEmulator",
             dependencies: [
-                "CLanyard",
+                "COpenSSL", "CYAML",
                 .product(name: "FlyingFox", package: "FlyingFox"),
                 .product(name: "FlyingSocks", package: "FlyingFox"),
             ],
@@ -74,13 +108,14 @@ let package = Package(
         .executableTarget(
             name: "LanyardEmulatorTool",
             dependencies: [
-                "CLanyard", "LanyardEmulator", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "CLinux", "LanyardEmulator", .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
         ),
         // Raw sockets, FaultGate and process handling that both test targets use.
         .target(
-            name: "TestSupport", dependencies: ["CLanyard", "Lanyard"], path: "Tests/TestSupport", swiftSettings: strict
+            name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardVault"],
+            path: "Tests/TestSupport", swiftSettings: strict
         ),
         // Stands before libc's socket calls in the test program and tears what they move.
         .target(name: "TornSockets", path: "Tests/TornSockets"),
@@ -88,28 +123,30 @@ let package = Package(
         .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
         .target(
-            name: "FuzzHeads", dependencies: ["Lanyard"], path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
+            name: "FuzzHeads", dependencies: library, path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
         ),
         // A fleet of sessions in virtual time (docs/simulation.md): its world for the tests, and the long run as a program of its own, since
         // tests are built for debugging.
         .target(
-            name: "FleetSimulation", dependencies: ["Lanyard"], path: "Tests/Simulation/Fleet", swiftSettings: strict
+            name: "FleetSimulation", dependencies: library, path: "Tests/Simulation/Fleet", swiftSettings: strict
         ),
         .executableTarget(
-            name: "SimulationTool", dependencies: ["FleetSimulation", "Lanyard"], path: "Tests/Simulation/Tool",
+            name: "SimulationTool", dependencies: ["FleetSimulation", "LanyardFoundations"],
+            path: "Tests/Simulation/Tool",
             swiftSettings: strict
         ),
         .testTarget(
             name: "LanyardTests",
             dependencies: [
-                "Lanyard", "TestSupport", "TornSockets", "FuzzHeads", "FleetSimulation", "LanyardEmulator", "CLanyard",
-                .product(name: "Logging", package: "swift-log"),
-            ],
+                "Lanyard", "TestSupport", "TornSockets", "FuzzHeads", "FleetSimulation", "LanyardEmulator", "CLinux",
+                "CCurl",
+                "COpenSSL", logging,
+            ] + library,
             swiftSettings: strict
         ),
         .testTarget(
             name: "SystemTests",
-            dependencies: ["CLanyard", "Lanyard", "TestSupport", "LanyardTool", "LanyardEmulatorTool"],
+            dependencies: ["CLinux", "Lanyard", "TestSupport", "LanyardTool", "LanyardEmulatorTool"] + library,
             swiftSettings: strict
         ),
     ],
@@ -120,7 +157,7 @@ if isFuzzing {
     package.products.append(.executable(name: "lanyard-fuzz", targets: ["LanyardFuzz"]))
     package.targets.append(
         .executableTarget(
-            name: "LanyardFuzz", dependencies: ["FuzzHeads", "Lanyard"], path: "Tests/Fuzz/Driver",
+            name: "LanyardFuzz", dependencies: ["FuzzHeads"], path: "Tests/Fuzz/Driver",
             swiftSettings: strict,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]
         ))

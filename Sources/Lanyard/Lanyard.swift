@@ -1,3 +1,9 @@
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import LanyardTelemetry
+import LanyardVault
 import Logging
 
 /// The program as a value: load → open the store → bind → build → announce → serve → drain.

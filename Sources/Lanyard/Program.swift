@@ -1,3 +1,13 @@
+import LanyardAdmin
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardIdentity
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
+import LanyardTelemetry
+import LanyardVault
 import Logging
 import Synchronization
 
@@ -48,7 +58,7 @@ final class Program: Sendable {
         sessions = try SessionService(
             Self.sessionMembers(configuration, services, by: files, on: identities, warning), identities: services,
             names: names,
-            settings: SessionService.Settings(
+            settings: SessionSettings(
                 refresh: configuration.refresh, login: configuration.login,
                 activeUser: configuration.configuredActiveUser,
                 activatesNextOnLogout: configuration.activatesNextOnLogout),
@@ -109,7 +119,7 @@ final class Program: Sendable {
             case .appServices(let app):
                 let service = AppServicesIdentity(
                     identity, app: app, version: BuildVersion.number, by: files, on: loop, warning: warning)
-                return ConfiguredIdentity(identity.name, .service(service, rotation(app.rotation)))
+                return ConfiguredIdentity(identity.name, .service(service, app.rotation))
             }
         }
     }
@@ -130,14 +140,6 @@ final class Program: Sendable {
             guard case .fixed(let file)? = settings[user.identity] else { return nil }
             let feed = StaticIdentity(name: user.identity, tokenFile: file, by: files, on: loop, warning: warning)
             return ManagedUser(user, source: .feed(feed))
-        }
-    }
-
-    private static func rotation(_ rotation: IdentitySettings.Rotation) -> RefreshTokenRotation {
-        switch rotation {
-        case .none: .none
-        case .grace: .grace
-        case .oneUse: .oneUse
         }
     }
 
@@ -182,5 +184,19 @@ final class Program: Sendable {
                     "event": "listening", "listener": .string(listener.name), "address": .string(listener.address),
                 ])
         }
+    }
+}
+
+/// A token source that forwards to the sessions. It exists before them, because the request path is created first.
+final class SessionTokenSource: TokenSource {
+    private let target = Guarded<(any TokenSource)?>(nil)
+
+    func connect(to source: any TokenSource) { target.withLock { $0 = source } }
+
+    /// Not on the path of most requests: a shard calls this only when it has no usable token.
+    func tokenNeeded(by user: UserIndex) { target.withLock { $0 }?.tokenNeeded(by: user) }
+
+    func tokenRefused(by user: UserIndex, generation: UInt64) {
+        target.withLock { $0 }?.tokenRefused(by: user, generation: generation)
     }
 }

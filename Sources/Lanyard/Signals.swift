@@ -1,5 +1,6 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
+import LanyardFoundations
 
 /// Handles signals from the start of the process, in two steps. No signal is lost, and no signal ends the process that must not
 /// (architecture.md 7.6: SIGHUP and SIGUSR2 never do).

@@ -1,5 +1,5 @@
 import ArgumentParser
-import CLanyard.Linux
+import CLinux
 import Dispatch
 import Foundation
 

@@ -1,5 +1,8 @@
 import ArgumentParser
-import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardVault
 
 /// `lanyard check`: checks the configuration as `run` would. Exit 0 or 78; 64 for contradicting flags.
 struct CheckCommand: ParsableCommand {

@@ -1,5 +1,7 @@
 import ArgumentParser
-import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSettings
 
 /// `lanyard health`: probes a running Lanyard, for images without curl. Exit 0 or 1.
 struct HealthCommand: ParsableCommand {

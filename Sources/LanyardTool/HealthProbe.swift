@@ -1,6 +1,8 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
-import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSettings
 
 /// One GET request on a new connection, with one time limit for the whole exchange.
 enum HealthProbe {

@@ -1,4 +1,6 @@
 import ArgumentParser
+import CBuildCommit
+import Lanyard
 
 /// `lanyard`. The root command is synchronous, because an asynchronous one has four threads before its first line. A sandbox applies
 /// only to the calling thread and the threads that it starts.
@@ -25,4 +27,18 @@ struct LanyardCommand: ParsableCommand {
             Report.exit(status)
         }
     }
+}
+
+/// `lanyard version`.
+struct VersionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "version", abstract: "Print the version, and what it was built from.")
+
+    func run() { Report.output("lanyard \(BuildVersion.number) (commit \(BuildCommit.text))") }
+}
+
+/// The source that this program was built from.
+enum BuildCommit {
+    /// Twelve hex digits, followed by `-dirty` if files were changed; `unknown` if the build did not get a commit.
+    static let text = String(cString: lanyard_build_commit())
 }

@@ -1,5 +1,6 @@
 import Glibc
-import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
 import Synchronization
 
 /// The output of commands for the operator, and whether it could be written.

@@ -1,5 +1,7 @@
 import ArgumentParser
 import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
 
 /// `lanyard run`: the proxy itself.
 struct RunCommand: ParsableCommand {
@@ -25,5 +27,33 @@ struct RunCommand: ParsableCommand {
         throw ExitCode(
             Lanyard.run(
                 configuration, warnings: loaded.warnings, addresses: loaded.addresses, commit: BuildCommit.text))
+    }
+}
+
+/// The help text for the flags of `run` and `check`. It is made from the table of keys, so it is complete.
+enum ConfigurationHelp {
+    static let text: String = {
+        let lines = ConfigurationFlag.all.flatMap { flag in
+            ["  \(flag.name)"] + wrapped(flag.meaning, width: 72).map { "      \($0)" }
+        }
+        return """
+            Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/configuration.md has all keys). Single \
+            keys are flags, too, and variables: --refresh-at is LANYARD_REFRESH_AT. A flag wins over a variable, a variable \
+            over the file.
+
+            Configuration flags:
+            \(lines.joined(separator: "\n"))
+            """
+    }()
+
+    /// Splits text into lines of whole words. The parser's own wrapping would lose the indentation.
+    private static func wrapped(_ text: String, width: Int) -> [String] {
+        text.split(separator: " ").reduce(into: [String]()) { lines, word in
+            if let last = lines.last, last.count + 1 + word.count <= width {
+                lines[lines.count - 1] = "\(last) \(word)"
+            } else {
+                lines.append(String(word))
+            }
+        }
     }
 }

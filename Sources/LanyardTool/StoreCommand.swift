@@ -1,7 +1,90 @@
 import ArgumentParser
+import Glibc
+import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import LanyardVault
 
 /// `lanyard store`: the sealed file itself, without a running Lanyard.
 struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store", abstract: "Work on the sealed store of sessions.", subcommands: [RekeyCommand.self])
+}
+
+/// `lanyard store rekey`: seals the store with a new key.
+///
+/// Exit 0; 75 while another process has the store open; 78 if it cannot be opened; 74 if it is sealed but the output cannot be written.
+struct RekeyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rekey", abstract: "Seal the store with a new key or passphrase.",
+        usage: """
+            lanyard store rekey --config PATH --new-key-file PATH
+            lanyard store rekey --config PATH --new-passphrase-file PATH
+            """,
+        discussion:
+            "Stop every Lanyard that uses the store first. The configuration names the present key; afterwards it must name the new one."
+    )
+
+    @Option(help: ArgumentHelp("The new key: 32 bytes or more.", valueName: "path"))
+    var newKeyFile: String?
+
+    @Option(help: ArgumentHelp("A passphrase in place of a key.", valueName: "path"))
+    var newPassphraseFile: String?
+
+    @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, as of run.", valueName: "flags"))
+    var flags: [String] = []
+
+    func validate() throws {
+        switch (newKeyFile, newPassphraseFile) {
+        case (nil, nil): throw ValidationError("name the new secret with --new-key-file or --new-passphrase-file")
+        case (_?, _?): throw ValidationError("--new-key-file and --new-passphrase-file: one secret seals the store")
+        default: return
+        }
+    }
+
+    func run() throws {
+        Signals.prepare()
+        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+        guard let configuration = loaded.configuration else {
+            Report.diagnostics(of: loaded)
+            throw ExitCode(loaded.exitCode ?? 78)
+        }
+        guard case .file(let path, let present) = configuration.store else {
+            Report.error(
+                "error: the configuration names no store.path: sessions are in memory only, and nothing is sealed")
+            throw ExitCode(78)
+        }
+        do throws(StoreError) {
+            try OpenedStore.rekey(path: path, from: present, to: newSecret)
+        } catch {
+            Report.error("error: \(error.message)")
+            throw ExitCode(error.exitCode)
+        }
+        let lines = [
+            "\(path) is sealed with \(newSecret.path).",
+            "Now let the configuration say it: store.\(newSecret.kindName)_file: \(newSecret.path), in place of \(present.path).",
+        ]
+        lines.forEach { Report.output($0) }
+        // The exit code will say that the output failed, although the key has changed.
+        if !Report.isOutputWhole { lines.forEach(Report.error) }
+    }
+
+    /// An absolute path: a configuration resolves relative paths from its own folder, not from the working folder of this command.
+    private var newSecret: StoreSettings.KeyFile {
+        newKeyFile.map { .key(WorkingFolder.absolute($0)) }
+            ?? .passphrase(WorkingFolder.absolute(newPassphraseFile ?? ""))
+    }
+}
+
+/// The folder that relative paths on the command line start from.
+enum WorkingFolder {
+    /// The absolute path of the same file; unchanged if the working folder is unknown.
+    static func absolute(_ path: String) -> String {
+        guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
+        defer { free(folder) }
+        let name = String(cString: folder)
+        return name == "/" ? "/" + path : "\(name)/\(path)"
+    }
 }

@@ -1,8 +1,9 @@
 import ArgumentParser
-import CLanyard.Linux
-import CLanyard.OpenSSL
+import CLinux
+import COpenSSL
 import Glibc
 import Lanyard
+import LanyardFoundations
 
 // The first step: otherwise the next file or socket could take the number of a closed standard descriptor and receive log lines.
 if lanyard_open_standard_descriptors() != 0 {

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
 import TestSupport
 import Testing

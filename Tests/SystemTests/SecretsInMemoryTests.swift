@@ -1,6 +1,5 @@
 import Foundation
 import Glibc
-import Lanyard
 import TestSupport
 import Testing
 

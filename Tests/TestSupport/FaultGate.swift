@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 
 /// A byte relay in front of a server that makes network faults. The fault can be switched while it runs.
 ///

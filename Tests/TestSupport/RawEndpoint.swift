@@ -1,4 +1,4 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
 
 /// The address of a test socket: loopback or a unix path.

@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 
 /// An upstream on plain sockets. It records the raw bytes of every connection and takes its responses from a script.
 ///

@@ -1,6 +1,6 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
-import Lanyard
+import LanyardFoundations
 
 /// A stream socket with time limits. Several threads may use it and any of them may close it.
 ///

@@ -1,4 +1,4 @@
-import CLanyard.OpenSSL
+import COpenSSL
 
 /// A running SHA-256, for bodies that are too large to keep.
 package final class SHA256Digest {

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 
 /// A program that a test starts and ends, usually a product from the build folder.
 ///

@@ -1,5 +1,6 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardVault
 
 /// The store's folder on a machine that can lose power. Changes that were not synced are then lost, or kept in part at random.
 ///

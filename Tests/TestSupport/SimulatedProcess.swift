@@ -1,5 +1,6 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardVault
 
 /// The view of one process on a `SimulatedDisk`. After its death every call fails and its locks are free.
 package final class SimulatedProcess: StoreDisk {

@@ -1,7 +1,7 @@
-import CLanyard.Linux
+import CLinux
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 
 /// The only thread that starts processes. It lives as long as the tests.
 ///

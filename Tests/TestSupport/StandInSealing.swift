@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardVault
 
 /// A cheap replacement for the store's sealing, for runs with millions of writes. It does not encrypt. It distinguishes a wrong key from
 /// damage, as the real one does.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// A number that several threads change.
 package final class Tally: Sendable {

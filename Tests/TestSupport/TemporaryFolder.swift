@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 
 /// A folder for one test, mode 0700. It is removed with its content on `deinit`, or else when the process ends.
 package final class TemporaryFolder: Sendable {

@@ -1,6 +1,6 @@
 import FuzzHeads
 import Glibc
-import Lanyard
+import LanyardRequestPath
 
 /// libFuzzer's main loop: its library has no header, so the function is declared here.
 @_silgen_name("LLVMFuzzerRunDriver")

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// Holds the reader of `WWW-Authenticate` to its promises: a value means the same wherever it stands, with white space around it, cut
 /// at a comma into two fields, and when it is written anew.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// Holds the chunked reader to its promises: cuts change nothing, `next` and `gather` read the same, a body means what the
 /// grammar of RFC 9112 §7.1 says when it is read line by line, and data written in other chunks is the same body.

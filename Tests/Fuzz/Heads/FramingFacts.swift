@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// What the field lines of a head say of its length, counted anew without the reader's own classification of names.
 struct FramingFacts {

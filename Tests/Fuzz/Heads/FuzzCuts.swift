@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// Where an input is cut into pieces: a sequence of random numbers that the input itself determines, so that an artefact repeats.
 struct FuzzCuts {

@@ -1,5 +1,3 @@
-import Lanyard
-
 /// The fuzz heads, by the names of their corpora.
 package enum FuzzHead: String, CaseIterable, Sendable {
     case request, response, chunked, target, challenge, yaml, json, store

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// A reader under test together with what it promises for every input.
 package protocol FuzzTarget: AnyObject {

@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardRequestPath
 
 /// Memory between two pages that nobody may touch: whoever reads past either end dies at once, with or without a sanitizer.
 final class GuardedRoom {

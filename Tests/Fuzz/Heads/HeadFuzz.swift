@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// Holds a reader of heads to its promises: what it says depends neither on where the bytes were cut, nor on what stands behind the
 /// head, nor on how large the limits are, as long as they are not met; what it accepts means the same when it is written anew.

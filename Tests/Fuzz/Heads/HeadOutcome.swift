@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// What a reader makes of some bytes.
 enum HeadOutcome<Head: FuzzedHead> {

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// A reader of heads as the fuzzing sees it: requests and responses obey the same promises.
 protocol HeadRun {

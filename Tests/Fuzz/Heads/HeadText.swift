@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// Room to write a head in, used again and again.
 final class HeadText {

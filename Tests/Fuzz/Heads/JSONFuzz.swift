@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardIdentity
+import LanyardRequestPath
 
 /// Holds the reading of the identity service's answers to its promises: the reader of JSON, of tokens in it, and of a JSON Web
 /// Token's claims. What is cut off may end early, but means nothing else; what is accepted means the same when it is written anew.

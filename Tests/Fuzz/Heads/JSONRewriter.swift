@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// Writes a JSON text anew, without white space and with every string escaped in one way only: two texts that mean the same are then
 /// the same bytes.

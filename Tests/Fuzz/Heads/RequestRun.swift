@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardRequestPath
+import LanyardSettings
 
 /// `RequestReader` and what a request's head promises.
 struct RequestRun: HeadRun {

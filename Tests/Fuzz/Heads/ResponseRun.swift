@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 
 /// `ResponseReader` and what a response's head promises.
 struct ResponseRun: HeadRun {

@@ -1,4 +1,7 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardVault
 
 /// Holds the readers of the store to their promises: there is one text for each contents, no text continues another, and whatever lies on
 /// the disk is no seal of ours.

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardRequestPath
+import LanyardSettings
 
 /// Holds the parsers of target, path and Host to their promises. An input is a target, a line feed and a Host value; without line
 /// feed it is both.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardIdentity
 
 /// What `TokenReader` makes of an answer.
 struct TokenOutcome: Equatable {

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardConfiguration
+import LanyardRequestPath
 
 /// Holds the reading of the configuration to its promises: one text, one meaning; a text ends in settings or in faults that say
 /// where and what; and what `check` prints loads again as the same settings and prints the same.

@@ -1,6 +1,8 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardAdmin
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
 
 /// The bodies of admin calls: what they may be, and what each bad one is told.
 @Suite struct AdminBodyTests {

@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardAdmin
+@testable import LanyardRequestPath
 
 /// Which method and path mean which call.
 @Suite struct AdminCallTests {

@@ -1,6 +1,8 @@
 import Dispatch
 import Glibc
-import Lanyard
+import LanyardAdmin
+import LanyardFoundations
+import LanyardSessions
 import TestSupport
 import Testing
 

@@ -1,6 +1,8 @@
 import Dispatch
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 import TestSupport
 import Testing
 

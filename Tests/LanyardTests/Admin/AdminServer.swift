@@ -2,7 +2,12 @@ import Dispatch
 import Logging
 import TestSupport
 
-@testable import Lanyard
+@testable import LanyardAdmin
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// An admin listener on a socket of its own, before users that a test plays.
 final class AdminServer: Sendable {

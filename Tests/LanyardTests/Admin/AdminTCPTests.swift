@@ -1,5 +1,4 @@
 import Glibc
-import Lanyard
 import TestSupport
 import Testing
 

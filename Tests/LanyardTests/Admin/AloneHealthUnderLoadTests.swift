@@ -1,4 +1,3 @@
-import Lanyard
 import Testing
 
 @Suite struct AloneHealthUnderLoadTests {

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardAdmin
+import LanyardFoundations
 import TestSupport
 import Testing
 

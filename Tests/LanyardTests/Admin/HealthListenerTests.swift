@@ -1,6 +1,6 @@
 import Dispatch
 import Glibc
-import Lanyard
+import LanyardAdmin
 import TestSupport
 import Testing
 

@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// A hundred probes spread over a while, each on a connection of its own, as a kubelet's are.

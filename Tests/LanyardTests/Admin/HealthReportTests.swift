@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardAdmin
 import TestSupport
 import Testing
 

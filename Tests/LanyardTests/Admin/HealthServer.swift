@@ -1,5 +1,8 @@
 import Dispatch
-import Lanyard
+import LanyardAdmin
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
 import Logging
 import TestSupport
 

@@ -1,6 +1,6 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Event loops as many as CPUs, each of which spins in work that is posted to it without end.

@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardAdmin
+@testable import LanyardFoundations
 
 @Suite struct TokenGuessDelayTests {
     private let start = Instant(nanoseconds: 1_000_000_000_000)

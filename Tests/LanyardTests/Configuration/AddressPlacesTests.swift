@@ -1,5 +1,6 @@
 import Glibc
-import Lanyard
+import LanyardConfiguration
+import LanyardSettings
 import Testing
 
 @Suite struct AddressPlacesTests {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
 
 /// What the YAML reader takes and refuses, before any key is known.
 @Suite struct ConfigurationDocumentTests {

@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
+@testable import LanyardSettings
 
 /// What is wrong with a configuration, said in one line with file, line, column and remedy.
 @Suite struct ConfigurationErrorTests {

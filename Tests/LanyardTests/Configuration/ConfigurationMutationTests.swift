@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
 
 /// Whatever a file holds, loading ends with settings or with faults; it never traps and never takes long.
 @Suite struct ConfigurationMutationTests {

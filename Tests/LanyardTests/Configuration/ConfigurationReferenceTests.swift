@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
 
 /// `docs/configuration.md` against the table of keys.
 @Suite struct ConfigurationReferenceTests {

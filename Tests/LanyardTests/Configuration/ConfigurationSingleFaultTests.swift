@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
+@testable import LanyardSettings
 
 /// A valid configuration with one mistake in it: the mistake is told once, at its place, and nothing follows from it.
 @Suite(.offPool) struct ConfigurationSingleFaultTests {

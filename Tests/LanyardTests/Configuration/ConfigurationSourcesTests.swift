@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
+@testable import LanyardSettings
 
 /// File, environment and flags together, and the short form without a file.
 @Suite struct ConfigurationSourcesTests {

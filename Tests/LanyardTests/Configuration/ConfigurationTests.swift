@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
+@testable import LanyardSettings
 
 /// Whole documents: what they make of the settings.
 @Suite struct ConfigurationTests {

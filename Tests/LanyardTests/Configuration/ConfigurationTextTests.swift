@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardConfiguration
+@testable import LanyardSettings
 
 /// Single values and their units.
 @Suite struct ConfigurationTextTests {

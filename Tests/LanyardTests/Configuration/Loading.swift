@@ -1,6 +1,6 @@
 import TestSupport
 
-@testable import Lanyard
+@testable import LanyardConfiguration
 
 /// Loads documents as `lanyard check` does, from a file called `lanyard.yaml` in a folder of its own.
 enum Loading {

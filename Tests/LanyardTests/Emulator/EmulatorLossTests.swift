@@ -1,6 +1,6 @@
 import Glibc
-import Lanyard
 import LanyardEmulator
+import LanyardFoundations
 import TestSupport
 import Testing
 

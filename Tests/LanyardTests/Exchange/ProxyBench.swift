@@ -1,5 +1,7 @@
 import Dispatch
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
 import Logging
 import TestSupport
 

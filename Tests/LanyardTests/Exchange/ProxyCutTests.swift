@@ -1,4 +1,3 @@
-import Lanyard
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSettings
 import TestSupport
 import Testing
 

@@ -1,10 +1,12 @@
-import CLanyard.Linux
+import CLinux
 import Dispatch
 import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 /// A client that one shard hands to another while the drain begins.
 @Suite(.timeLimit(.minutes(1))) struct ProxyHandOverTests {

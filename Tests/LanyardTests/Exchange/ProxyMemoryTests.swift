@@ -1,5 +1,6 @@
 import Glibc
-import Lanyard
+import LanyardRequestPath
+import LanyardSettings
 import TestSupport
 import Testing
 

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
 import TestSupport
 import Testing
 

@@ -1,5 +1,7 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
 import TestSupport
 import Testing
 

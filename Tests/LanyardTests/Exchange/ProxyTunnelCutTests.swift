@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardRequestPath
 import TestSupport
 import Testing
 

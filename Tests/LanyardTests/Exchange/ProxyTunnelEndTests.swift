@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardRequestPath
+import LanyardSettings
 import TestSupport
 import Testing
 

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
 import Testing
 
 /// What becomes of an answer that means "token refused".

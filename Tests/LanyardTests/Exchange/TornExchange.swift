@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSettings
 import TestSupport
 import Testing
 

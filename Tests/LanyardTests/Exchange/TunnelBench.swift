@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSettings
 import TestSupport
 
 /// A request path before an upstream that the test plays itself, byte by byte.

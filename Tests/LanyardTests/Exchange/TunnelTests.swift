@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
 import Testing
 
 /// The tunnel's machine, without a socket.

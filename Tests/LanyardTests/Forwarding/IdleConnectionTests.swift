@@ -2,7 +2,9 @@ import Dispatch
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 /// The bound of a shard's idle upstream connections, over all its pools.
 @Suite(.timeLimit(.minutes(1))) struct IdleConnectionTests {

@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
 
 @Suite struct DNSCacheTests {
     private static let start = Instant(nanoseconds: 1_000_000_000_000)

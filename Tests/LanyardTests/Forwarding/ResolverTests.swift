@@ -3,7 +3,8 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
 
 @Suite(.timeLimit(.minutes(1))) struct ResolverTests {
     private static let address = SocketAddress(host: "127.0.0.1", port: 1)!

@@ -1,4 +1,4 @@
-@testable import Lanyard
+@testable import LanyardRequestPath
 
 /// A model of the connection slots of one upstream: what some shards do with them, one atomic operation at a time.
 ///

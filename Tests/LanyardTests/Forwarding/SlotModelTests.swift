@@ -1,7 +1,5 @@
 import Testing
 
-@testable import Lanyard
-
 /// Every interleaving of what shards do with the connection slots of one upstream, in small cases. `LongSlotModelTests` has larger ones.
 @Suite(.timeLimit(.minutes(3)), .offPool) struct SlotModelTests {
     @Test(

@@ -3,7 +3,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 @Suite(.timeLimit(.minutes(1))) struct UpstreamPoolTests {
     private let server: RawServer

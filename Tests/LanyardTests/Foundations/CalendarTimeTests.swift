@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
 import Testing
 
 @Suite struct CalendarTimeTests {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 @Suite struct CertificateFileTests {
     @Test(

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 @Suite struct DeadlineHeapTests {
     @Test("any sequence of sets, moves, drops and waits tells what a sorted list would")

@@ -1,11 +1,9 @@
-import CLanyard.Linux
+import CLinux
 import Dispatch
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 import Testing
-
-@testable import Lanyard
 
 @Suite struct EventLoopTests {
     private let loop: EventLoop

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 /// Files that hang cost a thread each, and nobody else anything.
 @Suite(.timeLimit(.minutes(1))) struct FileReaderTests {

@@ -1,10 +1,9 @@
 import Foundation
 import Glibc
-import Lanyard
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 @Suite("Secret files")
 struct FileWatchTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 @Suite("Dates of HTTP, read")
 struct HTTPDateReadingTests {

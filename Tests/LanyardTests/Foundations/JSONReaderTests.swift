@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 @Suite("JSON on bytes")
 struct JSONReaderTests {

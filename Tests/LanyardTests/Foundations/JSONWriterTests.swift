@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardTelemetry
 import TestSupport
 import Testing
 

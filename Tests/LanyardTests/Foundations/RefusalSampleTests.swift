@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
 
 @Suite struct RefusalLogThrottleTests {
     @Test("a flood leaves so many lines a second, and the first of the next second tells how many were left out")

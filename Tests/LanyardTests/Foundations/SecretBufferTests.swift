@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 @Suite("Growing secrets")
 struct SecretBufferTests {

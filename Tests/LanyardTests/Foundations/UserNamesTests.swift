@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 import Testing
 
 @Suite struct UserNamesTests {

@@ -1,5 +1,5 @@
 import FuzzHeads
-import Lanyard
+import LanyardRequestPath
 import TestSupport
 import Testing
 

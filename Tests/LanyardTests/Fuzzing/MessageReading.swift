@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardRequestPath
+import LanyardSettings
 
 /// What our readers make of a whole message: heads, body, trailers and where it ends, written as `h11_peer.py` writes what h11 makes
 /// of it.

@@ -1,7 +1,9 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
 
 @Suite("App Services: what is sent")
 struct AppServicesIdentityTests {

@@ -1,8 +1,9 @@
-import Lanyard
+import LanyardFoundations
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
 
 @Suite("App Services: where the service is")
 struct AppServicesLocationTests {

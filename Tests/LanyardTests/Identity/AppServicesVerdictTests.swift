@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardSessionInterface
 
 /// One answer of the service and what follows from it.
 struct VerdictCase: Sendable, CustomTestStringConvertible {

@@ -1,7 +1,9 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
 
 @Suite("Identity: the mark of a refused credential")
 struct CredentialMarkTests {

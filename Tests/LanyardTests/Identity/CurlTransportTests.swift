@@ -1,9 +1,11 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
 
 @Suite("Identity calls over a bad network")
 struct CurlTransportTests {

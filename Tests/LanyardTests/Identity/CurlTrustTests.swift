@@ -1,7 +1,9 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
 
 /// `openssl s_server` behind a certificate of a private authority: it answers `location` from a file.
 private struct TLSService {

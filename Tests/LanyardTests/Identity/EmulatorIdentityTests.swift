@@ -2,7 +2,8 @@ import LanyardEmulator
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
 
 @Suite("App Services client against the emulator")
 struct EmulatorIdentityTests {

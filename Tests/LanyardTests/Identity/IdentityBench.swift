@@ -1,8 +1,10 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
 import TestSupport
 
-@testable import Lanyard
+@testable import LanyardIdentity
 
 /// An `AppServicesIdentity` on a loop of its own, before a scripted server that records raw bytes.
 final class IdentityBench: Sendable {

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 import Logging
 
 /// A logger whose lines a test reads.

@@ -1,7 +1,6 @@
+import LanyardSettings
 import TestSupport
 import Testing
-
-@testable import Lanyard
 
 @Suite("Identity calls: no secret shows")
 struct IdentitySecrecyTests {

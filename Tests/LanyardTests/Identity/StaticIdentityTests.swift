@@ -1,9 +1,10 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardIdentity
+import LanyardSessionInterface
+import LanyardSettings
 import TestSupport
 import Testing
-
-@testable import Lanyard
 
 @Suite("Tokens and credentials in files")
 struct StaticIdentityTests {

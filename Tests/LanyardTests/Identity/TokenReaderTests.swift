@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardIdentity
 
 @Suite("Tokens out of answers")
 struct TokenReaderTests {

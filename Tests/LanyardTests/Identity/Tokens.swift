@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import Lanyard
+@testable import LanyardFoundations
 
 /// Tokens and answers of a pretended App Services.
 enum Tokens {

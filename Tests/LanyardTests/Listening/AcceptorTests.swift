@@ -1,10 +1,12 @@
-import CLanyard.Linux
+import CLinux
 import Glibc
 import Logging
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 @Suite(.timeLimit(.minutes(1))) struct AcceptorTests {
     @Test("a listener that fails for good is left alone for a moment, and can be stopped")

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 import TestSupport
 import Testing
 

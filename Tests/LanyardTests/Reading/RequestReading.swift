@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardRequestPath
+import LanyardSettings
 import Testing
 
 /// What `RequestReader` makes of some bytes.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 import Testing
 
 /// What `ResponseReader` makes of some bytes.

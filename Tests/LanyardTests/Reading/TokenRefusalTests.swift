@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardRequestPath
 import Testing
 
 /// Which refusals a new token could mend.

@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 /// What finding a route costs a request. Alone, since time is measured.
 @Suite struct AloneRouteTableCostTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardRequestPath
 
 @Suite struct PathReaderTests {
     /// How nginx reads: escapes decoded once, slashes merged; neither `\` nor `;` means anything to it.

@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 /// The table finds by halving what a look at each route in turn would find.
 @Suite struct RouteTableOrderTests {

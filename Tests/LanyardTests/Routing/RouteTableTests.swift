@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardRequestPath
+@testable import LanyardSettings
 
 @Suite struct RouteTableTests {
     private static func route(

@@ -1,6 +1,9 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// One user's coordinator in virtual time. Its store replies at once unless it is held, and its identity service when
 /// the test says so.

@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 
 /// A registry whose actions are recorded as words and carried out at once.
 struct RegistryDriver {

@@ -2,7 +2,12 @@ import LanyardEmulator
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+@testable import LanyardVault
 
 /// A session service with the App Services client, before an emulator.
 final class SessionServiceBench: Sendable {

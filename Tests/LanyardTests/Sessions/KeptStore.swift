@@ -1,7 +1,8 @@
 import Dispatch
 import TestSupport
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
 
 /// A store in memory that outlives a session service, and fails when a test says so.
 final class KeptStore: SessionStore {

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessions
 import TestSupport
 
 @testable import Lanyard

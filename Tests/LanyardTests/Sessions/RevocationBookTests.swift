@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 import Testing
 
 @Suite struct RevocationQueueTests {

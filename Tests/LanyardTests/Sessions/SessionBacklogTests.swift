@@ -1,6 +1,9 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// Unsaved changes wait for the store until another change makes them obsolete.
 @Suite("Coordinator: unsaved changes and what happens in between")

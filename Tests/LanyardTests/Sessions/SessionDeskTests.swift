@@ -1,6 +1,9 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 @Suite("Coordinator: operations and the store")
 struct SessionCoordinatorTests {

@@ -1,6 +1,9 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// One session in virtual time: sends it events, keeps its clock, records its decisions.
 final class SessionDriver {

@@ -1,7 +1,9 @@
 import FleetSimulation
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
 
 /// The edges are listed once, for the simulation that must take each of them. Here each event is sent in each state.
 @Suite("Session: edges")

@@ -1,6 +1,9 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// How a session ends: each session of the service is the user's or is revoked, and unsaved changes are reported.
 @Suite("Coordinator: terminations")

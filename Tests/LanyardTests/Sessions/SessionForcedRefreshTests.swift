@@ -1,6 +1,8 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
 
 @Suite("Session: an upstream refuses the token")
 struct SessionForcedRefreshTests {

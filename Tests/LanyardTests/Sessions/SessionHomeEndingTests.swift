@@ -1,7 +1,9 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
 
 /// How users and the service end: responses are true, and every session at the identity service is held here or
 /// revoked.

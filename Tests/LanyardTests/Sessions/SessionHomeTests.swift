@@ -3,7 +3,13 @@ import LanyardEmulator
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardAdmin
+@testable import LanyardFoundations
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+@testable import LanyardVault
 
 @Suite("Session service, with the emulator")
 struct SessionServiceTests {

@@ -1,7 +1,10 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// Users that are added and removed, across restarts: a session service, the emulator, and a store that outlives both.
 @Suite(.timeLimit(.minutes(1))) struct SessionServiceUserTests {
@@ -23,7 +26,7 @@ import Testing
                         UserSettings(name: name, identity: identity, login: name == "alice" ? login : nil),
                         source: .service(bench.identity))
                 }, identities: [ConfiguredIdentity(identity, .service(bench.identity, .none))],
-                settings: SessionService.Settings(activeUser: active), store: store, contents: store.contents,
+                settings: SessionSettings(activeUser: active), store: store, contents: store.contents,
                 publisher: published, logger: bench.log.logger)
             home.start()
         }

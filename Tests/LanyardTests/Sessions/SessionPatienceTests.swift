@@ -1,7 +1,12 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+@testable import LanyardVault
 
 @Suite("Session service: slow services, and the end")
 struct SessionDrainTests {

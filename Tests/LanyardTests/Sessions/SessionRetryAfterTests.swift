@@ -1,6 +1,8 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
 
 /// A service's Retry-After applies to every session, also to one that is taken over.
 @Suite("Coordinator: Retry-After and another process's session")

@@ -1,7 +1,10 @@
 import Glibc
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 @Suite("Session: time")
 struct SessionScheduleTests {

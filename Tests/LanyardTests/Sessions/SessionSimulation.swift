@@ -1,6 +1,10 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 /// One session between a shard's token cache and a service of any behaviour, in virtual time; checks what must never
 /// happen.

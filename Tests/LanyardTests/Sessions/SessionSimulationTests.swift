@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
 
 @Suite("Session: simulated days", .offPool)
 struct SessionSimulationTests {

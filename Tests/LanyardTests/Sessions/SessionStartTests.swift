@@ -1,6 +1,7 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 @Suite("Startup check: starts that fail")
 struct StartupCheckTests {

@@ -1,6 +1,8 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
 
 @Suite("Sessions: successes that cannot be used")
 struct SessionUnusableGrantTests {

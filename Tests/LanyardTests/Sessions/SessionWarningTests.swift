@@ -1,6 +1,8 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
 
 @Suite("Coordinator: warnings ahead of an end")
 struct SessionWarningTests {

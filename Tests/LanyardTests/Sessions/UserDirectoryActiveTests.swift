@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardSessionInterface
+import LanyardSessions
 import Testing
 
 /// The active user, its logout, and what is remembered (architecture.md 5.6).

@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 import Testing
 
 /// The rules of architecture.md 5.6 to 5.8 about several users, one by one.

@@ -1,5 +1,6 @@
 import FleetSimulation
-import Lanyard
+import LanyardFoundations
+import LanyardVault
 import Testing
 
 @Suite("The simulated disk and seal")

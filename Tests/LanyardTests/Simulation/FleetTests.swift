@@ -1,5 +1,4 @@
 import FleetSimulation
-import Lanyard
 import TestSupport
 import Testing
 

@@ -1,5 +1,7 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardSettings
+import LanyardTelemetry
 import Logging
 import TestSupport
 import Testing

@@ -2,7 +2,8 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardTelemetry
 
 @Suite struct MetricsPageTests {
     @Test("the page is OpenMetrics, byte for byte")

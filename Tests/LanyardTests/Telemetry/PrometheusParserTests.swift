@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardTelemetry
 import TestSupport
 import Testing
 

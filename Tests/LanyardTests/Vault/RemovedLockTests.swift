@@ -2,7 +2,7 @@ import Dispatch
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardVault
 
 /// Lock files that their holders remove.
 @Suite struct RemovedLockTests {

@@ -5,7 +5,10 @@ import Logging
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+@testable import LanyardVault
 
 /// The store as sessions use it: on a queue of its own.
 @Suite struct SealedStoreTests {

@@ -1,8 +1,9 @@
-import CLanyard.OpenSSL
+import COpenSSL
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardVault
 
 /// The seal of the store's file.
 @Suite struct SealingTests {

@@ -2,7 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardVault
 
 /// The sealed file on a machine that dies at whatever moment.
 @Suite struct StoreCrashTests {

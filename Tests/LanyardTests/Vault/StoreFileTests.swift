@@ -3,7 +3,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardVault
 
 /// The sealed file on a real disk.
 @Suite struct StoreFileTests {

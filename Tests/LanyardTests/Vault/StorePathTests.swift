@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Lanyard
+@testable import LanyardSettings
 
 @Suite struct StorePathTests {
     @Test("the files of a store have names of their own, whatever its users are called")

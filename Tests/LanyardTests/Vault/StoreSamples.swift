@@ -1,7 +1,10 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+@testable import LanyardVault
 
 /// Stores in miniature.
 enum StoreSamples {

@@ -2,7 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+@testable import LanyardVault
 
 /// The files that keys and passphrases are read from.
 @Suite struct StoreSecretTests {

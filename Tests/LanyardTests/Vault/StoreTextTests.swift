@@ -1,7 +1,9 @@
 import TestSupport
 import Testing
 
-@testable import Lanyard
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardVault
 
 /// What stands under the seal.
 @Suite struct StoreTextTests {

@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardVault
 
 /// Stands in for the store's seal where a million files are written: plain text behind the key's number and a checksum, so that a wrong
 /// key, a torn file and a foreign one are still told apart.

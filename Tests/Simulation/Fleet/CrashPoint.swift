@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSessionInterface
 
 /// Where a process of the fleet can be stopped: before or after a disk call of one operation on the store, or before an act.
 package struct CrashPoint: Hashable, Sendable {

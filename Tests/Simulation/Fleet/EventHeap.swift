@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// What happens next in a simulated world: a binary heap by time; of two events at one time the one that was planned first comes first.
 struct EventHeap<Event> {

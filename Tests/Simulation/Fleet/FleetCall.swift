@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSessionInterface
 
 /// One call on its way: from a session to the service and back.
 struct FleetCall {

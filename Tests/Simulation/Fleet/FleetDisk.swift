@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardVault
 
 /// One folder of a simulated machine: what was not synchronized can be lost when the power goes, files and names alike.
 ///

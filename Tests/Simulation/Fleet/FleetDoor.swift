@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardVault
 
 /// One process's way to the disk: where it can be told to die, before or after each call.
 package final class FleetDoor: StoreDisk, @unchecked Sendable {

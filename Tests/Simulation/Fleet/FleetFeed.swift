@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessions
 
 /// A user whose token somebody else renews, in one process: the real machine, told what is read.
 final class FleetFeed {

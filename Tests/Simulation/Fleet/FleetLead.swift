@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSessions
 
 /// What leads a session over one edge between two states: for those edges that need two processes and an accident in the right moment, so that no
 /// world comes to them often by itself.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// What is true of one user, whatever the processes believe: what the checks compare them with.
 struct FleetMember {

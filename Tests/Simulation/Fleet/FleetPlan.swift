@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSettings
 
 /// One simulated world: a machine with a store, one or two processes on it, their users, and the service that they belong to.
 ///

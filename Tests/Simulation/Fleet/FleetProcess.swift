@@ -1,4 +1,8 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardVault
 
 /// One run of Lanyard in a simulated world, from its start to its end.
 final class FleetProcess {

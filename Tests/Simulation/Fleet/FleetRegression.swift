@@ -1,5 +1,3 @@
-import Lanyard
-
 /// A world that has shown a mistake of the program's: run again by every run, first of all.
 ///
 /// A seed means another world when the simulation draws otherwise or the program decides otherwise: each mistake has a test of its own beside.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSessions
 
 /// What a run has counted: how much life was simulated, and how often each fault, state edge and crash point came.
 package struct FleetReport: Sendable {

@@ -1,5 +1,5 @@
 import Dispatch
-import Lanyard
+import LanyardFoundations
 
 /// Many worlds, one after another on each of some threads: what `lanyard-simulation` runs.
 package struct FleetRun: Sendable {

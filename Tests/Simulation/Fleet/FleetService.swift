@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSettings
 
 /// The simulated identity service: accounts, sessions and refresh tokens as a real one keeps them, without its transport.
 ///

@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 
 /// One user's session in one process: the real machine, and what the world must remember around it.
 final class FleetSession {

@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 
 /// Events and acts in words, for whoever looks into a failure; no secret among them but those that the simulated service has made.
 enum FleetStory {

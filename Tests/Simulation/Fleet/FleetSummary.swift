@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSessions
 
 /// A report for people: what was simulated, how fast, and how often each thing came.
 package struct FleetSummary {

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardSessionInterface
 
 /// How the way to the identity service is for a while, and what becomes of a call under it.
 enum FleetWeather: Int, CaseIterable {

@@ -1,4 +1,8 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
 
 /// Calls on their way to the service and back.
 extension FleetWorld {
@@ -49,7 +53,7 @@ extension FleetWorld {
     func revoke(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
         let fate = weather(of: process.number).fate(isLogin: false, &dice)
         guard let reachesIn = fate.reachesIn else { return process.revocations.append(revocation) }
-        enqueue(process, user, .background(.revoked(revocation.refresh)))
+        enqueue(process, user, .background(.removeRevocation(revocation.refresh)))
         var sent = FleetCall(process: process.number, life: process.life, user: user, call: nil, fate: fate)
         sent.token = SimulatedToken(revocation.refresh)
         heap.plan(.reach(call: keep(sent)), at: clocks.now + reachesIn)

@@ -1,4 +1,7 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
 
 /// What must hold at each call, publication and request: the promises of `FleetViolation`.
 extension FleetWorld {

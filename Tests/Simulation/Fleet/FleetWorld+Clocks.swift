@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessions
 
 /// Rule 14: every process compares its clocks every 30 s. Of those looks only the ones after something has happened are simulated.
 extension FleetWorld {

@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 
 /// A token that somebody else renews, in a guided world: it changes, cannot be read for a while, and is refused by an upstream.
 extension FleetWorld {

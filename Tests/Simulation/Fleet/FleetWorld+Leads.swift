@@ -1,4 +1,5 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessions
 
 /// The course of leads in a guided world: one after another, each with a user of its choice.
 extension FleetWorld {

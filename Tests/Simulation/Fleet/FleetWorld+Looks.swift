@@ -1,4 +1,6 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
 
 /// Every process looks at the store every 30 s, for what another one did to its users. Of those looks only the ones that may find something are
 /// simulated.

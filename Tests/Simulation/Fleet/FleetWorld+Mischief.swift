@@ -1,5 +1,8 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSessions
 
 /// What goes wrong in a world, and what people do in it.
 extension FleetWorld {

@@ -1,4 +1,8 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
+import LanyardVault
 
 /// Mistakes that a run is told to make.
 extension FleetWorld {

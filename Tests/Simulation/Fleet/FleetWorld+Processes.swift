@@ -1,4 +1,9 @@
-import Lanyard
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
+import LanyardVault
 
 /// How processes begin, what they do with their store, and how their sessions are told.
 extension FleetWorld {

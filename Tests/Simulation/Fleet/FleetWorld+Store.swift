@@ -1,4 +1,8 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
+import LanyardVault
 
 /// The store as the sessions see it: one thing after another, each in its own time.
 extension FleetWorld {

@@ -1,4 +1,8 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
+import LanyardVault
 
 /// What must hold of the store's file.
 extension FleetWorld {

@@ -1,4 +1,7 @@
-import Lanyard
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+import LanyardSettings
 
 /// One simulated world from its beginning to its end, in virtual time: the real machines of sessions and store, with everything around them
 /// made up.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// The clocks of one simulated machine, and the time that really passes.
 ///

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// What the simulated service's tokens say: everything that the checks need, so that nobody keeps a table of them.
 package struct SimulatedToken: Equatable {

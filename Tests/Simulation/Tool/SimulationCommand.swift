@@ -1,6 +1,6 @@
 import FleetSimulation
 import Glibc
-import Lanyard
+import LanyardFoundations
 
 /// `lanyard-simulation`: runs a fleet through virtual years, prints what came of it, and fails where a promise was broken.
 struct SimulationCommand {

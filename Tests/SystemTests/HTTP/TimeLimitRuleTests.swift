@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 import Testing
 

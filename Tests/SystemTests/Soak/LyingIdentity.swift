@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// An App Services client API that answers half of the calls with lies, and remembers each access token that it gave out.

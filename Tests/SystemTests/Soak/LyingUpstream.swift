@@ -1,5 +1,4 @@
 import Foundation
-import Lanyard
 import TestSupport
 
 /// An upstream that answers most requests, lies to the others, and judges the token that each of them carries.

@@ -1,6 +1,5 @@
 import Foundation
 import Glibc
-import Lanyard
 import TestSupport
 
 /// Lanyard with three shards, four users of three identities, and a lying upstream for each of them.

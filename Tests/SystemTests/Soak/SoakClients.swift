@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Clients that send whatever comes into their heads: whole requests, halves of them, garbage; and that go when they like.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 
 /// What the parts of a soak saw: counts of what happened, and each kind of fault a few times.
 final class SoakFindings: Sendable {

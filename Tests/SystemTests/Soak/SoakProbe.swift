@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Asks the health listener, on a new connection each time, and keeps the slowest answer.

@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Random choices that several threads share, the same sequence for a seed.

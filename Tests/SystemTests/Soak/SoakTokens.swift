@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// What the upstreams saw of the emulator's access tokens: whose they are, and when each was seen last.

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// What goes wrong around Lanyard: files that hang and change, an identity service and a network that fail, descriptors that run out.

@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 import Testing
 

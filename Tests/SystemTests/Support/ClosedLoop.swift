@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Clients that each send the next request when the answer to the last one is there, on a kept connection, until they are stopped.

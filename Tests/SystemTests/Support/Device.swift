@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// A place where Lanyard keeps its sessions: configuration, key, passwords, store and admin socket. It outlives the processes that are

@@ -1,5 +1,5 @@
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// The built binary with a token in hand, before an upstream of plain sockets that records every byte.

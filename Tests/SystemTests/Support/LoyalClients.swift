@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Clients that keep one connection each and send the next request when the answer is there, until an answer says `Connection: close`:

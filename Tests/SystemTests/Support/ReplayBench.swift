@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// The built binary with a session at the emulator, before an upstream that refuses tokens as the test says (http-rules.md 17).

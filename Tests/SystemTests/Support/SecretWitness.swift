@@ -1,4 +1,4 @@
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Stands before the emulator and passes everything on, so that the test learns which refresh tokens the service has given out.

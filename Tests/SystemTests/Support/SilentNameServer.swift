@@ -1,4 +1,4 @@
-import CLanyard.Linux
+import CLinux
 import Foundation
 import Glibc
 import TestSupport

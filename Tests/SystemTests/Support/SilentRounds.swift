@@ -1,7 +1,7 @@
-import CLanyard.Linux
+import CLinux
 import Foundation
 import Glibc
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Pairs of clients that compete for one connection slot, in rounds with silence between them.

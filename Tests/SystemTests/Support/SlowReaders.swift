@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Many clients that ask for a body and then take a little of it every second. One thread serves them all.

@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// Many clients that send a request's head at one byte a second and never finish it. One thread serves them all.

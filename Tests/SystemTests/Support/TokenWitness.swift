@@ -1,5 +1,5 @@
 import Foundation
-import Lanyard
+import LanyardFoundations
 import TestSupport
 
 /// An upstream of plain sockets that answers 200 and remembers, for each access token it was shown, when it saw it first and last.

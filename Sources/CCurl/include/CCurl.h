@@ -1,0 +1,56 @@
+/* libcurl, and typed shims of its variadic calls: one for each kind of argument. */
+#ifndef CCURL_H
+#define CCURL_H
+
+#include <curl/curl.h>
+
+/* curl_global_init_mem() with allocators that wipe on free. */
+CURLcode lanyard_curl_global_init(void);
+
+static inline CURLcode lanyard_curl_set_long(CURL *easy, CURLoption option, long value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode lanyard_curl_set_offset(CURL *easy, CURLoption option, curl_off_t value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode lanyard_curl_set_string(CURL *easy, CURLoption option, const char *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode lanyard_curl_set_pointer(CURL *easy, CURLoption option, void *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode lanyard_curl_set_list(CURL *easy, CURLoption option, struct curl_slist *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+
+typedef size_t (*lanyard_curl_data_callback)(char *bytes, size_t size, size_t count, void *context);
+static inline CURLcode lanyard_curl_set_data_callback(CURL *easy, CURLoption option, lanyard_curl_data_callback call) {
+    return curl_easy_setopt(easy, option, call);
+}
+
+/* Makes the socket of one connection; CURL_SOCKET_BAD: that address is not dialled. */
+typedef curl_socket_t (*lanyard_curl_open_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
+static inline CURLcode lanyard_curl_set_open_callback(CURL *easy, lanyard_curl_open_callback call) {
+    return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, call);
+}
+
+static inline CURLcode lanyard_curl_get_long(CURL *easy, CURLINFO info, long *value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+static inline CURLcode lanyard_curl_get_offset(CURL *easy, CURLINFO info, curl_off_t *value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+
+typedef int (*lanyard_curl_socket_callback)(CURL *easy, curl_socket_t socket, int what, void *context, void *own);
+typedef int (*lanyard_curl_timer_callback)(CURLM *multi, long milliseconds, void *context);
+static inline CURLMcode lanyard_curl_multi_set_pointer(CURLM *multi, CURLMoption option, void *value) {
+    return curl_multi_setopt(multi, option, value);
+}
+static inline CURLMcode lanyard_curl_multi_set_socket_callback(CURLM *multi, lanyard_curl_socket_callback call) {
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, call);
+}
+static inline CURLMcode lanyard_curl_multi_set_timer_callback(CURLM *multi, lanyard_curl_timer_callback call) {
+    return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, call);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* Shims of Linux calls that are hidden behind _GNU_SOURCE, variadic, or macros. _GNU_SOURCE itself stays in linux.c:
+ * defined in a header it clashes with Swift's own view of Glibc. */
+#ifndef CLINUX_H
+#define CLINUX_H
+
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* accept4(SOCK_NONBLOCK | SOCK_CLOEXEC); the peer's address is not asked for. */
+int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length);
+
+/* malloc_trim(): gives the kernel back what free() has kept. Takes milliseconds, and every arena's lock in turn. */
+void lanyard_return_memory(void);
+
+/* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */
+static inline struct epoll_event lanyard_epoll_event(uint32_t events, uint64_t data) {
+    struct epoll_event event = {.events = events, .data = {.u64 = data}};
+    return event;
+}
+static inline uint64_t lanyard_epoll_data(const struct epoll_event *event) { return event->data.u64; }
+
+/* EPOLLEXCLUSIVE and EPOLLET are unsigned constants beyond Int32, which Swift imports with differing types. */
+static const uint32_t lanyard_EPOLLEXCLUSIVE = 1u << 28;
+static const uint32_t lanyard_EPOLLET = 1u << 31;
+
+/* SO_PEERCRED: 0 and the three ids, or -1. struct ucred needs _GNU_SOURCE. */
+int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid);
+
+/* CPUs of sched_getaffinity(), or -1. */
+int lanyard_cpu_count(void);
+
+/* prctl() is variadic. Each returns 0 or -1 with errno. */
+int lanyard_set_not_dumpable(void);
+
+/* res_init() and then 2 s and one try per name server, for the calling thread only (_res is a macro). */
+void lanyard_limit_resolver(void);
+
+/* The environment, as execve() left it: `environ` itself is a mutable global, which Swift 6 refuses. */
+char *const *lanyard_environment(void);
+
+/* explicit_bzero() under a name that Swift always sees. */
+void lanyard_wipe(void *bytes, size_t count);
+
+/* free() and realloc() that wipe what they give back: libcurl and OpenSSL hold tokens and passwords in their buffers. */
+void lanyard_wiping_free(void *block);
+void *lanyard_wiping_realloc(void *block, size_t size);
+
+/* A clock's time in nanoseconds; struct timespec would be seen as belonging to two modules. */
+int64_t lanyard_clock(int clock);
+
+/* A timerfd for an absolute time of its clock in nanoseconds; 0 disarms. */
+void lanyard_timer_set(int timer, int64_t nanoseconds);
+
+/* Blocks these signals for the calling thread and all that it starts from here on: they wait for the signalfd that is returned.
+ * -1 with errno if there is none; nothing is blocked then. */
+int lanyard_hold_signals(const int *signals, int count);
+
+/* The next signal that a signalfd tells; 0 if none waits. */
+int lanyard_next_signal(int descriptor);
+
+/* Opens /dev/null in the place of each of the descriptors 0 to 2 that is closed: 0 for reading, 1 and 2 for writing. Otherwise the next
+ * file or socket would get that number. 0, or -1 with errno. Before any other thread. */
+int lanyard_open_standard_descriptors(void);
+
+/* pthread_setname_np() for the calling thread: at most 15 characters. */
+void lanyard_name_thread(const char *name);
+
+#endif

@@ -1,0 +1,91 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <malloc.h>
+#include <arpa/nameser.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <resolv.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length) {
+    return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid) {
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length)) return -1;
+    *uid = peer.uid;
+    *gid = peer.gid;
+    *pid = peer.pid;
+    return 0;
+}
+
+int lanyard_cpu_count(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return -1;
+    return CPU_COUNT(&set);
+}
+
+int lanyard_set_not_dumpable(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+
+void lanyard_limit_resolver(void) {
+    res_init();
+    _res.retrans = 2;
+    _res.retry = 1;
+}
+
+char *const *lanyard_environment(void) { return environ; }
+
+void lanyard_wipe(void *bytes, size_t count) { explicit_bzero(bytes, count); }
+
+int64_t lanyard_clock(int clock) {
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+void lanyard_timer_set(int timer, int64_t nanoseconds) {
+    struct itimerspec setting = {
+        .it_value = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000}};
+    timerfd_settime(timer, TFD_TIMER_ABSTIME, &setting, NULL);
+}
+
+int lanyard_hold_signals(const int *signals, int count) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < count; i++) sigaddset(&set, signals[i]);
+    int descriptor = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (descriptor >= 0) pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return descriptor;
+}
+
+int lanyard_next_signal(int descriptor) {
+    struct signalfd_siginfo information;
+    ssize_t got;
+    do got = read(descriptor, &information, sizeof information);
+    while (got < 0 && errno == EINTR);
+    return got == sizeof information ? (int)information.ssi_signo : 0;
+}
+
+int lanyard_open_standard_descriptors(void) {
+    for (int descriptor = 0; descriptor <= 2; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+        /* The kernel gives the lowest free number, which is this one. */
+        if (open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY) < 0) return -1;
+    }
+    return 0;
+}
+
+void lanyard_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+void lanyard_return_memory(void) { malloc_trim(0); }

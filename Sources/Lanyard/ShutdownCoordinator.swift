@@ -1,0 +1,152 @@
+import Dispatch
+import Glibc
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import LanyardTelemetry
+import Logging
+import Synchronization
+
+/// Ends the program: takes signals, drains as `shutdown:` says, and gives the exit status (architecture.md 7.5, 7.7).
+///
+/// Belongs to the queue of its own loop.
+package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
+    private enum Stage { case serving, waiting, draining, ended }
+
+    private let loop: EventLoop
+    private let settings: ShutdownSettings
+    private let path: RequestPath
+    private let verbosity: LogVerbosity
+    private let log: Logger
+    private var stage = Stage.serving
+    private var status: Int32 = 0
+    /// The instant when `drain_max` is over. Valid after `wait` has returned.
+    private(set) var drainEnd = Instant.past
+    /// A signalfd that was created before the first thread.
+    private let signals: OwnedDescriptor
+    private lazy var deadline = Deadline(of: self)
+    private let ended = DispatchSemaphore(value: 0)
+    /// True from the first signal on. Readiness is off then.
+    let isDraining = Atomic<Bool>(false)
+    /// True after a second signal: the process ends at once.
+    let isForced = Atomic<Bool>(false)
+    /// Called on the loop at a second signal, also after the drain. Set before `start`.
+    nonisolated(unsafe) var onForce: @Sendable () -> Void = {}
+
+    init(
+        _ settings: ShutdownSettings, signals: consuming OwnedDescriptor, path: RequestPath, verbosity: LogVerbosity,
+        log: Logger
+    ) throws(SystemError) {
+        self.signals = signals
+        loop = try EventLoop(label: "lanyard.stop")
+        self.settings = settings
+        self.path = path
+        self.verbosity = verbosity
+        self.log = log
+        super.init()
+    }
+
+    func start() {
+        loop.start()
+        loop.post { [self] in listen() }
+    }
+
+    private func listen() {
+        do throws(SystemError) {
+            _ = try loop.watch(signals.raw, for: .read, by: self)
+        } catch {
+            log.critical("signals cannot be watched", metadata: ["event": "start.failed", "reason": "\(error)"])
+            status = 1
+            finish()
+        }
+    }
+
+    override package func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        while let number = Signals.next(from: signals) { handle(number) }
+    }
+
+    /// Blocks the calling thread until the program has ended. Returns the exit status.
+    func wait() -> Int32 {
+        ended.wait()
+        return status
+    }
+
+    private func handle(_ number: CInt) {
+        switch number {
+        case SIGHUP:
+            log.notice(
+                "nothing was changed: this version reads its configuration at the start only",
+                metadata: ["event": "reload.unsupported"])
+        case SIGUSR1:
+            log.notice(
+                "the log level was changed",
+                metadata: ["event": "log.level", "verbosity": "\(verbosity.toggleDebug())"])
+        default: end(by: number)
+        }
+    }
+
+    private func end(by number: CInt) {
+        guard stage == .serving else {
+            isForced.store(true, ordering: .relaxed)
+            log.warning("a second signal: ending at once", metadata: ["event": "shutdown.forced"])
+            onForce()
+            return finish()
+        }
+        status = number == SIGINT ? 130 : settings.exitZeroOnSIGTERM ? 0 : 143
+        begin(["signal": number == SIGINT ? "SIGINT" : "SIGTERM"])
+    }
+
+    /// Starts the shutdown for the admin API: as SIGTERM, but with status 0. A shutdown in progress is not changed. From any thread.
+    func end() {
+        loop.post { [self] in
+            guard stage == .serving else { return }
+            status = 0
+            begin(["reason": "admin"])
+        }
+    }
+
+    private func begin(_ cause: Logger.Metadata) {
+        isDraining.store(true, ordering: .relaxed)
+        log.notice("stopping", metadata: cause.merging(["event": "shutdown.started"]) { _, event in event })
+        stage = .waiting
+        if settings.drainMin > .zero { loop.set(deadline, at: loop.now + settings.drainMin) } else { drain() }
+    }
+
+    /// Ends the program because no user can be logged in and the configuration says to exit then. From any thread.
+    func end(hopeless status: Int32) {
+        loop.post { [self] in
+            guard stage == .serving else { return }
+            self.status = status
+            isDraining.store(true, ordering: .relaxed)
+            log.critical(
+                status == 77
+                    ? "every configured credential is refused: ending, as login.exit_on_refusal says"
+                    : "no first login is possible for now: ending, as login.exit_on_unreachable says",
+                metadata: ["event": "start.hopeless", "exit": .stringConvertible(status)])
+            finish()
+        }
+    }
+
+    private func drain() {
+        stage = .draining
+        drainEnd = loop.now + settings.drainMax
+        loop.set(deadline, at: drainEnd)
+        path.drain { [self] in loop.post { [self] in finish() } }
+    }
+
+    override package func due(_ deadline: Deadline) {
+        if stage == .waiting { return drain() }
+        log.warning("requests were still under way at drain_max", metadata: ["event": "shutdown.aborted"])
+        finish()
+    }
+
+    private func finish() {
+        guard stage != .ended else { return }
+        stage = .ended
+        loop.drop(deadline)
+        path.abort()
+        // Signals stay watched: one that comes while sessions finish their work ends that wait.
+        log.notice("stopped", metadata: ["event": "shutdown.finished", "exit": .stringConvertible(status)])
+        ended.signal()
+    }
+}

@@ -1,0 +1,182 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+
+/// Reads the JSON bodies of admin calls from bytes. Secrets are copied from the wiped buffer into a `Secret` and nowhere else.
+enum AdminBody {
+    /// Why a body cannot be used: 400 or 422 (architecture.md 7.4).
+    enum ReadError: Error, Equatable {
+        /// Not one JSON text.
+        case malformed(JSONError)
+        /// Valid JSON that does not fit the call. The message names the member and never its value.
+        case invalid(String)
+    }
+
+    /// `POST /v1/users`.
+    struct NewUser: Sendable {
+        var name: String
+        var identity: String
+        var credential: GivenCredential
+    }
+
+    private static let depthMax = 16
+    private static let nameBytesMax = 64
+    private static let emailBytesMax = 1024
+
+    /// Whether `text` is a valid name of a user, identity or route: `[A-Za-z0-9._-]{1,64}` (architecture.md 4.1).
+    static func isName(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= nameBytesMax
+            && text.utf8.allSatisfy { ByteClass.isAlphanumeric($0) || $0 == 0x2e || $0 == 0x5f || $0 == 0x2d }
+    }
+
+    static func newUser(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> NewUser {
+        var (name, identity, credential): (String?, String?, GivenCredential?)
+        try members(of: bytes) { key, body throws(ReadError) in
+            switch key {
+            case "name": name = try body.name(key)
+            case "identity": identity = try body.name(key)
+            case "credential": credential = try body.credential(key)
+            default: throw .unknown(key)
+            }
+        }
+        return NewUser(
+            name: try needed(name, "name"), identity: try needed(identity, "identity"),
+            credential: try needed(credential, "credential"))
+    }
+
+    /// The body of `POST …/login`; nil: the configured credential is used.
+    static func credential(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> GivenCredential? {
+        var credential: GivenCredential?
+        try members(of: bytes) { key, body throws(ReadError) in
+            guard key == "credential" else { throw .unknown(key) }
+            credential = try body.credential(key)
+        }
+        return credential
+    }
+
+    /// The body of a call without parameters: empty, or an object without members.
+    static func nothing(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
+        try members(of: bytes) { key, _ throws(ReadError) in throw .unknown(key) }
+    }
+
+    private static func needed<Value>(_ value: Value?, _ key: String) throws(ReadError) -> Value {
+        guard let value else { throw .invalid("\(key) is missing") }
+        return value
+    }
+
+    /// Reads the top-level object member by member. An empty body counts as an object without members.
+    private static func members(
+        of bytes: UnsafeRawBufferPointer, _ take: (String, inout Cursor) throws(ReadError) -> Void
+    ) throws(ReadError) {
+        guard bytes.count > 0 else { return }
+        try check(bytes)
+        var cursor = Cursor(bytes, depthMax: depthMax)
+        guard try cursor.next() == .objectStart else { throw .invalid("the body is not a JSON object") }
+        try cursor.members(take)
+    }
+
+    /// Checks the whole text first, so that malformed JSON is reported before any wrong member.
+    private static func check(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
+        var reader = JSONReader(bytes, depthMax: depthMax)
+        do throws(JSONError) {
+            while try reader.next() != .end {}
+        } catch {
+            throw .malformed(error)
+        }
+    }
+
+    /// A position in checked JSON text.
+    private struct Cursor: ~Copyable {
+        private let bytes: UnsafeRawBufferPointer
+        private var reader: JSONReader
+
+        init(_ bytes: UnsafeRawBufferPointer, depthMax: Int) {
+            self.bytes = bytes
+            reader = JSONReader(bytes, depthMax: depthMax)
+        }
+
+        mutating func next() throws(ReadError) -> JSONReader.Token {
+            do throws(JSONError) { return try reader.next() } catch { throw .malformed(error) }
+        }
+
+        /// Reads the members of an object after its start: calls `take` for each key, with the cursor before its value.
+        mutating func members(_ take: (String, inout Cursor) throws(ReadError) -> Void) throws(ReadError) {
+            while case .name(let text) = try next() { try take(word(text), &self) }
+        }
+
+        /// A key as text, cut to `nameBytesMax`: keys are never secret, and no known key is longer.
+        private func word(_ text: JSONReader.Text) -> String {
+            var word: [UInt8] = []
+            JSONText.decode(text, of: bytes) { if word.count < nameBytesMax { word.append($0) } }
+            return String(decoding: word, as: UTF8.self)
+        }
+
+        mutating func secret(_ key: String) throws(ReadError) -> Secret {
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
+            // The limit for a whole body is the same, so a secret always fits.
+            guard let secret = JSONText.secret(text, of: bytes, countMax: SecretFile.bytesMax), secret.count > 0 else {
+                throw .invalid("\(key) is empty")
+            }
+            return secret
+        }
+
+        /// A string that is not secret.
+        mutating func text(_ key: String, bytesMax: Int) throws(ReadError) -> String {
+            guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
+            var bytes: [UInt8] = []
+            JSONText.decode(text, of: self.bytes) { if bytes.count <= bytesMax { bytes.append($0) } }
+            guard !bytes.isEmpty else { throw .invalid("\(key) is empty") }
+            guard bytes.count <= bytesMax else { throw .invalid("\(key) is longer than \(bytesMax) bytes") }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+
+        mutating func name(_ key: String) throws(ReadError) -> String {
+            let name = try text(key, bytesMax: nameBytesMax)
+            guard isName(name) else { throw .invalid("\(key) is not one of [A-Za-z0-9._-]{1,64}") }
+            return name
+        }
+
+        /// An object with one member, the kind of login (architecture.md 7.4).
+        mutating func credential(_ key: String) throws(ReadError) -> GivenCredential {
+            guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
+            var credential: GivenCredential?
+            try members { kind, body throws(ReadError) in
+                guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
+                guard kinds.contains(kind) else {
+                    throw .invalid("credential.\(kind) is not a kind of login; known: \(kinds.joined(separator: ", "))")
+                }
+                guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is not an object") }
+                credential = try body.credential(of: kind)
+            }
+            guard let credential else {
+                throw .invalid("\(key) has no kind of login; known: \(kinds.joined(separator: ", "))")
+            }
+            return credential
+        }
+
+        private mutating func credential(of kind: String) throws(ReadError) -> GivenCredential {
+            var (email, secret): (String?, Secret?)
+            let shown = "credential.\(kind)"
+            try members { key, body throws(ReadError) in
+                switch (kind, key) {
+                case ("email_password", "email"): email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
+                case ("email_password", "password"), ("api_key", "key"): secret = try body.secret("\(shown).\(key)")
+                default: throw .unknown("\(shown).\(key)")
+                }
+            }
+            switch kind {
+            case "email_password":
+                return .emailPassword(
+                    email: try needed(email, "\(shown).email"), password: try needed(secret, "\(shown).password"))
+            case "api_key": return .apiKey(try needed(secret, "\(shown).key"))
+            default: return .anonymous
+            }
+        }
+    }
+
+    private static let kinds = ["anonymous", "email_password", "api_key"]
+}
+
+extension AdminBody.ReadError {
+    fileprivate static func unknown(_ key: String) -> AdminBody.ReadError { .invalid("unknown key \(key)") }
+}

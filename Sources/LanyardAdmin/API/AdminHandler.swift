@@ -1,0 +1,123 @@
+import LanyardFoundations
+import LanyardSessions
+import Logging
+
+/// Performs admin calls: takes a call with its body and gives a response. Writes an audit line for each call that changes state.
+///
+/// From any thread; no call blocks.
+final class AdminHandler: Sendable {
+    /// The sources of a call's data, and the operations that it starts.
+    struct Sources: Sendable {
+        var users: any UserOperations
+        var info: ProgramInfo
+        /// Starts the orderly shutdown, as SIGTERM does.
+        var stop: @Sendable () -> Void
+    }
+
+    private let sources: Sources
+    private let log: Logger
+
+    init(_ sources: Sources, log: Logger) {
+        self.sources = sources
+        self.log = log
+    }
+
+    /// - Parameter reply: called exactly once, during this call or later on any queue.
+    func perform(
+        _ call: AdminCall, body: UnsafeRawBufferPointer, peer: PeerCredentials,
+        reply: @escaping @Sendable (OperatorResponse) -> Void
+    ) {
+        do throws(AdminBody.ReadError) {
+            switch call {
+            case .addUser: return add(try AdminBody.newUser(body), call, peer, reply)
+            case .logIn(let name):
+                return performUserRequest(.login(name, try AdminBody.credential(body)), name, call, peer, reply)
+            default: try AdminBody.nothing(body)
+            }
+        } catch {
+            return finish(.problem(error), call, call.userName, peer, reply)
+        }
+        switch call {
+        case .status:
+            let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
+            finish(response, call, nil, peer, reply)
+        case .users: finish(AdminResponses.users(sources.users.report), call, nil, peer, reply)
+        case .user(let name):
+            let view = sources.users.report.view(of: name)
+            finish(view.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)
+        case .activate(let name): performUserRequest(.activate(name), name, call, peer, reply)
+        case .refresh(let name): performUserRequest(.refresh(name), name, call, peer, reply)
+        case .logOut(let name): performUserRequest(.logOut(name), name, call, peer, reply)
+        case .remove(let name): performUserRequest(.remove(name), name, call, peer, reply)
+        case .shutdown:
+            finish(AdminResponses.stopping(), call, nil, peer, reply)
+            sources.stop()
+        case .addUser, .logIn: break
+        }
+    }
+
+    /// Sends the response of a call that is not performed, and writes its audit line.
+    func reject(
+        _ call: AdminCall, _ response: OperatorResponse, peer: PeerCredentials, reply: (OperatorResponse) -> Void
+    ) {
+        finish(response, call, call.userName, peer, reply)
+    }
+
+    private func add(
+        _ newUser: AdminBody.NewUser, _ call: AdminCall, _ peer: PeerCredentials,
+        _ reply: @escaping @Sendable (OperatorResponse) -> Void
+    ) {
+        let request = UserRequest.add(
+            name: newUser.name, identity: newUser.identity, newUser.credential)
+        performUserRequest(request, newUser.name, call, peer, reply)
+    }
+
+    private func performUserRequest(
+        _ request: UserRequest, _ name: String, _ call: AdminCall, _ peer: PeerCredentials,
+        _ reply: @escaping @Sendable (OperatorResponse) -> Void
+    ) {
+        sources.users.perform(request) { [self] result in
+            finish(Self.response(result, name), call, Self.userName(of: result) ?? name, peer, reply)
+        }
+    }
+
+    /// The user in the response. A login may end in the account of another user than the call named; no user then has that name.
+    private static func userName(of result: Result<UserOutcome, UserError>) -> String? {
+        switch result {
+        case .success(.added(let view, _)), .success(.user(let view, _)): view.status.user
+        default: nil
+        }
+    }
+
+    private static func response(_ result: Result<UserOutcome, UserError>, _ name: String) -> OperatorResponse {
+        switch result {
+        case .success(.added(let view, let isStored)): AdminResponses.added(view, isStored: isStored)
+        case .success(.user(let view, let isStored)): AdminResponses.user(view, isStored: isStored)
+        case .success(.refreshed(let expiry)): AdminResponses.refreshed(expiry)
+        case .success(.loggedOut(let view, let isRevoked, let isStored)):
+            AdminResponses.loggedOut(view, name: name, isRevoked: isRevoked, isStored: isStored)
+        case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
+        case .success(.removed(isStored: false)): AdminResponses.removed(name)
+        case .failure(let fault): .problem(fault, user: name)
+        }
+    }
+
+    /// Writes the audit line before the response, so that a client that has the response finds the line.
+    private func finish(
+        _ response: OperatorResponse, _ call: AdminCall, _ user: String?, _ peer: PeerCredentials,
+        _ reply: (OperatorResponse) -> Void
+    ) {
+        if call.changesState { audit(call, user, response.problemName ?? "ok", peer) }
+        reply(response)
+    }
+
+    private func audit(_ call: AdminCall, _ user: String?, _ result: String, _ peer: PeerCredentials) {
+        var metadata: Logger.Metadata = [
+            "event": "admin.call", "call": .string(call.auditName), "result": .string(result),
+        ]
+        if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
+        if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
+        if let user { metadata["user"] = .string(user) }
+        log.notice("admin call", metadata: metadata)
+    }
+}

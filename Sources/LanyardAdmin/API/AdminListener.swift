@@ -1,0 +1,131 @@
+import Dispatch
+import Glibc
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessions
+import LanyardSettings
+import Logging
+
+/// Serves the admin API on a unix socket, or over TCP with a token. It has its own connection limit.
+///
+/// Its mutable state belongs to the queue of the loop. Health shares that queue, so nothing here blocks.
+package final class AdminListener: OperatorHandler, @unchecked Sendable {
+    private let handler: AdminHandler
+    private let hosts: AllowedHosts
+    private let ownUID = geteuid()
+    private let limits: AdminLimits
+    private let listener: OperatorListener
+    private let log: Logger
+    private let refusals: AdminRefusalLog
+    private var guessDelay = TokenGuessDelay()
+    private var token: Secret?
+    /// Running calls that wait for an identity service. A call counts until it ends, even if its client has gone.
+    private var waitingCalls = 0
+    private var tokenWatch: FileWatch?
+
+    /// No thread and no event before `start`.
+    ///
+    /// - Parameters:
+    ///   - loop: the caller starts and stops it.
+    ///   - tokenFile: the token for calls over TCP; read again when it changes. While it cannot be read or holds fewer bytes than allowed,
+    ///     every call over TCP is refused.
+    ///   - files: reads `tokenFile`.
+    ///   - refused: counts refused calls.
+    ///   - info: the process's part of the status response.
+    ///   - stop: starts the orderly shutdown, as SIGTERM does.
+    package init(
+        _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
+        users: any UserOperations, info: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
+        stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
+    ) {
+        self.limits = limits
+        self.log = log
+        refusals = AdminRefusalLog(refused, on: loop, log: log)
+        handler = AdminHandler(AdminHandler.Sources(users: users, info: info, stop: stop), log: log)
+        hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
+        let profile = OperatorListener.Profile(
+            name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
+        listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
+        if listener.isTCP, let tokenFile {
+            tokenWatch = FileWatch(tokenFile, by: files, on: loop) { [weak self] in self?.updateToken($0, tokenFile) }
+        }
+    }
+
+    /// The bound address.
+    package var address: ListenerSettings.Address { listener.address }
+
+    /// Starts to accept connections. Once.
+    package func start() {
+        tokenWatch?.start()
+        listener.loop.post { [self] in listener.start(for: self) }
+    }
+
+    /// Closes the listener and every connection. Blocks until that is done, so that the socket's path is removed before the process exits.
+    /// Not from the loop's queue.
+    package func stop() {
+        tokenWatch?.stop()
+        listener.loop.queue.sync {
+            listener.stop()
+            refusals.stop()
+        }
+    }
+
+    /// A token that is too short or cannot be read disables calls over TCP. The previous token is not kept, because the operator may have
+    /// replaced it after a leak.
+    private func updateToken(_ outcome: FileWatch.Outcome, _ path: String) {
+        switch outcome {
+        case .success(let content) where content.secret.count >= AdminSettings.tokenLengthMin: token = content.secret
+        case .success: clearToken(.unfit(AdminSettings.shortTokenMessage), path)
+        case .failure(let problem): clearToken(problem, path)
+        }
+    }
+
+    private func clearToken(_ problem: SecretFile.ReadError, _ path: String) {
+        token = nil
+        log.error(
+            "the admin token cannot be used: every call over TCP is refused",
+            metadata: ["event": "admin.token.failed", "reason": .string(problem.message(path: path))])
+    }
+
+    // MARK: Decisions
+
+    /// Checks the caller first, then the call.
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorDecision {
+        let gate = AdminAccessPolicy(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
+        if let refusal = gate.decide(head, target, in: bytes, table, peer: peer) {
+            refusals.record(refusal, peer)
+            guard refusal.problemName == OperatorResponse.tokenRequired.problemName,
+                gate.carriesAuthorization(in: bytes, table)
+            else {
+                return .response(refusal)
+            }
+            return .delayed(refusal, guessDelay.delay(at: listener.loop.now))
+        }
+        switch AdminCall.read(head.kind, target.path) {
+        case .call where target.hasQuery: return .response(.queryNotTaken)
+        case .call(let call): return .call(operatorCall(of: call, peer))
+        case .methodNotAllowed(let allow): return .response(.methodNotAllowed(allow: allow))
+        case .noSuchUser: return .response(.noSuchUser)
+        case .noRoute: return .response(.noRoute)
+        }
+    }
+
+    private func operatorCall(of call: AdminCall, _ peer: PeerCredentials) -> OperatorCall {
+        OperatorCall(bodyBytesMax: limits.bodyBytesMax, bodyTimeout: limits.bodyTimeout) { [self] body, reply in
+            guard call.waitsForIdentityService else {
+                return handler.perform(call, body: body, peer: peer, reply: reply)
+            }
+            guard waitingCalls < limits.waitingCallsMax else {
+                return handler.reject(call, .overloaded, peer: peer, reply: reply)
+            }
+            waitingCalls += 1
+            handler.perform(call, body: body, peer: peer) { [self] response in
+                // Before the response: a client that has it can make the next call at once.
+                listener.loop.post { [self] in waitingCalls -= 1 }
+                reply(response)
+            }
+        }
+    }
+}

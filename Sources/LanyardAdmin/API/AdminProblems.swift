@@ -1,0 +1,145 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+
+/// The admin listener's problems (architecture.md 7.4).
+extension OperatorResponse {
+    static let noRoute = problem(
+        404, "no-route", "Not found", "The admin API has no such path; see /v1/status and /v1/users.")
+    static let noSuchUser = problem(404, "no-such-user", "No such user", "This Lanyard knows no user of that name.")
+    static let tokenRequired: OperatorResponse = {
+        var response = problem(
+            401, "admin-token-required", "Admin token required",
+            "A call over TCP carries `Authorization: Bearer` with the content of admin.token_file.")
+        // RFC 9110 §11.6.1: a 401 names the accepted authentication scheme.
+        response.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
+        return response
+    }()
+    static let callerNotAllowed = problem(
+        403, "caller-not-allowed", "Caller not allowed", "Only root and the user that Lanyard runs as may call.",
+        closes: true)
+    static let originNotAllowed = problem(
+        403, "origin-not-allowed", "Origin not allowed", "Requests of web pages are refused.")
+    static let adminHostNotAllowed = problem(
+        421, "host-not-allowed", "Host not allowed",
+        "Name the admin listener by the address it is bound to, or by localhost with its port.")
+    static let bodyTimedOut = problem(
+        408, "request-timeout", "Request timeout", "The request's body did not arrive in time.", closes: true)
+    static let bodyTooLarge = problem(
+        413, "content-too-large", "Content too large", "The body of an admin call has at most 64 KiB.", closes: true)
+    static let expectationFailed = problem(
+        417, "expectation-failed", "Expectation failed", "Only 100-continue can be expected here.", closes: true)
+    static let queryNotTaken = problem(
+        422, "invalid-value", "Invalid value", "This call takes no query parameters in this version.")
+
+    static func methodNotAllowed(allow: String) -> OperatorResponse {
+        var response = problem(405, "method-not-allowed", "Method not allowed", "This path takes \(allow).")
+        response.allow = allow
+        return response
+    }
+
+    /// A body that cannot be used.
+    static func problem(_ fault: AdminBody.ReadError) -> OperatorResponse {
+        switch fault {
+        case .malformed(let fault):
+            problem(
+                400, "malformed-request", "Malformed request",
+                "The body is not JSON: \(fault.kind.message) at byte \(fault.offset).")
+        case .invalid(let message): problem(422, "invalid-value", "Invalid value", message + ".")
+        }
+    }
+
+    /// The problem for an operation that failed.
+    ///
+    /// - Parameter user: the name in the call.
+    static func problem(_ fault: UserError, user: String) -> OperatorResponse {
+        switch fault {
+        case .noSuchUser: noSuchUser
+        case .noSuchIdentity:
+            problem(404, "no-such-identity", "No such identity", "No identity of that name is configured.")
+        case .nameInUse:
+            problem(409, "name-in-use", "Name in use", "There is a user \(user); choose another name.", user: user)
+        case .accountInUse(let holder):
+            problem(
+                409, "account-in-use", "Account in use",
+                "The login ended in the account of \(holder), which is logged in; the new session is revoked.",
+                user: holder)
+        case .notLoggedIn:
+            problem(409, "not-logged-in", "Not logged in", "\(user) has no session; log in first.", user: user)
+        case .notSupported:
+            problem(
+                409, "not-supported", "Not supported",
+                "The tokens of a static identity come from its file; it has no login, refresh or logout.", user: user)
+        case .loginInProgress:
+            problem(
+                409, "login-in-progress", "Login in progress", "Another login is in progress; wait for its end.",
+                user: user)
+        case .noCredential:
+            problem(
+                422, "invalid-value", "Invalid value", "credential is missing, and \(user) has none configured.",
+                user: user)
+        case .identity(let fault): problem(fault, user: user)
+        case .stopping:
+            problem(
+                503, "shutting-down", "Shutting down", "Lanyard is ending; nothing was changed.", user: user,
+                isRetryable: true)
+        case .outcomeUnknown:
+            problem(
+                503, "shutting-down", "Shutting down",
+                "Lanyard has ended before the call did, and its outcome is unknown; look at the user after the restart.",
+                user: user)
+        case .loginRequired:
+            problem(
+                503, "login-required", "Login required",
+                "The session has ended with this refresh, and Lanyard cannot begin another by itself: log in; last_error says why.",
+                user: user)
+        case .storeFailing:
+            problem(
+                503, "store-failing", "The store fails",
+                "Only the store knows \(user), and it cannot be read or written; nothing was changed.", user: user,
+                isRetryable: true)
+        }
+    }
+
+    /// The problem for an error of the identity service, or for a service that did not respond.
+    private static func problem(_ fault: IdentityError, user: String) -> OperatorResponse {
+        let detail = fault.message + "."
+        switch fault.verdict {
+        case .credentialRefused, .credentialUnavailable:
+            return problem(
+                422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
+        case .transient(let retryAfter):
+            // Other 4xx statuses are refusals: a repeat of the same call would fail again.
+            if let status = fault.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
+            return unreachable(detail, user, fault, retryAfter: retryAfter)
+        case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, fault, retryAfter: nil)
+        case .accountInUse: return problem(409, "account-in-use", "Account in use", detail, user: user)
+        case .sessionDead, .credentialDoubted, .gone, .unknownApp: break
+        }
+        return problem(
+            fault.status ?? 502, "identity-error", "The identity service refused", detail, user: user, identity: fault)
+    }
+
+    private static func unreachable(
+        _ detail: String, _ user: String, _ fault: IdentityError, retryAfter: Duration?
+    ) -> OperatorResponse {
+        var response = problem(
+            503, "identity-unreachable", "Identity service unreachable", detail, user: user, isRetryable: true,
+            identity: fault)
+        let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
+        response.fields.append("Retry-After: \(min(seconds, 3600))")
+        return response
+    }
+}
+
+extension JSONError.Kind {
+    fileprivate var message: String {
+        switch self {
+        case .grammar: "a syntax error"
+        case .endsEarly: "an unexpected end"
+        case .characters: "a character that JSON does not allow"
+        case .tooDeep: "too many nested levels"
+        case .duplicateKey: "a duplicate key"
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import LanyardFoundations
+import LanyardSessions
+
+/// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
+enum AdminResponses {
+    /// `GET /v1/status`.
+    static func status(_ info: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
+        var body = JSONWriter(capacity: 1024)
+        body.beginObject()
+        body.key("version")
+        body.string(info.version)
+        body.key("uptime_seconds")
+        body.number((now - info.startedAt).nanoseconds / 1_000_000_000)
+        body.key("active_user")
+        let active = report.activeUser.flatMap { active in report.users.first { $0.index == active }?.user }
+        write(active, into: &body)
+        body.key("listeners")
+        body.beginArray()
+        for listener in info.listeners {
+            body.beginObject()
+            body.key("listener")
+            body.string(listener.name)
+            body.key("address")
+            body.string(listener.address)
+            body.endObject()
+        }
+        body.endArray()
+        writeUsers(report, into: &body)
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
+    /// `GET /v1/users`.
+    static func users(_ report: SessionReport) -> OperatorResponse {
+        var body = JSONWriter(capacity: 1024)
+        body.beginObject()
+        writeUsers(report, into: &body)
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
+    /// `GET /v1/users/{user}`, and the response of most calls about one user.
+    ///
+    /// - Parameter isStored: the change survives a restart; nil: nothing was changed.
+    static func user(_ view: UserView, status: Int = 200, isStored: Bool? = nil) -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        writeMembers(of: view, into: &body)
+        if let isStored {
+            body.key("stored")
+            body.bool(isStored)
+        }
+        body.endObject()
+        return OperatorResponse(status: status, body: body.bytes)
+    }
+
+    /// A new user; `Location` names its path (RFC 9110 §10.2.2).
+    static func added(_ view: UserView, isStored: Bool) -> OperatorResponse {
+        var response = user(view, status: 201, isStored: isStored)
+        response.fields.append("Location: /v1/users/\(view.status.user)")
+        return response
+    }
+
+    static func refreshed(_ expiry: WallTime?) -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("access_token_expires_at")
+        write(expiry, into: &body)
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
+    /// - Parameters:
+    ///   - view: nil if the user was removed with its session.
+    ///   - name: the name in the call.
+    ///   - isStored: the change survives a restart.
+    static func loggedOut(_ view: UserView?, name: String, isRevoked: Bool, isStored: Bool) -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        if let view {
+            writeMembers(of: view, into: &body)
+        } else {
+            body.key("name")
+            body.string(name)
+        }
+        body.key("removed")
+        body.bool(view == nil)
+        body.key("revoked")
+        body.bool(isRevoked)
+        body.key("stored")
+        body.bool(isStored)
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
+    /// A user that is removed from memory but not yet from the store.
+    static func removed(_ name: String) -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("name")
+        body.string(name)
+        body.key("removed")
+        body.bool(true)
+        body.key("stored")
+        body.bool(false)
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
+    static func stopping() -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("status")
+        body.string("stopping")
+        body.endObject()
+        return OperatorResponse(status: 202, body: body.bytes)
+    }
+
+    // MARK: Members
+
+    private static func writeUsers(_ report: SessionReport, into body: inout JSONWriter) {
+        body.key("users")
+        body.beginArray()
+        for view in report.views {
+            body.beginObject()
+            writeMembers(of: view, into: &body)
+            body.endObject()
+        }
+        body.endArray()
+    }
+
+    private static func writeMembers(of view: UserView, into body: inout JSONWriter) {
+        let user = view.status
+        body.key("name")
+        body.string(user.user)
+        body.key("identity")
+        body.string(user.identity)
+        body.key("user_id")
+        write(user.accountID, into: &body)
+        body.key("state")
+        body.string(view.userState.rawValue)
+        body.key("session")
+        body.string(user.state.rawValue)
+        body.key("generation")
+        body.number(user.generation)
+        body.key("access_token_expires_at")
+        write(user.accessTokenExpiry, into: &body)
+        body.key("refresh_token_expires_at")
+        write(user.refreshTokenExpiry, into: &body)
+        body.key("next_refresh_at")
+        write(user.nextRefreshAt, into: &body)
+        body.key("last_error")
+        write(user.lastError, into: &body)
+    }
+
+    private static func write(_ text: String?, into body: inout JSONWriter) {
+        if let text { body.string(text) } else { body.null() }
+    }
+
+    private static func write(_ time: WallTime?, into body: inout JSONWriter) {
+        if let time { body.time(time) } else { body.null() }
+    }
+}
+
+/// The part of `/v1/status` that describes the process.
+package struct ProgramInfo: Sendable {
+    /// A bound address with its listener's name in the log.
+    package struct Listener: Equatable, Sendable {
+        package var name: String
+        package var address: String
+
+        package init(name: String, address: String) {
+            self.name = name
+            self.address = address
+        }
+    }
+
+    package var version: String
+    package var startedAt: Instant
+    package var listeners: [Listener]
+
+    package init(version: String, startedAt: Instant, listeners: [Listener]) {
+        self.version = version
+        self.startedAt = startedAt
+        self.listeners = listeners
+    }
+}

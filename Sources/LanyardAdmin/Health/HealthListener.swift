@@ -1,0 +1,90 @@
+import Dispatch
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import Logging
+
+/// Serves health probes and metric scrapers on its own event loop, with its own connection limit, independently of the shards.
+///
+/// It never waits: responses come from snapshots and relaxed counters. A slow client costs one connection of the limit.
+package final class HealthListener: OperatorHandler {
+    private let hosts: AllowedHosts
+    private let pages: HealthPages
+    private let listener: OperatorListener
+
+    /// No thread and no event before `start`.
+    ///
+    /// - Parameter loop: shared with admin; the caller starts and stops it.
+    package init(
+        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: HealthLimits = HealthLimits(),
+        log: Logger
+    ) {
+        self.pages = pages
+        let names = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
+        hosts = AllowedHosts(names, allowsLiterals: true)
+        let profile = OperatorListener.Profile(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
+        listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
+    }
+
+    /// The bound address.
+    package var address: ListenerSettings.Address { listener.address }
+
+    /// Starts to accept connections. Once.
+    package func start() {
+        listener.loop.post { [self] in
+            pages.watch(on: listener.loop)
+            listener.start(for: self)
+        }
+    }
+
+    /// Closes the listener and every connection, as the last step of a drain. Blocks until that is done, so that a unix socket's path is
+    /// removed before the process exits. Not from the loop's queue.
+    package func stop() {
+        listener.loop.queue.sync {
+            listener.stop()
+            pages.unwatch()
+        }
+    }
+
+    /// Checks the host, then the method, then selects the page.
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorDecision {
+        if let refusal = target.refusal(by: hosts, head, in: bytes, table, unknown: .hostNotAllowed) {
+            return .response(refusal)
+        }
+        guard head.kind == .get || head.kind == .head else { return .response(.methodNotAllowed()) }
+        var request = HealthRequest(path: String(decoding: target.path, as: UTF8.self))
+        for index in 0..<table.count where table.name(index, in: bytes).equals(lowered: "accept") {
+            request.accept.append(String(decoding: table.value(index, in: bytes), as: UTF8.self))
+        }
+        return .response(pages.response(to: request, connections: listener.connectionCount))
+    }
+}
+
+/// The parts of a request that select a health page.
+package struct HealthRequest: Equatable, Sendable {
+    /// The path of the target, without query. Percent escapes are not decoded, because no valid name needs one.
+    package var path: String
+    /// The values of its `Accept` fields.
+    package var accept: [String] = []
+
+    package init(path: String, accept: [String] = []) {
+        self.path = path
+        self.accept = accept
+    }
+}
+
+/// The health listener's own problems.
+extension OperatorResponse {
+    static func methodNotAllowed() -> OperatorResponse {
+        var response = problem(
+            405, "method-not-allowed", "Method not allowed", "The health listener accepts GET and HEAD only.")
+        response.allow = "GET, HEAD"
+        return response
+    }
+
+    static let hostNotAllowed = problem(
+        421, "host-not-allowed", "Host not allowed",
+        "Name the health listener by an IP address, or by localhost with its port.")
+}

@@ -1,0 +1,122 @@
+import LanyardFoundations
+
+/// Decides the content of each health page (architecture.md 7.1). Pure: the response depends on the snapshot and the path only.
+package struct HealthReport: Sendable {
+    /// One element of `checks` in a response.
+    struct Check: Equatable, Sendable {
+        var name: String
+        var ok: Bool
+        var reason: String
+        /// The check is shown, and does not change the status.
+        var isAdvisory = false
+    }
+
+    /// A control plane without a heartbeat for this long counts as hung.
+    static let heartbeatMax = Duration.seconds(10)
+    /// Beyond it the two clocks differ too much to trust the expiry of tokens.
+    static let clockSkewMax = Duration.seconds(30)
+
+    private let snapshot: HealthSnapshot
+
+    package init(_ snapshot: HealthSnapshot) { self.snapshot = snapshot }
+
+    // MARK: Pages
+
+    /// `/livez`: the process only. It never depends on an identity service or an upstream, because a restart would repair neither.
+    package var live: OperatorResponse {
+        let beats = snapshot.heartbeatAge < Self.heartbeatMax
+        return Self.response(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
+    }
+
+    /// `/readyz`: whether every request that a route accepts would carry a valid token.
+    package var ready: OperatorResponse { Self.response(sessions + [listener, store, clock]) }
+
+    /// `/readyz/USER`: one user's session, whether or not a route uses it; nil if no user has that name.
+    package func ready(user: String) -> OperatorResponse? {
+        snapshot.users.first { $0.name == user }.map { Self.response([Self.check($0)]) }
+    }
+
+    /// `/startupz`: whether a user that a route uses has had a token.
+    ///
+    /// - Parameter before: an earlier report has said so. The caller keeps that.
+    package func started(before: Bool) -> OperatorResponse {
+        let isStarted = before || hasStarted
+        return Self.response(
+            sessions.map { check in
+                var check = check
+                check.isAdvisory = isStarted
+                return check
+            })
+    }
+
+    /// Whether the first login has succeeded or none is needed.
+    package var hasStarted: Bool {
+        let wanted = wantedUsers
+        if wanted.isEmpty { return !snapshot.followsActiveUser }
+        return snapshot.users.contains { $0.hasBeenReady && wanted.contains($0.name) }
+    }
+
+    // MARK: Checks
+
+    /// The active user if a route follows it, then the users that routes pin; each once.
+    private var wantedUsers: [String] {
+        let active = snapshot.followsActiveUser ? [snapshot.activeUser].compactMap(\.self) : []
+        return snapshot.pinnedUsers.reduce(into: active) { if !$0.contains($1) { $0.append($1) } }
+    }
+
+    private var sessions: [Check] {
+        var checks: [Check] = []
+        if snapshot.followsActiveUser, snapshot.activeUser == nil {
+            checks.append(Check(name: "session", ok: false, reason: "no_active_user"))
+        }
+        for name in wantedUsers {
+            let user = snapshot.users.first { $0.name == name }
+            // A route names a user that is not configured. The admin API may add it.
+            checks.append(user.map(Self.check) ?? Check(name: "session:\(name)", ok: false, reason: "logged_out"))
+        }
+        return checks
+    }
+
+    private static func check(_ user: HealthSnapshot.User) -> Check {
+        Check(name: "session:\(user.name)", ok: user.isReady, reason: user.reason)
+    }
+
+    private var listener: Check {
+        Check(name: "listener", ok: !snapshot.isDraining, reason: snapshot.isDraining ? "draining" : "listening")
+    }
+
+    private var store: Check {
+        Check(name: "store", ok: snapshot.store != .failing, reason: snapshot.store.rawValue, isAdvisory: true)
+    }
+
+    private var clock: Check {
+        let skew = snapshot.clockSkew ?? .zero
+        let isOff = max(skew, .zero - skew) > Self.clockSkewMax
+        return Check(name: "clock", ok: !isOff, reason: isOff ? "clock_off" : "clock_in_step", isAdvisory: true)
+    }
+
+    // MARK: The body
+
+    private static func response(_ checks: [Check]) -> OperatorResponse {
+        let isReady = checks.allSatisfy { $0.ok || $0.isAdvisory }
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("status")
+        body.string(isReady ? "ready" : "not_ready")
+        body.key("checks")
+        body.beginArray()
+        for check in checks {
+            body.beginObject()
+            body.key("name")
+            body.string(check.name)
+            body.key("ok")
+            body.bool(check.ok)
+            body.key("reason")
+            body.string(check.reason)
+            body.endObject()
+        }
+        body.endArray()
+        body.endObject()
+        return OperatorResponse(status: isReady ? 200 : 503, body: body.bytes)
+    }
+}

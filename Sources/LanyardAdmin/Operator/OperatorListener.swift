@@ -1,0 +1,229 @@
+import Dispatch
+import Glibc
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import Logging
+
+/// Accepts connections for health or admin, within its own connection limit and independently of the shards. Its handler decides on
+/// requests.
+///
+/// All state belongs to the queue of `loop`. Health and admin share that queue, so nothing here blocks.
+final class OperatorListener: Watcher, @unchecked Sendable {
+    /// The differences between the two listeners.
+    struct Profile {
+        /// The first part of log event names, and the subject of log messages.
+        let name: String
+        /// The kind of client, for the log.
+        let client: String
+        let acceptsPerTurn: Int
+        /// Descriptors in reserve, so that it accepts when no other descriptor is left.
+        let reserveCount: Int
+    }
+
+    /// Between two log lines about the connection limit.
+    private static let overloadLogInterval = Duration.seconds(10)
+    /// Delayed responses at once.
+    private static let delayedMax = 16
+    /// After an accept that failed because descriptors or memory were missing.
+    private static let acceptRetryDelay = Duration.milliseconds(100)
+
+    let loop: EventLoop
+    /// The bound address.
+    let address: ListenerSettings.Address
+    let isTCP: Bool
+    let limits: any OperatorLimits
+    private let profile: Profile
+    private let log: Logger
+    private var handler: (any OperatorHandler)?
+    private var socket: ListeningSocket?
+    private var watch: EventLoop.Watch?
+    private lazy var deadline = Deadline(of: self)
+    private var connections: [ObjectIdentifier: OperatorConnection] = [:]
+    /// Connections accepted so far.
+    private var acceptedCount = 0
+    private var reserve: DescriptorReserve
+    /// Until then the connection limit is not logged again.
+    private var nextOverloadLogAt = Instant.past
+
+    /// No thread and no event before `start`.
+    ///
+    /// - Parameter loop: the caller starts and stops it.
+    init(
+        _ socket: ListeningSocket, loop: EventLoop, limits: any OperatorLimits, profile: Profile, log: Logger
+    ) {
+        self.socket = socket
+        address = socket.address
+        isTCP = socket.port != nil
+        self.loop = loop
+        self.limits = limits
+        self.profile = profile
+        self.log = log
+        reserve = DescriptorReserve(countMax: profile.reserveCount)
+        super.init()
+    }
+
+    /// Open connections. On the loop's queue.
+    var connectionCount: Int { connections.count }
+
+    /// Starts to accept connections. Holds `handler` until `stop`. Once; on the loop's queue.
+    func start(for handler: any OperatorHandler) {
+        guard socket != nil else { return }
+        self.handler = handler
+        reserve.refill()
+        listen()
+    }
+
+    /// Closes the listener and every connection. On the loop's queue.
+    func stop() {
+        unwatch()
+        loop.drop(deadline)
+        socket = nil
+        for connection in connections.values { connection.close() }
+        handler = nil
+    }
+
+    // MARK: Accepting
+
+    private func listen() {
+        guard let socket, watch == nil else { return }
+        do throws(SystemError) {
+            watch = try loop.watch(socket.raw, for: .read, by: self)
+        } catch {
+            log.critical(
+                "\(profile.name) cannot be watched",
+                metadata: ["event": "\(profile.name).failed", "reason": "\(error)"])
+        }
+    }
+
+    override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        for _ in 0..<profile.acceptsPerTurn where !acceptOne() { return }
+    }
+
+    override func due(_ deadline: Deadline) {
+        reserve.refill()
+        listen()
+    }
+
+    /// Accepts one connection. False if none waits or none can be accepted now.
+    private func acceptOne() -> Bool {
+        guard let socket else { return false }
+        let raw = reserve.accept(on: socket.raw)
+        if raw >= 0 {
+            addConnection(OwnedDescriptor(taking: raw))
+            return true
+        }
+        switch errno {
+        case EAGAIN: return false
+        case EMFILE, ENFILE:
+            // The listener is watched again after the pause.
+            DescriptorShortage.shared.release()
+            pauseAccepting()
+            return false
+        case ENOBUFS, ENOMEM:
+            pauseAccepting()
+            return false
+        // The client closed while it was queued. The next one is tried.
+        default: return true
+        }
+    }
+
+    private func addConnection(_ descriptor: consuming OwnedDescriptor) {
+        guard let handler else { return }
+        let refused = connections.values.count { $0.isRejected }
+        let isFull = connections.count - refused >= limits.connectionsMax && !closeLongestWaiting()
+        if isFull { logOverload() }
+        guard !isFull || refused < limits.rejectionsMax else { return }
+        if isTCP { Socket.setNoDelay(descriptor.raw) }
+        let peer = isTCP ? PeerCredentials() : PeerCredentials(of: descriptor.raw)
+        do throws(SystemError) {
+            acceptedCount += 1
+            let connection = try OperatorConnection(
+                taking: descriptor, number: acceptedCount, from: peer, of: self, for: handler)
+            connections[ObjectIdentifier(connection)] = connection
+            if isFull { connection.reject(.overloaded) }
+        } catch {
+            log.warning(
+                "\(profile.client) cannot be watched",
+                metadata: ["event": "\(profile.name).failed", "reason": "\(error)"])
+        }
+    }
+
+    /// Closes one connection: first an idle one or one with an incomplete request, then one with a client that does not read its response.
+    /// False if calls of all connections are running.
+    private func closeLongestWaiting() -> Bool {
+        let longest = connections.values.filter { !$0.isPerforming && !$0.isRejected }.min {
+            ($0.isWriting ? 1 : 0, $0.waitingSince, $0.number) < ($1.isWriting ? 1 : 0, $1.waitingSince, $1.number)
+        }
+        longest?.close()
+        return longest != nil
+    }
+
+    /// Closes the connection with the oldest delayed response if there are too many of them.
+    func closeOldestDelayed() {
+        let delayed = connections.values.filter(\.isDelaying)
+        guard delayed.count >= Self.delayedMax else { return }
+        delayed.min { ($0.waitingSince, $0.number) < ($1.waitingSince, $1.number) }?.close()
+    }
+
+    private func logOverload() {
+        guard loop.now >= nextOverloadLogAt else { return }
+        nextOverloadLogAt = loop.now + Self.overloadLogInterval
+        log.warning(
+            "every connection has a running call; further connections are refused until one ends",
+            metadata: [
+                "event": "\(profile.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
+            ])
+    }
+
+    /// Forgets a connection. `release` closes its descriptor, and the reserve takes the descriptor if it is not full.
+    func remove(_ connection: OperatorConnection, _ release: () -> Void) {
+        connections.removeValue(forKey: ObjectIdentifier(connection))
+        reserve.takeBack(release)
+    }
+
+    /// Stops watching the listener for a pause, because it would stay readable and the loop would spin.
+    private func pauseAccepting() {
+        unwatch()
+        loop.set(deadline, at: loop.now + Self.acceptRetryDelay)
+    }
+
+    private func unwatch() {
+        if let watch { loop.unwatch(watch) }
+        watch = nil
+    }
+}
+
+/// What an operator listener serves: the health pages or the admin API. It decides on heads and does no I/O.
+protocol OperatorHandler: AnyObject, Sendable {
+    /// Decides what to do with a valid request, from its head. On the listener's loop; must not wait.
+    ///
+    /// - Parameters:
+    ///   - target: the target of `head`.
+    ///   - bytes: the bytes that `head` and `table` point into; valid during this call only.
+    func decide(
+        _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
+    ) -> OperatorDecision
+}
+
+/// What the listener does with a request after its head has been read.
+enum OperatorDecision {
+    /// Responds at once. A body is not read; the connection then closes.
+    case response(OperatorResponse)
+    /// Responds after a delay. Nothing is read from this connection meanwhile.
+    case delayed(OperatorResponse, Duration)
+    /// Reads the body, then performs the call.
+    case call(OperatorCall)
+}
+
+/// An operation that runs when the request's body is complete.
+struct OperatorCall {
+    /// Bytes of the body; 413 beyond.
+    let bodyBytesMax: Int
+    /// From the end of the head to the end of the body.
+    let bodyTimeout: Duration
+    /// Starts the operation, on the loop's queue. The body is valid during this call only.
+    ///
+    /// `reply` takes the response. It is called exactly once, on any queue.
+    let perform: (_ body: UnsafeRawBufferPointer, _ reply: @escaping @Sendable (OperatorResponse) -> Void) -> Void
+}

@@ -1,0 +1,142 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+
+/// A whole response of the health or admin listener.
+package struct OperatorResponse: Equatable, Sendable {
+    package var status: Int
+    package var contentType: String
+    package var body: [UInt8]
+    /// The `Allow` field of a 405.
+    package var allow: String?
+    /// Further field lines, without their ends.
+    package var fields: [String] = []
+    /// The connection closes after this response: the bytes after the request cannot be read as another request.
+    package var closes = false
+    /// The last part of the problem type; nil if this is not a problem.
+    package private(set) var problemName: String?
+
+    package init(status: Int, contentType: String = "application/json", body: [UInt8]) {
+        self.status = status
+        self.contentType = contentType
+        self.body = body
+    }
+
+    /// A problem detail (RFC 9457); `name` is the last part of its type.
+    ///
+    /// - Parameters:
+    ///   - user: the user that the problem concerns.
+    ///   - isRetryable: the same request may succeed later.
+    ///   - identity: the error of the identity service; its message and code become members.
+    package static func problem(
+        _ status: Int, _ name: String, _ title: String, _ detail: String, closes: Bool = false, user: String? = nil,
+        isRetryable: Bool = false, identity: IdentityError? = nil
+    ) -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("type")
+        body.string("urn:lanyard:problem:" + name)
+        body.key("title")
+        body.string(title)
+        body.key("status")
+        body.number(status)
+        body.key("detail")
+        body.string(detail)
+        body.key("retryable")
+        body.bool(isRetryable)
+        if let user {
+            body.key("user")
+            body.string(user)
+        }
+        if let identity {
+            body.key("error")
+            body.string(identity.message)
+            if let code = identity.code {
+                body.key("error_code")
+                body.string(code)
+            }
+        }
+        body.endObject()
+        var response = OperatorResponse(status: status, contentType: "application/problem+json", body: body.bytes)
+        response.closes = closes
+        response.problemName = name
+        return response
+    }
+
+    static let timedOut = problem(
+        408, "request-timeout", "Request timeout", "The request's head did not arrive in time.", closes: true)
+
+    /// Every connection, or every slot for calls that wait, is in use.
+    static let overloaded: OperatorResponse = {
+        var response = problem(
+            503, "overloaded", "Overloaded", "Too many calls are running; try again later.", isRetryable: true)
+        response.fields.append("Retry-After: 1")
+        return response
+    }()
+
+    /// A head that breaks a rule. Nothing after it is read.
+    static func malformed(_ fault: HeadError) -> OperatorResponse {
+        let detail = "The request was not understood: \(fault.message)."
+        return switch fault.kind {
+        case .malformed: problem(400, "malformed-request", "Malformed request", detail, closes: true)
+        case .lineTooLong: problem(414, "uri-too-long", "URI too long", detail, closes: true)
+        case .fieldsTooLarge: problem(431, "fields-too-large", "Fields too large", detail, closes: true)
+        case .notImplemented: problem(501, "not-implemented", "Not implemented", detail, closes: true)
+        case .versionNotSupported: problem(505, "version-not-supported", "Version not supported", detail, closes: true)
+        }
+    }
+
+    /// The response as bytes (RFC 9112 §4). `HEAD` gets the same head without the body.
+    func write(toHead: Bool, closes: Bool, keepsHTTP10: Bool, at time: WallTime) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(320 + body.count)
+        func line(_ text: String) { out.append(contentsOf: text.utf8) }
+        line("HTTP/1.1 \(status) \(Self.reason(status))\r\n")
+        // RFC 9110 §8.6: a 204 has no length, not even 0.
+        if status != 204 { line("Content-Type: \(contentType)\r\nContent-Length: \(body.count)\r\n") }
+        line("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n")
+        if let allow { line("Allow: \(allow)\r\n") }
+        for field in fields { line("\(field)\r\n") }
+        if closes {
+            line("Connection: close\r\n")
+        } else if keepsHTTP10 {
+            line("Connection: keep-alive\r\n")
+        }
+        line("Date: ")
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: HTTPDate.count) { room in
+            HTTPDate.write(time, into: room.baseAddress!)
+            out.append(contentsOf: room)
+        }
+        line("\r\n\r\n")
+        if !toHead { out.append(contentsOf: body) }
+        return out
+    }
+
+    private static func reason(_ status: Int) -> String {
+        switch status {
+        case 200: "OK"
+        case 201: "Created"
+        case 202: "Accepted"
+        case 204: "No Content"
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 408: "Request Timeout"
+        case 409: "Conflict"
+        case 410: "Gone"
+        case 413: "Content Too Large"
+        case 414: "URI Too Long"
+        case 417: "Expectation Failed"
+        case 421: "Misdirected Request"
+        case 422: "Unprocessable Content"
+        case 431: "Request Header Fields Too Large"
+        case 501: "Not Implemented"
+        case 502: "Bad Gateway"
+        case 503: "Service Unavailable"
+        case 505: "HTTP Version Not Supported"
+        default: ""
+        }
+    }
+}

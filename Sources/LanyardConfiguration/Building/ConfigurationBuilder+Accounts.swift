@@ -1,0 +1,168 @@
+import LanyardSettings
+
+/// `identities`, `users`, `active_user`.
+extension ConfigurationBuilder {
+    private static let kinds = ["app_services", "static", "oauth2"]
+
+    static func kinds(of identities: [ConfigurationNode.Entry]) -> [String: String] {
+        var result: [String: String] = [:]
+        for entry in identities {
+            let given = entry.value.entries.map(\.key).filter(kinds.contains)
+            if given.count == 1 { result[entry.key] = given[0] }
+        }
+        return result
+    }
+
+    mutating func readIdentities(_ top: ConfigurationSection) {
+        for entry in top.node["identities"]?.entries ?? [] {
+            if let identity = identity(ConfigurationSection(entry.value), name: entry.key) {
+                configuration.identities.append(identity)
+            }
+        }
+    }
+
+    private mutating func identity(_ section: ConfigurationSection, name: String) -> IdentitySettings? {
+        let shown = "identities.\(name)"
+        guard let kind = singleKind(section, of: Self.kinds, shown: shown) else { return nil }
+        let inner = section.section(kind)
+        // First, so that a missing file is reported even if the rest is wrong.
+        let tls = section.section("tls")
+        let caFile = certificates(tls, "ca_file", shown: "\(shown).tls")
+        let certificateFile = certificates(tls, "certificate_file", shown: "\(shown).tls")
+        let keyFile = requiredFile(tls, "key_file", shown: "\(shown).tls", isPrivate: true)
+        if tls.has("certificate_file") != tls.has("key_file"), !tls.node.hasUnread {
+            reportError(
+                tls.node.place, "\(shown).tls: certificate_file and key_file belong together",
+                remedy: "give both or none")
+        }
+        var identity: IdentitySettings
+        switch kind {
+        case "app_services":
+            guard let appID = inner.text("app_id"), let base = inner.text("base_url").flatMap({ try? URLText.base($0) })
+            else { return nil }
+            var settings = IdentitySettings.AppServices(appID: appID, baseURL: base)
+            warnOfPlainHTTP(inner, shown: shown)
+            inner.fill(&settings.rotation, "rotation")
+            identity = IdentitySettings(name: name, kind: .appServices(settings))
+        case "static":
+            guard let file = secret(inner, "token_file", shown: "\(shown).static") else { return nil }
+            identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
+        default: return nil
+        }
+        (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
+        warnOfNeedlessTLS(identity, section, shown: shown)
+        switch section.text("proxy") {
+        case nil, "none": identity.proxy = .none
+        case "environment": identity.proxy = .environment
+        case let url?: identity.proxy = .url(url)
+        }
+        return identity
+    }
+
+    /// A warning only: inside one pod or compose network plain http may be intended.
+    private mutating func warnOfPlainHTTP(_ section: ConfigurationSection, shown: String) {
+        guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"]),
+            parts.scheme == "http", AddressText.reach(parts.host) != .loopback
+        else { return }
+        reportWarning(
+            section.place("base_url"),
+            "\(shown).app_services.base_url: plain http shows passwords and tokens on the network path to \(parts.host)",
+            remedy: "use https unless that way is safe")
+    }
+
+    /// Warns of TLS settings that have no effect because no TLS is used.
+    private mutating func warnOfNeedlessTLS(
+        _ identity: IdentitySettings, _ section: ConfigurationSection, shown: String
+    ) {
+        guard identity.caFile ?? identity.certificateFile ?? identity.keyFile != nil else { return }
+        switch identity.kind {
+        case .fixed:
+            reportWarning(
+                section.place("tls"), "\(shown).tls is ignored: a static identity calls no service", remedy: "remove it"
+            )
+        case .appServices(let app) where app.baseURL.hasPrefix("http://"):
+            reportWarning(
+                section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
+                remedy: "use https, or remove tls")
+        default: break
+        }
+    }
+
+    /// The one key of `kinds` that is given. nil: an error was reported, or the value is invalid.
+    private mutating func singleKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
+        guard case .mapping(let entries) = section.node.content else { return nil }
+        let given = entries.filter { kinds.contains($0.key) }
+        if given.count > 1 {
+            reportError(
+                given[1].place, "\(shown): both \(given[0].key) and \(given[1].key)", remedy: "keep one of them")
+            return nil
+        }
+        if given.isEmpty, !section.node.hasUnread {
+            let known = kinds.filter { kind in
+                !UnsupportedSetting.all.contains {
+                    $0.path.hasSuffix(".*.\(kind)") || $0.path.hasSuffix(".login.\(kind)")
+                }
+            }
+            reportError(
+                section.node.place, "\(shown) has no kind", remedy: "add one of \(known.joined(separator: ", "))")
+        }
+        return given.first?.key
+    }
+
+    mutating func readUsers(_ top: ConfigurationSection) {
+        for entry in top.node["users"]?.entries ?? [] {
+            readUser(ConfigurationSection(entry.value), name: entry.key)
+        }
+        configuration.configuredActiveUser = top.text("active_user")
+        configuration.activeUser = top.text("active_user") ?? configuration.users.first?.name
+        if let active = top.text("active_user"), userNames.isUnknown(active) {
+            reportWarning(
+                top.place("active_user"), "active_user: no user \"\(active)\" is configured",
+                remedy: userNames.suggestion(for: active) ?? "requests get 503 until it exists")
+        }
+    }
+
+    private mutating func readUser(_ section: ConfigurationSection, name: String) {
+        let shown = "users.\(name)"
+        guard let identity = section.text("identity") else { return }
+        guard identityNames.contains(identity) else {
+            if identityNames.isPartial { return }
+            let remedy =
+                identityNames.suggestion(for: identity)
+                ?? (identityNames.all.isEmpty ? "add it below identities" : "known: \(identityNames.listed)")
+            return reportError(
+                section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
+        }
+        var user = UserSettings(name: name, identity: identity)
+        if section.has("login") { user.login = login(section, shown: shown) }
+        switch identityKinds[identity] {
+        case "static" where section.has("login"):
+            reportError(
+                section.place("login"), "\(shown).login: a static identity has no login",
+                remedy: "remove the login")
+        case "app_services" where !section.has("login") && !section.node.hasUnread:
+            reportWarning(
+                section.node.place,
+                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
+                remedy: "add login, or log it in by the admin API")
+        default: break
+        }
+        configuration.users.append(user)
+    }
+
+    private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {
+        let section = user.section("login")
+        let kinds = ConfigurationKeys.keys(in: "users.*.login").map(\.name)
+        guard let kind = singleKind(section, of: kinds, shown: "\(shown).login") else { return nil }
+        let inner = section.section(kind)
+        switch kind {
+        case "anonymous": return .anonymous
+        case "email_password":
+            let file = secret(inner, "password_file", shown: "\(shown).login.email_password")
+            guard let email = inner.text("email"), let file else { return nil }
+            return .emailPassword(email: email, passwordFile: file)
+        case "api_key": return secret(inner, "key_file", shown: "\(shown).login.api_key").map { .apiKey(keyFile: $0) }
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,217 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// `listeners`, `health` and `admin`.
+extension ConfigurationBuilder {
+    mutating func readListeners(_ top: ConfigurationSection) {
+        guard let list = top.node["listeners"] else { return }
+        if case .sequence([]) = list.content {
+            reportError(list.place, "listeners is empty", remedy: "remove it for 127.0.0.1:7400, or add an address")
+        }
+        for (index, element) in list.elements.enumerated() {
+            readListener(ConfigurationSection(element), shown: "listeners[\(index)]")
+        }
+    }
+
+    private mutating func readListener(_ section: ConfigurationSection, shown: String) {
+        guard let text = section.text("address"), let address = try? AddressText.listenAddress(text) else { return }
+        var listener = ListenerSettings(address: address)
+        section.fill(&listener.allowedOrigins, "allowed_origins")
+        section.fill(&listener.unsafe, "unsafe")
+        if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.compactMap(Self.allowedHost) }
+        if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
+        switch address {
+        case .tcp(let host, let port): checkTCPAddress(host, port, listener, section, shown: shown)
+        case .unix: checkUnixSocket(section, shown: shown)
+        }
+        configuration.listeners.append(listener)
+    }
+
+    /// A name without a port means port 80, as in `Host: name`.
+    private static func allowedHost(_ text: String) -> String? {
+        AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? 80) }
+    }
+
+    private mutating func checkTCPAddress(
+        _ host: String, _ port: UInt16, _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String
+    ) {
+        let reach = AddressText.reach(host)
+        let address = listener.address.description
+        let place = section.place("address")
+        if section.text("socket_mode") != nil {
+            reportError(
+                section.place("socket_mode"),
+                "\(shown).socket_mode: \(address) is not a unix socket, so this restricts no client",
+                remedy: "use unix:/path, or remove socket_mode")
+        }
+        if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
+            let unsafe = place.adding("unsafe: true", to: "listeners[]")
+            reportError(
+                place, "\(shown).address: other machines can reach \(address) and would act as the user",
+                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else prevents that")
+        }
+        if reach == .wildcard, !section.has("allowed_hosts"), !section.node.hasUnread {
+            reportError(
+                place, "\(shown).address: \(address) is every address, so there is no default for allowed_hosts",
+                remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
+        }
+        // A list with only invalid elements is not empty here. Its errors have been reported.
+        if case .sequence([])? = section.node["allowed_hosts"]?.content, !routesNameHosts {
+            reportWarning(
+                section.place("allowed_hosts"), "\(shown).allowed_hosts is empty: every request with a Host gets 421",
+                remedy: "name the hosts that clients use, or remove the key")
+        }
+    }
+
+    /// These hosts are allowed without a list.
+    private var routesNameHosts: Bool {
+        let routes = tree["routes"]?.elements ?? []
+        return routes.contains { $0["match"]?["hosts"]?.elements.isEmpty == false }
+    }
+
+    private mutating func checkUnixSocket(_ section: ConfigurationSection, shown: String) {
+        guard section.has("allowed_hosts"), !section.isUnread("allowed_hosts") else { return }
+        reportWarning(
+            section.place("allowed_hosts"),
+            "\(shown).allowed_hosts is ignored: a unix socket takes every Host",
+            remedy: "remove it; socket_mode decides which clients may connect")
+    }
+
+    mutating func readHealth(_ top: ConfigurationSection) {
+        if top.text("health") == "off" || top.section("health").text("address") == "off" {
+            configuration.health = nil
+        } else if let text = top.section("health").text("address") {
+            if let address = try? AddressText.listenAddress(text) { configuration.health?.address = address }
+        }
+    }
+
+    mutating func readAdmin(_ top: ConfigurationSection) {
+        let section = top.section("admin")
+        guard top.text("admin") != "off", section.text("address") != "off" else {
+            configuration.admin = nil
+            return
+        }
+        var admin = AdminSettings(folder: adminFolder)
+        if section.has("token_file") || section.has("token_credential") {
+            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "every call over TCP is refused")
+        }
+        if let text = section.text("address"), let address = try? AddressText.listenAddress(text) {
+            admin.address = address
+            if case .tcp(let host, let port) = address { checkAdminAddress(host, port, admin, section) }
+        }
+        let isUnix = if case .tcp? = admin.address { false } else { !section.isUnread("address") }
+        if isUnix, admin.tokenFile != nil {
+            let key = section.has("token_file") ? "token_file" : "token_credential"
+            reportWarning(
+                section.place(key), "admin.\(key) is ignored: a unix socket lets in only root and Lanyard's own user",
+                remedy: "remove it, or give admin.address a TCP address")
+        }
+        configuration.admin = admin
+    }
+
+    /// Over TCP every Unix user of this machine can connect, so a token is required. Without TLS, only loopback addresses are allowed.
+    private mutating func checkAdminAddress(
+        _ host: String, _ port: UInt16, _ admin: AdminSettings, _ section: ConfigurationSection
+    ) {
+        if !section.has("token_file"), !section.has("token_credential"), !section.node.hasUnread {
+            reportError(
+                section.place("address"), "admin.address: every Unix user of this machine could call \(host):\(port)",
+                remedy: "add admin.token_file, or use unix:/path")
+        }
+        checkAdminToken(admin, section)
+        if AddressText.reach(host) != .loopback {
+            reportError(
+                section.place("address"),
+                "admin.address: passwords and the token would cross the network in plain on their way to \(host)",
+                remedy: "bind 127.0.0.1:\(port), or use unix:/path")
+        }
+    }
+
+    /// Reports a token that is too short. A file that appears later is checked when it is read.
+    private mutating func checkAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
+        guard let path = admin.tokenFile else { return }
+        do throws(SecretFile.ReadError) {
+            guard try SecretFile.read(path).secret.count < AdminSettings.tokenLengthMin else { return }
+        } catch {
+            guard error == .empty else { return }
+        }
+        let key = section.has("token_file") ? "token_file" : "token_credential"
+        reportError(
+            section.place(key),
+            "admin.\(key): \(path) holds fewer than \(AdminSettings.tokenLengthMin) characters, which could be guessed",
+            remedy: "put a random token into it, such as openssl rand -hex 32 makes")
+    }
+
+    /// Reports listeners, health and admin that cannot be bound together.
+    mutating func compareAddresses(_ top: ConfigurationSection) {
+        var reserved = ReservedAddresses()
+        for element in top.node["listeners"]?.elements ?? [] {
+            guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
+                continue
+            }
+            compare(address, element["address"]?.place ?? element.place, "listeners", &reserved)
+        }
+        // A value that could not be read does not take its default.
+        let (health, admin) = (top.section("health"), top.section("admin"))
+        if let settings = configuration.health, !top.isUnread("health"), !health.isUnread("address") {
+            compare(settings.address, health.place("address"), "health", &reserved)
+        }
+        if let address = configuration.admin?.address {
+            compare(address, admin.place("address"), "admin", &reserved)
+        }
+    }
+
+    private mutating func compare(
+        _ address: ListenerSettings.Address, _ place: ConfigurationPlace, _ shown: String,
+        _ reserved: inout ReservedAddresses
+    ) {
+        guard let other = reserved.reserve(.init(address: address, place: place, shown: shown)) else { return }
+        // A default has no place in a file. The error points at the address that was given.
+        reportError(
+            place == .commandLine ? other.place : place,
+            "\(shown): \(address) and \(other.address) of \(other.shown) cannot both be bound",
+            remedy: "choose another address or port")
+    }
+}
+
+/// The addresses that listeners, health and admin will be bound to. It finds two that cannot be bound together.
+struct ReservedAddresses {
+    struct Reservation {
+        let address: ListenerSettings.Address
+        let place: ConfigurationPlace
+        /// `listeners`, `health` or `admin`.
+        let shown: String
+    }
+
+    private var byAddress: [String: Reservation] = [:]
+    private var byPort: [UInt16: [Reservation]] = [:]
+    /// The wildcard addresses in `byPort`.
+    private var wildcards: [UInt16: [Reservation]] = [:]
+
+    /// Adds an address.
+    ///
+    /// - Returns: an earlier reservation of the same address, or one that cannot be bound together with it; nil: none.
+    mutating func reserve(_ reservation: Reservation) -> Reservation? {
+        guard case .tcp(let host, let port) = reservation.address else {
+            return register(reservation, as: "\(reservation.address)")
+        }
+        // The kernel chooses another port each time.
+        guard port != 0 else { return nil }
+        // One address has several spellings, above all in v6.
+        let spelt = SocketAddress(host: host, port: port)?.host ?? host
+        let canonical = AddressText.authority(host: spelt, port: port)
+        let isWildcard = AddressText.reach(host) == .wildcard
+        // Only a wildcard address conflicts with many others. An equal address is found before the others are searched.
+        if let same = register(reservation, as: canonical) { return same }
+        let others = (isWildcard ? byPort[port] : wildcards[port]) ?? []
+        byPort[port, default: []].append(reservation)
+        if isWildcard { wildcards[port, default: []].append(reservation) }
+        return others.first { AddressText.clash($0.address, reservation.address) }
+    }
+
+    private mutating func register(_ reservation: Reservation, as name: String) -> Reservation? {
+        if let other = byAddress[name] { return other }
+        byAddress[name] = reservation
+        return nil
+    }
+}

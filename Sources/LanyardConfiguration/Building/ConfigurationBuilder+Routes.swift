@@ -1,0 +1,216 @@
+import LanyardSettings
+
+/// `routes`.
+extension ConfigurationBuilder {
+    mutating func readRoutes(_ top: ConfigurationSection) {
+        guard let list = top.node["routes"], case .sequence(let elements) = list.content else { return }
+        if elements.isEmpty {
+            reportError(list.place, "routes is empty", remedy: "add a route with at least an upstream")
+        }
+        warnOfMissingActiveUser(top, list)
+        var lines: [String: ConfigurationPlace] = [:]
+        var matches: [Match: String] = [:]
+        for (index, element) in elements.enumerated() {
+            guard case .mapping = element.content else { continue }
+            let section = ConfigurationSection(element)
+            let shown = "routes[\(index)]"
+            let name = section.text("name") ?? (elements.count == 1 ? "default" : "")
+            if name.isEmpty, !section.has("name"), !element.hasUnread {
+                reportError(
+                    element.place, "missing key \"\(shown).name\"", remedy: "each of several routes needs a name")
+            }
+            if let first = lines[name], !name.isEmpty {
+                reportError(
+                    section.place("name"), "\(shown).name: \"\(name)\" is taken at \(first)",
+                    remedy: "choose another name")
+            }
+            lines[name] = section.place("name")
+            if let route = route(section, top, name: name, shown: shown) {
+                checkOverlap(route.route, section, &matches, shown: shown)
+                configuration.routes.append(route)
+            }
+        }
+    }
+
+    private mutating func warnOfMissingActiveUser(_ top: ConfigurationSection, _ routes: ConfigurationNode) {
+        guard userNames.all.isEmpty, !userNames.isPartial, !top.node.hasUnread, top.node["active_user"] == nil,
+            routes.elements.contains(where: { $0["user"] == nil && !$0.hasUnread })
+        else { return }
+        reportWarning(
+            routes.place, "routes follow the active user, and no user is configured",
+            remedy: "add users, or requests get 503 no-active-user")
+    }
+
+    /// Reports a route's user that is not configured. With the admin API or a store it is a warning: the admin API may add the user, and
+    /// the store keeps users added before. Otherwise the route can never work.
+    private mutating func reportUnknownUser(_ user: String, _ section: ConfigurationSection, shown: String) {
+        let store = ConfigurationSection(tree).section("store")
+        let message = "\(shown).user: no user \"\(user)\" is configured"
+        let suggestion = userNames.suggestion(for: user)
+        if configuration.admin != nil || store.has("path") || store.isUnread("path") {
+            reportWarning(section.place("user"), message, remedy: suggestion ?? "requests get 503 until it exists")
+        } else {
+            reportError(
+                section.place("user"), message,
+                remedy: suggestion ?? "add it below users, or turn the admin API on to add it there")
+        }
+    }
+
+    private mutating func route(
+        _ section: ConfigurationSection, _ top: ConfigurationSection, name: String, shown: String
+    ) -> Configuration.Route? {
+        var route = RouteSettings(name: name)
+        readMatch(section, &route)
+        readForwarding(section, &route, shown: shown)
+        route.user = section.text("user")
+        if let user = route.user, userNames.isUnknown(user) {
+            reportUnknownUser(user, section, shown: shown)
+        }
+        guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
+        route.upstreamPath = target.path
+        var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)
+        readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
+        section.fill(&upstream.connectionsMax, "connections_max")
+        section.fill(&upstream.allowLinkLocal, "allow_link_local")
+        section.fill(&upstream.allowPlain, "unsafe_plain")
+        top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
+        checkReach(section, upstream, shown: shown)
+        return Configuration.Route(route: route, upstream: upstream)
+    }
+
+    private func readMatch(_ section: ConfigurationSection, _ route: inout RouteSettings) {
+        let match = section.section("match")
+        if let hosts = match.texts("hosts") {
+            route.hosts = hosts.compactMap { text in
+                AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: nil) }
+            }
+        }
+        if let path = match.text("path") { route.path = path }
+        match.fill(&route.methods, "methods")
+        for element in section.node["deny"]?.elements ?? [] {
+            let denial = ConfigurationSection(element)
+            guard let path = denial.text("path") else { continue }
+            route.deny.append(.init(path: path, methods: denial.texts("methods") ?? []))
+        }
+    }
+
+    private mutating func readForwarding(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
+        let inject = section.section("inject")
+        if let header = inject.text("header") { route.injectHeader = header }
+        if let cut = inject.text("format").flatMap({ FieldText.cut(format: $0) }) {
+            (route.injectPrefix, route.injectSuffix) = cut
+        }
+        section.fill(&route.clientAuthorization, "client_authorization")
+        if let statuses = section.texts("reauthenticate_on") {
+            route.reauthenticateOn = statuses.compactMap { ConfigurationText.integer($0) }
+        }
+        section.fill(&route.replayBodyMax, "replay_body_max")
+        switch section.text("host") {
+        case "upstream": route.host = .upstream
+        case "client": route.host = .client
+        default: if let value = section.section("host").text("value") { route.host = .value(value) }
+        }
+        let injected = isInjectUnread(section) ? nil : FieldText.canonical(route.injectHeader)
+        for entry in section.node["set_headers"]?.entries ?? [] {
+            guard let value = entry.value.text else { continue }
+            if FieldText.canonical(entry.key) == injected {
+                reportError(
+                    entry.place, "\(shown).set_headers: \(entry.key) is the field that carries the token",
+                    remedy: "remove it")
+            }
+            route.setHeaders.append(.init(name: entry.key, value: value))
+        }
+        readRequestID(section, &route, shown: shown)
+        section.fill(&route.bodyBytesMax, "body_bytes_max")
+        section.fill(&route.forwarded, "forwarded")
+        section.fill(&route.upgrades, "upgrades")
+        section.fill(&route.paths, "paths")
+        section.fill(&route.upgradedMaxAge, "upgraded_max_age")
+        if let events = section.texts("close_upgraded_on") {
+            route.closeUpgradedOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))
+        }
+    }
+
+    /// Whether the field that carries the token is unknown, because its key could not be read.
+    private func isInjectUnread(_ route: ConfigurationSection) -> Bool {
+        route.isUnread("inject") || route.section("inject").isUnread("header")
+    }
+
+    private mutating func readRequestID(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
+        guard let header = section.text("request_id_header"), header != "none" else { return }
+        let taken = (isInjectUnread(section) ? [] : [route.injectHeader]) + route.setHeaders.map(\.name)
+        if let other = taken.first(where: { FieldText.canonical($0) == FieldText.canonical(header) }) {
+            reportError(
+                section.place("request_id_header"), "\(shown).request_id_header: \(header) is set already, as \(other)",
+                remedy: "choose another field")
+        }
+        route.requestIDHeader = header
+    }
+
+    private mutating func readTimeouts(
+        _ section: ConfigurationSection, _ timeouts: inout UpstreamSettings.Timeouts, shown: String
+    ) {
+        section.fill(&timeouts.connect, "connect")
+        section.fill(&timeouts.connectAll, "connect_all")
+        section.fill(&timeouts.responseHeader, "response_header")
+        section.fill(&timeouts.requestIdle, "request_idle")
+        section.fill(&timeouts.responseIdle, "response_idle")
+        section.fill(&timeouts.write, "write")
+        section.fill(&timeouts.upgradedIdle, "upgraded_idle")
+        if timeouts.connectAll < timeouts.connect, section.text("connect_all") != nil, !section.isUnread("connect") {
+            reportWarning(
+                section.place("connect_all"),
+                "\(shown).timeouts.connect_all is shorter than connect, which then has no effect",
+                remedy: "make connect_all the longer one")
+        }
+    }
+
+    /// Refuses plain http to other machines and link-local upstreams (metadata services), unless the configuration allows them.
+    private mutating func checkReach(_ section: ConfigurationSection, _ upstream: UpstreamSettings, shown: String) {
+        guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
+        let reach = AddressText.reach(host)
+        let place = section.place("upstream")
+        if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
+            reportError(
+                place, "\(shown).upstream: plain http would show tokens on the network path to \(host)",
+                remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
+        }
+        if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
+            reportError(
+                place, "\(shown).upstream: \(host) is a link-local address, which metadata services use",
+                remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")
+        }
+    }
+
+    /// The requests that a route matches.
+    private struct Match: Hashable {
+        let path: Substring
+        let hosts: Set<String>
+        let methods: Set<String>
+
+        init(_ route: RouteSettings) {
+            path = route.path.hasSuffix("/") ? route.path.dropLast() : route.path[...]
+            hosts = Set(route.hosts)
+            methods = Set(route.methods)
+        }
+    }
+
+    /// Reports a route that matches the same requests as an earlier one: it would never be used.
+    ///
+    /// - Parameter matches: the matches of earlier routes, each with the name of the first route.
+    private mutating func checkOverlap(
+        _ route: RouteSettings, _ section: ConfigurationSection, _ matches: inout [Match: String], shown: String
+    ) {
+        let given = section.section("match")
+        guard !section.isUnread("match"), !["path", "hosts", "methods"].contains(where: given.isUnread) else { return }
+        let match = Match(route)
+        guard let duplicate = matches[match] else {
+            matches[match] = route.name
+            return
+        }
+        let place = section.has("match") ? section.place("match") : section.node.place
+        reportError(
+            place, "\(shown) matches the same requests as \"\(duplicate)\"",
+            remedy: "give them different paths, hosts or methods")
+    }
+}

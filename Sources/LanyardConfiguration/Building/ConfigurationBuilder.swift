@@ -1,0 +1,219 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// Turns the merged and checked tree into settings, and checks rules that concern several keys.
+struct ConfigurationBuilder {
+    let tree: ConfigurationNode
+    /// `$CREDENTIALS_DIRECTORY`.
+    let credentialsFolder: String?
+    /// The folder of the default admin socket.
+    let adminFolder: String?
+    var diagnostics: [ConfigurationError] = []
+    var configuration = Configuration()
+    var identityNames: ConfigurationNames
+    var userNames: ConfigurationNames
+    /// The kind of each identity that has exactly one.
+    let identityKinds: [String: String]
+
+    /// The configuration, with errors and warnings that concern several keys.
+    static func build(
+        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
+    ) -> (configuration: Configuration, diagnostics: [ConfigurationError]) {
+        var builder = ConfigurationBuilder(tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
+        builder.complete()
+        return (builder.configuration, builder.diagnostics)
+    }
+
+    private init(_ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?) {
+        self.tree = tree
+        self.credentialsFolder = credentialsFolder
+        self.adminFolder = adminFolder
+        identityNames = ConfigurationNames("identities", in: tree)
+        userNames = ConfigurationNames("users", in: tree)
+        identityKinds = Self.kinds(of: tree["identities"]?.entries ?? [])
+    }
+
+    private mutating func complete() {
+        requireKeys(tree, of: "", shown: "")
+        let top = ConfigurationSection(tree)
+        readListeners(top)
+        readHealth(top)
+        readAdmin(top)
+        readStore(top)
+        readIdentities(top)
+        readUsers(top)
+        readRoutes(top)
+        readProcess(top)
+        compareAddresses(top)
+    }
+
+    private mutating func readProcess(_ top: ConfigurationSection) {
+        let refresh = top.section("refresh")
+        if let at = refresh.text("at").flatMap(ConfigurationText.portion) { configuration.refresh.at = at }
+        refresh.fill(&configuration.refresh.mandatory, "mandatory")
+        refresh.fill(&configuration.refresh.waitMax, "wait_max")
+        refresh.fill(&configuration.refresh.cooldown, "cooldown")
+        refresh.fill(&configuration.refresh.perHourMax, "per_hour_max")
+        let login = top.section("login")
+        login.fill(&configuration.login.offline, "offline")
+        login.fill(&configuration.login.exitOnRefusal, "exit_on_refusal")
+        login.fill(&configuration.login.exitOnUnreachable, "exit_on_unreachable")
+        let limits = top.section("limits")
+        limits.fill(&configuration.limits.connectionsMax, "connections_max")
+        limits.fill(&configuration.limits.connectionsPerPeerMax, "connections_per_peer_max")
+        limits.fill(&configuration.limits.requestsPerConnectionMax, "requests_per_connection_max")
+        limits.fill(&configuration.limits.headerBytesMax, "header_bytes_max")
+        limits.fill(&configuration.limits.headerFieldsMax, "header_fields_max")
+        limits.fill(&configuration.limits.requestLineBytesMax, "request_line_bytes_max")
+        limits.fill(&configuration.limits.headerTimeout, "header_timeout")
+        limits.fill(&configuration.limits.idleTimeout, "idle_timeout")
+        limits.fill(&configuration.limits.parkedRequestsMax, "parked_requests_max")
+        limits.fill(&configuration.limits.bufferBytesMax, "buffer_bytes_max")
+        top.section("log").fill(&configuration.log.level, "level")
+        top.section("log").fill(&configuration.log.format, "format")
+        top.section("log").fill(&configuration.log.access, "access")
+        let shutdown = top.section("shutdown")
+        shutdown.fill(&configuration.shutdown.drainMin, "drain_min")
+        shutdown.fill(&configuration.shutdown.drainMax, "drain_max")
+        shutdown.fill(&configuration.shutdown.exitZeroOnSIGTERM, "exit_zero_on_sigterm")
+        top.fill(&configuration.loginRequiredStatus, "login_required_status")
+        configuration.activatesNextOnLogout = top.text("on_active_logout") == "next"
+        top.fill(&configuration.shards, "shards")
+    }
+
+    /// Reports required keys that are missing in sections that exist.
+    private mutating func requireKeys(_ node: ConfigurationNode, of section: String, shown: String) {
+        guard case .mapping = node.content else { return }
+        for key in ConfigurationKeys.keys(in: section) {
+            let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
+            guard let value = node[key.name] else {
+                if case .wholeFile = node.place, key.path == "routes" {
+                    reportError(
+                        node.place, "the file is empty", remedy: "write at least: \(ConfigurationFile.smallest)")
+                } else if key.isRequired, !node.hasUnread {
+                    reportError(node.place, "missing key \"\(name)\"", remedy: "add it: \(key.unit)")
+                }
+                continue
+            }
+            switch key.kind {
+            case .section: requireKeys(value, of: key.below, shown: name)
+            case .sections:
+                for (index, element) in value.elements.enumerated() {
+                    requireKeys(element, of: key.below, shown: "\(name)[\(index)]")
+                }
+            case .named:
+                for entry in value.entries { requireKeys(entry.value, of: key.below, shown: "\(name).\(entry.key)") }
+            default: break
+            }
+        }
+    }
+
+    // MARK: - Files
+
+    /// The path of a secret, given as `…_file` or as the systemd credential `…_credential`.
+    ///
+    /// - Parameter meanwhile: the consequence while the file cannot be read.
+    mutating func secret(
+        _ section: ConfigurationSection, _ key: String, shown: String, meanwhile: String = "its user is refused"
+    ) -> String? {
+        let sibling = key.dropLast("_file".utf8.count) + "_credential"
+        if section.has(key), section.has(String(sibling)) {
+            reportError(
+                section.place(String(sibling)), "\(shown): both \(key) and \(sibling)", remedy: "keep one of them")
+            return nil
+        }
+        if let name = section.text(String(sibling)) {
+            guard let credentialsFolder else {
+                reportError(
+                    section.place(String(sibling)), "\(shown).\(sibling): systemd passed no credentials",
+                    remedy: "add LoadCredential=\(name):/PATH to the unit, or use \(key)")
+                return nil
+            }
+            return checkSecretFile(
+                "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", meanwhile)
+        }
+        guard section.has(key) else {
+            if section.node.hasUnread { return nil }
+            reportError(
+                section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
+            return nil
+        }
+        return section.text(key).map { checkSecretFile($0, section.place(key), "\(shown).\(key)", meanwhile) }
+    }
+
+    private mutating func checkSecretFile(
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ meanwhile: String
+    ) -> String {
+        switch ConfigurationFile.state(of: path) {
+        case .fine: break
+        case .worldReadable:
+            guard configuration.openSecretFiles.insert(path).inserted else { break }
+            reportWarning(place, "\(shown): every Unix user of this machine can read \(path)", remedy: "chmod o-rwx it")
+        case .missing:
+            reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
+        case .notAFile:
+            reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until it is a file")
+        case .unreadable(let code):
+            reportWarning(
+                place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
+                remedy: "\(meanwhile) until it can be read")
+        }
+        return path
+    }
+
+    /// The path of a file that must exist.
+    mutating func requiredFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
+        -> String?
+    {
+        section.text(key).flatMap { requiredPath($0, section.place(key), "\(shown).\(key)", isPrivate: isPrivate) }
+    }
+
+    /// The same for certificates, with a check of the content. With a file without certificates every call would fail, and only the log
+    /// would show why.
+    mutating func certificates(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
+        guard let path = requiredFile(section, key, shown: shown) else { return nil }
+        guard CertificateFile.hasCertificate(path) else {
+            reportError(
+                section.place(key), "\(shown).\(key): \(path) holds no certificate in PEM, or a damaged one",
+                remedy: "name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER")
+            return nil
+        }
+        return path
+    }
+
+    /// The same for a path that was derived from the configuration.
+    mutating func requiredPath(
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, isPrivate: Bool
+    ) -> String? {
+        switch ConfigurationFile.state(of: path) {
+        case .fine: return path
+        case .worldReadable:
+            if isPrivate {
+                reportWarning(
+                    place, "\(shown): every Unix user of this machine can read \(path)",
+                    remedy: "chmod o-rwx it")
+            }
+            return path
+        case .missing:
+            reportError(
+                place, "\(shown): \(path) does not exist",
+                remedy: "put the file there, or correct the path")
+        case .notAFile: reportError(place, "\(shown): \(path) is a folder", remedy: "name a file")
+        case .unreadable(let code):
+            reportError(
+                place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
+                remedy: "let this user read it")
+        }
+        return nil
+    }
+
+    // MARK: - Errors
+
+    mutating func reportError(_ place: ConfigurationPlace, _ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(at: place, message, remedy: remedy))
+    }
+
+    mutating func reportWarning(_ place: ConfigurationPlace, _ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(.warning, at: place, message, remedy: remedy))
+    }
+}

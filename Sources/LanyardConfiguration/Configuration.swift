@@ -1,0 +1,68 @@
+import LanyardSettings
+
+/// The whole configuration, read and checked.
+package struct Configuration: Equatable, Sendable {
+    /// A route with its upstream.
+    package struct Route: Equatable, Sendable {
+        package var route: RouteSettings
+        package var upstream: UpstreamSettings
+        package init(route: RouteSettings, upstream: UpstreamSettings) {
+            self.route = route
+            self.upstream = upstream
+        }
+    }
+
+    /// Never empty.
+    package var listeners: [ListenerSettings] = []
+    /// nil: off.
+    package var health: HealthSettings? = HealthSettings()
+    /// nil: off.
+    package var admin: AdminSettings? = AdminSettings()
+    /// In the order of the file; names are unique.
+    package var identities: [IdentitySettings] = []
+    /// In the order of the file; names are unique.
+    package var users: [UserSettings] = []
+    /// The configured active user, or the first one.
+    package var activeUser: String?
+    /// `active_user` if it was given. A stored choice is valid only for the value that was configured when it was made.
+    package var configuredActiveUser: String?
+    /// `on_active_logout: next`: when the active user logs out, another authenticated user becomes active if there is one.
+    package var activatesNextOnLogout = false
+    /// In the order of the file, never empty; names are unique.
+    package var routes: [Route] = []
+    package var store = StoreSettings.memory
+    package var refresh = RefreshSettings()
+    package var login = LoginSettings()
+    package var limits = LimitSettings()
+    /// Status of the problem `login-required`.
+    package var loginRequiredStatus = 503
+    package var log = LogSettings()
+    package var shutdown = ShutdownSettings()
+    /// Secret files that every Unix user of this machine could read when they were checked. A warning has been given.
+    package var openSecretFiles: Set<String> = []
+    /// nil: as many as the CPUs that this process may use.
+    package var shards: Int?
+
+    package init() {}
+}
+
+/// The result of loading: a configuration, or the errors in it.
+package struct LoadedConfiguration: Sendable {
+    /// nil if there is an error. Warnings do not prevent it.
+    package var configuration: Configuration?
+    /// Errors and warnings in the order of their places: the file from top to bottom, environment, flags.
+    package var diagnostics: [ConfigurationError]
+    /// The effective configuration as YAML with defaults; secrets are paths. Empty if there is an error.
+    package var printed: String
+
+    /// The places of the addresses, for errors when they are bound.
+    package var addresses = AddressPlaces()
+
+    package var warnings: [ConfigurationError] { diagnostics.filter { $0.severity == .warning } }
+
+    /// The exit code if the program cannot continue: 64 usage, 78 configuration (sysexits.h); nil if it can.
+    package var exitCode: Int32? {
+        if diagnostics.contains(where: { $0.severity == .usage }) { return 64 }
+        return configuration == nil ? 78 : nil
+    }
+}

@@ -1,0 +1,65 @@
+/// An error or warning about the configuration: place, message and remedy.
+///
+/// It never holds a secret: values are quoted only where no secret can stand, and URLs with user info are never quoted.
+package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
+    package enum Severity: String, Sendable {
+        /// Lanyard runs, but the operator should know.
+        case warning
+        /// Lanyard does not start: exit 78.
+        case error
+        /// The command line contradicts itself or names a flag that does not exist: exit 64.
+        case usage
+    }
+
+    package var severity: Severity
+    package var place: ConfigurationPlace
+    /// What is wrong.
+    package var message: String
+    /// What to do about it.
+    package var remedy: String
+
+    package init(
+        _ severity: Severity = .error, at place: ConfigurationPlace, _ message: String, remedy: String
+    ) {
+        self.severity = severity
+        self.place = place
+        self.message = message
+        self.remedy = remedy
+    }
+
+    /// One line: `lanyard.yaml:12:5: unknown key "upstram"; did you mean "upstream"?` Control characters of paths and names are replaced.
+    package var description: String { ConfigurationText.line("\(place): \(message); \(remedy)") }
+}
+
+/// Where a value was given.
+package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
+    /// Line and column count from 1; the column counts characters.
+    case file(path: String, line: Int, column: Int)
+    case wholeFile(path: String)
+    /// A flag with its dashes.
+    case flag(String)
+    case environment(String)
+    /// The command line as a whole; also the place of values that were not given.
+    case commandLine
+
+    /// The remedy for a key that only a file can hold. For a flag or variable of the short form it names a configuration file.
+    ///
+    /// - Parameters:
+    ///   - value: the key with its value, such as `unsafe: true`; an explanation may follow.
+    ///   - section: the section of the key in a file.
+    package func adding(_ value: String, to section: String) -> String {
+        switch self {
+        case .file, .wholeFile: "add \(value)"
+        case .flag, .environment, .commandLine: "use a configuration file with \(section).\(value)"
+        }
+    }
+
+    package var description: String {
+        switch self {
+        case .file(let path, let line, let column): "\(path):\(line):\(column)"
+        case .wholeFile(let path): path
+        case .flag(let name), .environment(let name): name
+        case .commandLine: "command line"
+        }
+    }
+}

@@ -1,0 +1,278 @@
+import Glibc
+import LanyardSettings
+
+extension Configuration {
+    /// Reads file, environment and flags, and checks everything, so that all errors are reported at once.
+    ///
+    /// A flag overrides a variable, a variable overrides the file, and the file overrides the default. It reads files, opens no socket and
+    /// starts no thread.
+    ///
+    /// - Parameter arguments: the flags after `run` or `check`.
+    package static func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
+        var loader = ConfigurationLoader()
+        return loader.load(arguments: arguments, environment: environment)
+    }
+
+    /// The configuration of one text alone, without environment and flags. It checks whether the files it names exist.
+    ///
+    /// - Parameter path: the name of the text in errors. Relative paths in the text start from its folder.
+    package static func load(text: [UInt8], path: String) -> LoadedConfiguration {
+        ConfigurationLoader.load(text, path: path)
+    }
+
+    /// The address of the health listener, for the command that probes it. Other errors in the configuration do not matter.
+    package static func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
+        var loader = ConfigurationLoader()
+        return loader.healthEndpoint(arguments: arguments, environment: environment)
+    }
+}
+
+/// Merges the sources of a configuration.
+struct ConfigurationLoader {
+    private var diagnostics: [ConfigurationError] = []
+
+    mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
+        guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
+        return finish(
+            tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 },
+            adminFolder: AdminSettings.defaultFolder(environment: environment, uid: geteuid()))
+    }
+
+    /// The configuration of one text alone.
+    static func load(_ text: [UInt8], path: String) -> LoadedConfiguration {
+        var loader = ConfigurationLoader()
+        guard let tree = loader.document(text, path: path) else { return loader.failed() }
+        return loader.finish(tree, credentialsFolder: nil, adminFolder: nil)
+    }
+
+    /// Checks the merged tree: unsupported settings, references between keys, files.
+    private mutating func finish(
+        _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
+    ) -> LoadedConfiguration {
+        var tree = merged
+        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.defaultListeners) }
+        tree = removingUnsupported(tree, keys: "", shown: "")
+        let (configuration, found) = ConfigurationBuilder.build(
+            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
+        diagnostics += found
+        guard !diagnostics.contains(where: { $0.severity != .warning }) else { return failed() }
+        return LoadedConfiguration(
+            configuration: configuration, diagnostics: limited(diagnostics),
+            printed: ConfigurationPrinter.print(Self.completed(tree)), addresses: AddressPlaces(of: tree))
+    }
+
+    mutating func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
+        let variables = ConfigurationFlagValues(environment: environment)
+        let isNamed = arguments.contains("--config") || variables.value("--config") != nil
+        var tree = merged(arguments: arguments, environment: environment)
+        if tree == nil, !isNamed {
+            // Without a file this command needs only the address.
+            diagnostics = []
+            tree = checked(self.tree(of: variables.values), folder: nil)
+        }
+        guard let tree else { return .unknown(errors) }
+        guard let node = tree["health"] else { return .address(HealthSettings().address) }
+        guard node.content != .invalid else { return .unknown(errors) }
+        guard case .mapping = node.content else { return .none }
+        guard let address = node["address"] else { return .address(HealthSettings().address) }
+        guard address.content != .invalid else { return .unknown(errors) }
+        return address.text.flatMap { try? AddressText.listenAddress($0) }.map { .address($0) } ?? .none
+    }
+
+    private var errors: [ConfigurationError] { limited(diagnostics.filter { $0.severity != .warning }) }
+
+    private func failed() -> LoadedConfiguration {
+        LoadedConfiguration(configuration: nil, diagnostics: limited(diagnostics), printed: "")
+    }
+
+    // MARK: - Sources
+
+    private mutating func merged(arguments: [String], environment: [String: String]) -> ConfigurationNode? {
+        let flags = ConfigurationFlagValues(arguments: arguments)
+        let variables = ConfigurationFlagValues(environment: environment)
+        diagnostics += variables.diagnostics + flags.diagnostics
+        // The intention of a contradictory command line cannot be known.
+        guard flags.diagnostics.isEmpty else { return nil }
+        var short = ConfigurationShortForm(variables.values + flags.values)
+        var tree = ConfigurationNode(.mapping([]), at: .commandLine)
+        if let file = flags.value("--config") ?? variables.value("--config") {
+            guard let read = self.file(file) else { return nil }
+            tree = read
+        } else if short.isEmpty {
+            diagnostics.append(
+                ConfigurationError(
+                    at: .commandLine, "no configuration",
+                    remedy: "name a file with --config PATH, or give at least --upstream and --token-file"))
+            return nil
+        }
+        if !short.isEmpty {
+            let taken = ["listeners", "users", "identities", "routes"].first { tree[$0] != nil }
+            if let taken {
+                diagnostics.append(
+                    ConfigurationError(
+                        .usage, at: short.place, "is of the short form, and the file has \(taken)",
+                        remedy: "remove it, or write it into the file"))
+            } else {
+                let shortTree = short.tree()
+                diagnostics += short.diagnostics
+                tree.overlay(checked(shortTree, folder: nil))
+            }
+        }
+        for values in [variables.values, flags.values] { tree.overlay(checked(self.tree(of: values), folder: nil)) }
+        return tree
+    }
+
+    private mutating func file(_ given: ConfigurationFlagValues.Value) -> ConfigurationNode? {
+        do throws(ConfigurationValue.ValueError) {
+            return document(try ConfigurationFile.read(given.text), path: given.text)
+        } catch {
+            diagnostics.append(
+                ConfigurationError(at: .wholeFile(path: given.text), error.message, remedy: error.remedy))
+            return nil
+        }
+    }
+
+    private mutating func document(_ text: [UInt8], path: String) -> ConfigurationNode? {
+        let (tree, found) = ConfigurationDocument.read(text, path: path)
+        diagnostics += found
+        guard let tree else { return nil }
+        let known = checked(tree, folder: path.lastIndex(of: "/").map { String(path[..<$0]) })
+        return known.content == .invalid ? nil : known
+    }
+
+    private mutating func checked(_ tree: ConfigurationNode, folder: String?) -> ConfigurationNode {
+        let (checked, found) = ConfigurationCheck.run(tree, folder: folder)
+        diagnostics += found
+        return checked
+    }
+
+    private func tree(of values: [ConfigurationFlagValues.Value]) -> ConfigurationNode {
+        var tree = ConfigurationNode(.mapping([]), at: .commandLine)
+        for value in values {
+            guard case .key(let path) = value.flag.target else { continue }
+            tree.set(
+                path.split(separator: ".").map(String.init), to: ConfigurationNode(.scalar(value.text), at: value.place)
+            )
+        }
+        return tree
+    }
+
+    private static var defaultListeners: ConfigurationNode {
+        var listener = ConfigurationNode(.mapping([]), at: .commandLine)
+        let address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7400).description
+        listener.set(["address"], to: ConfigurationNode(.scalar(address), at: .commandLine))
+        return ConfigurationNode(.sequence([listener]), at: .commandLine)
+    }
+
+    /// The tree with defaults that depend on other keys, if a file can express them.
+    private static func completed(_ tree: ConfigurationNode) -> ConfigurationNode {
+        var tree = tree
+        if tree["store"]?["path"] == nil {
+            tree.set(["store", "memory"], to: ConfigurationNode(.scalar("true"), at: .commandLine))
+        }
+        if var routes = tree["routes"], routes.elements.count == 1, routes.elements[0]["name"] == nil {
+            var route = routes.elements[0]
+            route.set(["name"], to: ConfigurationNode(.scalar("default"), at: .commandLine))
+            routes.content = .sequence([route])
+            tree.set(["routes"], to: routes)
+        }
+        return tree
+    }
+
+    // MARK: - Not in this version
+
+    /// The tree without unsupported settings. Each is reported as an error or warning.
+    private mutating func removingUnsupported(_ node: ConfigurationNode, keys section: String, shown: String)
+        -> ConfigurationNode
+    {
+        guard case .mapping(let entries) = node.content else { return node }
+        let kept = entries.compactMap { entry -> ConfigurationNode.Entry? in
+            guard let key = ConfigurationKeys.keys(in: section).first(where: { $0.name == entry.key }) else {
+                return entry
+            }
+            let name = shown.isEmpty ? entry.key : "\(shown).\(entry.key)"
+            if let unsupported = UnsupportedSetting.matching(entry.value, at: key.path) {
+                report(unsupported, entry, key: key, shown: name)
+                guard unsupported.isError else { return nil }
+                return .init(key: entry.key, place: entry.place, value: .init(.invalid, at: entry.value.place))
+            }
+            var entry = entry
+            entry.value = removingUnsupported(below: entry.value, of: key, shown: name)
+            return entry
+        }
+        return ConfigurationNode(.mapping(kept), at: node.place)
+    }
+
+    private mutating func removingUnsupported(
+        below node: ConfigurationNode, of key: ConfigurationKey, shown: String
+    ) -> ConfigurationNode {
+        switch (key.kind, node.content) {
+        case (.section, .mapping): return removingUnsupported(node, keys: key.below, shown: shown)
+        case (.sections, .sequence(let elements)):
+            let kept = elements.enumerated().map { removingUnsupported($1, keys: key.below, shown: "\(shown)[\($0)]") }
+            return ConfigurationNode(.sequence(kept), at: node.place)
+        case (.named, .mapping(let entries)):
+            let kept = entries.map { entry in
+                ConfigurationNode.Entry(
+                    key: entry.key, place: entry.place,
+                    value: removingUnsupported(entry.value, keys: key.below, shown: "\(shown).\(entry.key)"))
+            }
+            return ConfigurationNode(.mapping(kept), at: node.place)
+        default: return node
+        }
+    }
+
+    private mutating func report(
+        _ unsupported: UnsupportedSetting, _ entry: ConfigurationNode.Entry, key: ConfigurationKey, shown: String
+    ) {
+        let value = unsupported.values == .any ? "" : entry.value.text.map { " \(ConfigurationText.quoted($0))" } ?? ""
+        // The place of a mapping is its first key. The place of its name is easier to find.
+        let place = entry.value.text == nil ? entry.place : entry.value.place
+        diagnostics.append(
+            ConfigurationError(
+                unsupported.isError ? .error : .warning, at: place, "\(shown)\(value) is not in this version",
+                remedy: unsupported.isError
+                    ? unsupported.alternative ?? "remove it if Lanyard may run without it"
+                    : "it is ignored: "
+                        + (unsupported.alternative ?? key.defaultValue.map { "\($0) holds" } ?? "remove it")))
+    }
+
+    // MARK: - Reported errors
+
+    /// The sorted errors and warnings, at most a hundred. If there are more, warnings are left out unless all are warnings.
+    private func limited(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {
+        let all = sorted(diagnostics)
+        guard all.count > ConfigurationCheck.diagnosticsMax else { return all }
+        let grave = all.filter { $0.severity != .warning }
+        let kept = grave.isEmpty ? all : grave
+        guard kept.count > ConfigurationCheck.diagnosticsMax else { return kept }
+        let next = kept[ConfigurationCheck.diagnosticsMax]
+        let rest = ConfigurationError(
+            next.severity, at: next.place, "and more errors from here on", remedy: "correct those above first")
+        return kept.prefix(ConfigurationCheck.diagnosticsMax) + [rest]
+    }
+
+    /// Sorts by source, and within a file by line.
+    private func sorted(_ diagnostics: [ConfigurationError]) -> [ConfigurationError] {
+        func rank(_ error: ConfigurationError, _ order: Int) -> (Int, Int, Int, Int) {
+            switch error.place {
+            case .wholeFile: (0, 0, 0, order)
+            case .file(_, let line, let column): (1, line, column, order)
+            case .environment: (2, 0, 0, order)
+            case .flag: (3, 0, 0, order)
+            case .commandLine: (4, 0, 0, order)
+            }
+        }
+        return diagnostics.enumerated().sorted { rank($0.element, $0.offset) < rank($1.element, $1.offset) }.map(
+            \.element)
+    }
+}
+
+/// The health listener of a configuration, for the command that probes it.
+package enum HealthEndpoint: Equatable, Sendable {
+    case address(ListenerSettings.Address)
+    /// There is no health listener, or none with an address.
+    case none
+    /// The configuration cannot be read, for these reasons; never empty.
+    case unknown([ConfigurationError])
+}

@@ -1,0 +1,251 @@
+/// Checks the tree of one source against the known keys: names, shapes and single values. Wrong parts become `.invalid`.
+struct ConfigurationCheck {
+    /// Reported errors of one source. A file with more errors is probably not a configuration.
+    static let diagnosticsMax = 100
+
+    /// The folder that relative paths start from; nil: the working folder.
+    let folder: String?
+    private(set) var diagnostics: [ConfigurationError] = []
+
+    init(folder: String?) { self.folder = folder }
+
+    /// `tree` with its wrong parts marked, and the errors.
+    static func run(
+        _ tree: ConfigurationNode, folder: String?
+    ) -> (tree: ConfigurationNode, diagnostics: [ConfigurationError]) {
+        var check = ConfigurationCheck(folder: folder)
+        guard case .mapping = tree.content else {
+            check.report(tree, "expected a mapping, found \(tree.shape)", remedy: "begin with a key such as listeners:")
+            return (ConfigurationNode(.invalid, at: tree.place), check.diagnostics)
+        }
+        let checked = check.mapping(tree, keys: "", shown: "")
+        return (checked, check.diagnostics)
+    }
+
+    private mutating func mapping(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
+        let known = ConfigurationKeys.keys(in: section)
+        var entries: [ConfigurationNode.Entry] = []
+        var unread: ConfigurationNode.Entry?
+        for var entry in node.entries {
+            // An error was reported when the text was read.
+            if entry.isUnread {
+                unread = entry
+                continue
+            }
+            guard let key = known.first(where: { $0.name == entry.key }) else {
+                reportUnknown(entry, known: known, section: section, shown: shown)
+                // The intended key is then not reported as missing.
+                if diagnostics.count <= Self.diagnosticsMax,
+                    let meant = NearestName.of(entry.key, among: known.map(\.name)),
+                    node[meant] == nil,
+                    !entries.contains(where: { $0.key == meant })
+                {
+                    let unread = ConfigurationNode(.invalid, at: entry.value.place)
+                    entries.append(.init(key: meant, place: entry.place, value: unread))
+                } else {
+                    unread = .unread(at: entry.place)
+                }
+                continue
+            }
+            entry.value = value(entry.value, of: key, shown: shown.isEmpty ? entry.key : "\(shown).\(entry.key)")
+            entries.append(entry)
+        }
+        if let unread { entries.append(unread) }
+        return ConfigurationNode(.mapping(entries), at: node.place)
+    }
+
+    private mutating func value(_ node: ConfigurationNode, of key: ConfigurationKey, shown: String) -> ConfigurationNode
+    {
+        if node.content == .invalid { return node }
+        if let text = node.text, key.keywords.contains(text) { return node }
+        switch (key.kind, node.content) {
+        case (.section, .mapping): return mapping(node, keys: key.below, shown: shown)
+        case (.sections, .sequence(let elements)):
+            return ConfigurationNode(
+                .sequence(
+                    elements.enumerated().map { index, element in
+                        self.element(element, keys: key.below, shown: "\(shown)[\(index)]")
+                    }), at: node.place)
+        case (.named, .mapping(let entries)):
+            return ConfigurationNode(
+                .mapping(named(entries, keys: key.below, shown: shown)), at: node.place)
+        case (.fields, .mapping): return fields(node, shown: shown)
+        case (.value(let wanted), .scalar(let text)):
+            return scalar(text, node, as: wanted, keywords: key.keywords, shown: shown)
+        case (.values(let wanted), .sequence(let elements)):
+            return ConfigurationNode(
+                .sequence(
+                    elements.map { element in
+                        guard let text = element.text else {
+                            return reportWrongShape(element, "a single value", shown: shown)
+                        }
+                        return scalar(text, element, as: wanted, keywords: [], shown: shown)
+                    }), at: node.place)
+        case (.section, _), (.named, _), (.fields, _):
+            return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown)
+        case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
+        case (.value, _): return reportWrongShape(node, "a single value", keywords: key.keywords, shown: shown)
+        }
+    }
+
+    private mutating func element(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {
+        if case .mapping = node.content { return mapping(node, keys: section, shown: shown) }
+        return node.content == .invalid ? node : reportWrongShape(node, "a mapping", shown: shown)
+    }
+
+    private mutating func named(
+        _ given: [ConfigurationNode.Entry], keys section: String, shown: String
+    ) -> [ConfigurationNode.Entry] {
+        var entries: [ConfigurationNode.Entry] = []
+        var unread: ConfigurationNode.Entry?
+        for var entry in given {
+            guard ConfigurationValue.isName(entry.key) else {
+                if !entry.isUnread {
+                    report(
+                        entry.place,
+                        "\(ConfigurationText.quoted(entry.key)) in \(shown) is not \(ConfigurationValue.name.wanted)",
+                        remedy: "choose another name")
+                }
+                unread = .unread(at: entry.place)
+                continue
+            }
+            entry.value = element(entry.value, keys: section, shown: "\(shown).\(entry.key)")
+            entries.append(entry)
+        }
+        if let unread { entries.append(unread) }
+        return entries
+    }
+
+    private mutating func fields(_ node: ConfigurationNode, shown: String) -> ConfigurationNode {
+        var entries: [ConfigurationNode.Entry] = []
+        var names: [String: String] = [:]
+        for var entry in node.entries where !entry.isUnread {
+            do throws(ConfigurationValue.ValueError) {
+                try ConfigurationValue.fieldName.check(entry.key)
+            } catch {
+                report(entry.place, "\(shown): \(error.message)", remedy: error.remedy)
+                continue
+            }
+            let canonical = FieldText.canonical(entry.key)
+            if let duplicate = names[canonical] {
+                report(entry.place, "\(shown): \(entry.key) and \(duplicate) are one field", remedy: "keep one of them")
+                continue
+            }
+            names[canonical] = entry.key
+            if let text = entry.value.text {
+                // A field value may be empty (RFC 9110 §5.5).
+                if !text.isEmpty {
+                    entry.value = scalar(text, entry.value, as: .fieldValue, keywords: [], shown: shown)
+                }
+            } else {
+                entry.value = reportWrongShape(entry.value, "a single value", shown: "\(shown).\(entry.key)")
+            }
+            entries.append(entry)
+        }
+        return ConfigurationNode(.mapping(entries), at: node.place)
+    }
+
+    private mutating func scalar(
+        _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, keywords: [String], shown: String
+    ) -> ConfigurationNode {
+        do throws(ConfigurationValue.ValueError) {
+            try wanted.check(text)
+        } catch {
+            let other = keywords.isEmpty ? "" : "; or write \(keywords.joined(separator: " or "))"
+            report(node, "\(shown): \(error.message)", remedy: error.remedy + other)
+            return ConfigurationNode(.invalid, at: node.place)
+        }
+        guard case .file = wanted, let folder, !text.hasPrefix("/") else { return node }
+        return ConfigurationNode(.scalar("\(folder)/\(text)"), at: node.place)
+    }
+
+    // MARK: - Errors
+
+    private mutating func reportWrongShape(
+        _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String
+    ) -> ConfigurationNode {
+        if node.content == .invalid { return node }
+        if let text = node.text, !text.isEmpty, !keywords.isEmpty {
+            let nearest = NearestName.of(text, among: keywords).map { "did you mean \"\($0)\"?" }
+            report(
+                node,
+                "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(keywords.joined(separator: " or "))",
+                remedy: nearest ?? "write \(keywords.joined(separator: " or ")), or keys and values below it")
+            return ConfigurationNode(.invalid, at: node.place)
+        }
+        let other = keywords.isEmpty ? "" : " or \(keywords.joined(separator: " or "))"
+        let example =
+            switch wanted {
+            case "a list": "write [ ] around it, or a dash before each element"
+            case "a mapping":
+                node.text == "" ? "write the keys below it, or {} for none" : "write keys and values below it"
+            default: "write it on the line of its key"
+            }
+        report(node, "\(shown): expected \(wanted)\(other), found \(node.shape)", remedy: example)
+        return ConfigurationNode(.invalid, at: node.place)
+    }
+
+    private mutating func reportUnknown(
+        _ entry: ConfigurationNode.Entry, known: [ConfigurationKey], section: String, shown: String
+    ) {
+        guard diagnostics.count <= Self.diagnosticsMax else { return }
+        let place = shown.isEmpty ? "" : " in \(shown)"
+        let message = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
+        if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
+            return report(entry.place, message, remedy: "did you mean \"\(nearest)\"?")
+        }
+        // A known key in the wrong section: a line may be indented too little or too much.
+        if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
+            let location = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
+            return report(entry.place, message, remedy: "it belongs \(location): check the indentation")
+        }
+        report(entry.place, message, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
+    }
+
+    private mutating func report(_ node: ConfigurationNode, _ message: String, remedy: String) {
+        report(node.place, message, remedy: remedy)
+    }
+
+    private mutating func report(_ place: ConfigurationPlace, _ message: String, remedy: String) {
+        // One more than the limit, so that the loader knows that there are more.
+        if diagnostics.count <= Self.diagnosticsMax { diagnostics.append(.init(at: place, message, remedy: remedy)) }
+    }
+}
+
+/// Finds the known name that a misspelt one was probably meant to be.
+package enum NearestName {
+    /// The nearest of `names` by edit distance, if it is near enough.
+    ///
+    /// Near enough means: at most a third of the letters differ, or at most two. If no name is near enough, a name counts that begins with
+    /// `name`, or that `name` begins with.
+    package static func of(_ name: String, among names: some Sequence<String>) -> String? {
+        let wanted = Array(name.utf8.prefix(65))
+        // A longer text is longer than any key, so it is not a typing error. The limit also bounds the table for hostile input.
+        guard !wanted.isEmpty, wanted.count <= 64 else { return nil }
+        var best: (name: String, distance: Int)?
+        for candidate in names {
+            let distance = distance(wanted, Array(candidate.utf8))
+            if distance < best?.distance ?? Int.max { best = (candidate, distance) }
+        }
+        if let best, best.distance <= max(2, wanted.count / 3), best.distance < wanted.count { return best.name }
+        return names.first { wanted.count >= 4 && ($0.hasPrefix(name) || name.hasPrefix($0)) }
+    }
+
+    /// The number of edits from one to the other: insert, delete, replace, or swap of two adjacent letters.
+    static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
+        var beforeLast: [Int] = []
+        var last = Array(0...right.count)
+        for i in 0..<left.count {
+            var row = [i + 1]
+            for j in 0..<right.count {
+                var cost = min(last[j] + (left[i] == right[j] ? 0 : 1), last[j + 1] + 1, row[j] + 1)
+                if i > 0, j > 0, left[i] == right[j - 1], left[i - 1] == right[j] {
+                    cost = min(cost, beforeLast[j - 1] + 1)
+                }
+                row.append(cost)
+            }
+            (beforeLast, last) = (last, row)
+        }
+        return last[right.count]
+    }
+}

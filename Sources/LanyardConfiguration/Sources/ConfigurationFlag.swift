@@ -1,0 +1,155 @@
+/// A flag of `run` and `check`, and the environment variable of the same meaning.
+package struct ConfigurationFlag: Equatable, Sendable {
+    package enum Target: Equatable, Sendable {
+        /// The configuration file.
+        case file
+        /// A single key that is not in a list or below a chosen name, by path.
+        case key(String)
+        /// Part of the short form for one user.
+        case short
+    }
+
+    /// With its dashes.
+    package let name: String
+    package let target: Target
+    package let value: ConfigurationValue
+    /// Words that may replace the value, such as `none`.
+    package let keywords: [String]
+    package let meaning: String
+
+    /// `LANYARD_REFRESH_AT`.
+    package var environment: String {
+        "LANYARD_" + String(name.dropFirst(2).map { $0 == "-" ? "_" : $0 }).uppercased()
+    }
+
+    /// All of them: the file, the short form, and one for each single key.
+    package static let all: [ConfigurationFlag] = [file] + short + keys
+
+    private static let file = ConfigurationFlag(
+        name: "--config", target: .file, value: .text, keywords: [], meaning: "The configuration file.")
+
+    /// The short form for one user. Its user, identity and route are named `default`.
+    package static let short: [ConfigurationFlag] = [
+        short("--listen", .listenAddress, "Where clients connect (127.0.0.1:7400)."),
+        short("--upstream", .upstream, "Where requests go."),
+        short("--app-id", .text, "The App Services client app id."),
+        short("--base-url", .baseURL, "Where its client API is."),
+        short("--email", .text, "Log in with this address and --password-file."),
+        short("--password-file", .file(.secret), "The file that holds the password."),
+        short("--api-key-file", .file(.secret), "Log in with the API key in this file."),
+        short("--anonymous", .boolean, "Log in as a new anonymous user."),
+        short("--token-file", .file(.secret), "No identity service: this file's content is the token."),
+    ]
+
+    private static func short(_ name: String, _ value: ConfigurationValue, _ meaning: String) -> ConfigurationFlag {
+        ConfigurationFlag(name: name, target: .short, value: value, keywords: [], meaning: meaning)
+    }
+
+    private static let keys: [ConfigurationFlag] = ConfigurationKeys.all.compactMap { key in
+        guard let name = key.flag, case .value(let value) = key.kind else { return nil }
+        return ConfigurationFlag(
+            name: name, target: .key(key.path), value: value, keywords: key.keywords, meaning: key.meaning)
+    }
+
+    private init(name: String, target: Target, value: ConfigurationValue, keywords: [String], meaning: String) {
+        (self.name, self.target, self.value, self.keywords, self.meaning) = (name, target, value, keywords, meaning)
+    }
+}
+
+/// The values of flags from the command line and the environment, each with its place.
+struct ConfigurationFlagValues {
+    struct Value: Equatable {
+        var flag: ConfigurationFlag
+        var text: String
+        var place: ConfigurationPlace
+    }
+
+    private(set) var values: [Value] = []
+    private(set) var diagnostics: [ConfigurationError] = []
+
+    /// The last value of a flag.
+    func value(_ name: String) -> Value? { values.last { $0.flag.name == name } }
+
+    // MARK: - Command line
+
+    /// Reads `--name value`, `--name=value`, and `--name` alone for a boolean.
+    init(arguments: [String]) {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            guard argument.hasPrefix("--"), argument.utf8.count > 2 else {
+                usage(
+                    argument, "unexpected argument \(ConfigurationText.quoted(argument))", remedy: "flags begin with --"
+                )
+                continue
+            }
+            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = String(parts[0])
+            guard let flag = ConfigurationFlag.all.first(where: { $0.name == name }) else {
+                reportUnknown(name)
+                // Its value, if there is one, is skipped, so that it is not reported as a second error.
+                if parts.count == 1, let next = rest.first, !next.hasPrefix("--") { rest.removeFirst() }
+                continue
+            }
+            let inline = parts.count == 2 ? String(parts[1]) : nil
+            guard let text = inline ?? Self.following(flag, &rest) else {
+                usage(name, "\(name) has no value", remedy: "write \(name) and \(flag.value.wanted)")
+                continue
+            }
+            add(flag, text)
+        }
+    }
+
+    /// The argument after a flag, if it is the flag's value.
+    private static func following(_ flag: ConfigurationFlag, _ rest: inout ArraySlice<String>) -> String? {
+        if flag.value == .boolean {
+            guard let next = rest.first, ConfigurationText.boolean(next) != nil else { return "true" }
+            return rest.removeFirst()
+        }
+        guard let next = rest.first, !next.hasPrefix("--") else { return nil }
+        return rest.removeFirst()
+    }
+
+    private mutating func add(_ flag: ConfigurationFlag, _ text: String) {
+        if value(flag.name) != nil {
+            return usage(flag.name, "\(flag.name) is given twice", remedy: "keep one of them")
+        }
+        if text.isEmpty { return usage(flag.name, "\(flag.name) has no value", remedy: "write \(flag.value.wanted)") }
+        values.append(Value(flag: flag, text: text, place: .flag(flag.name)))
+    }
+
+    private mutating func reportUnknown(_ name: String) {
+        let known = ConfigurationFlag.all.map(\.name)
+        let remedy =
+            NearestName.of(name, among: known).map { "did you mean \($0)?" } ?? "lanyard run --help lists the flags"
+        let secret = ["--password", "--api-key", "--token", "--passphrase"].contains(name)
+        usage(
+            name, "unknown flag \(ConfigurationText.quoted(name))",
+            remedy: secret ? "secrets are never flags: use \(name)-file" : remedy)
+    }
+
+    private mutating func usage(_ name: String, _ message: String, remedy: String) {
+        diagnostics.append(ConfigurationError(.usage, at: .commandLine, message, remedy: remedy))
+    }
+
+    // MARK: - Environment
+
+    /// Reads the `LANYARD_…` variables. Empty ones count as absent.
+    ///
+    /// `LANYARD_PORT…` and `LANYARD_SERVICE_…` are skipped, because Kubernetes sets them.
+    init(environment: [String: String]) {
+        for (name, text) in environment.sorted(by: { $0.key < $1.key }) {
+            guard name.hasPrefix("LANYARD_"), !text.isEmpty, !name.hasPrefix("LANYARD_PORT"),
+                !name.hasPrefix("LANYARD_SERVICE_")
+            else { continue }
+            guard let flag = ConfigurationFlag.all.first(where: { $0.environment == name }) else {
+                let nearest = NearestName.of(name, among: ConfigurationFlag.all.map(\.environment))
+                diagnostics.append(
+                    ConfigurationError(
+                        .warning, at: .environment(name), "an unknown variable, which is ignored",
+                        remedy: nearest.map { "did you mean \($0)?" } ?? "remove it"))
+                continue
+            }
+            values.append(Value(flag: flag, text: text, place: .environment(name)))
+        }
+    }
+}

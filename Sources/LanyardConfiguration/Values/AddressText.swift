@@ -1,0 +1,156 @@
+import Glibc
+import LanyardSettings
+
+/// Reads host names, address literals and listener addresses. Names are not resolved.
+package enum AddressText {
+    /// The range of clients that can reach an address or name.
+    package enum Reach: Equatable, Sendable {
+        case loopback
+        case linkLocal
+        /// `0.0.0.0`, `::`: every address of the machine.
+        case wildcard
+        case elsewhere
+        /// A name. Its addresses are not known here.
+        case name
+    }
+
+    /// What `host` (v6 without brackets) reaches. `localhost` counts as loopback.
+    package static func reach(_ host: String) -> Reach {
+        if let v4 = v4(host) {
+            switch (v4[0], v4[1]) {
+            case (127, _): return .loopback
+            case (169, 254): return .linkLocal
+            default: return v4 == [0, 0, 0, 0] ? .wildcard : .elsewhere
+            }
+        }
+        if let v6 = v6(host) {
+            if v6 == [UInt8](repeating: 0, count: 16) { return .wildcard }
+            if v6 == [UInt8](repeating: 0, count: 15) + [1] { return .loopback }
+            // An IPv4-mapped IPv6 address reaches the same as the IPv4 address.
+            if let v4 = mappedV4(v6) { return reach(v4) }
+            return v6[0] == 0xfe && v6[1] & 0xc0 == 0x80 ? .linkLocal : .elsewhere
+        }
+        return host == "localhost" ? .loopback : .name
+    }
+
+    /// `host`, `host:port`, `[v6]` or `[v6]:port`: the host in lower case and without brackets, the port's text.
+    package static func hostAndPort(_ text: String) -> (host: String, port: UInt16?)? {
+        if text.hasPrefix("[") {
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            let host = String(text[text.index(after: text.startIndex)..<end]).lowercased()
+            let rest = text[text.index(after: end)...]
+            guard v6(host) != nil else { return nil }
+            if rest.isEmpty { return (host, nil) }
+            guard rest.hasPrefix(":"), let port = port(rest.dropFirst()) else { return nil }
+            return (host, port)
+        }
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, isHostName(String(first)) else { return nil }
+        if parts.count == 1 { return (first.lowercased(), nil) }
+        guard let port = port(parts[1]) else { return nil }
+        return (first.lowercased(), port)
+    }
+
+    /// Whether `text` is a v4 literal, or labels of letters, digits, `-` and `_`, 253 bytes at most.
+    ///
+    /// A last label of digits only is refused: some readers take it as an old form of an address (`127.1`), others as a name.
+    package static func isHostName(_ text: String) -> Bool {
+        if v4(text) != nil { return true }
+        let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard text.utf8.count <= 253, let last = labels.last else { return false }
+        let plain = labels.allSatisfy { label in
+            (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                && label.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
+        }
+        let numeric = last.utf8.allSatisfy { (48...57).contains($0) } || last.lowercased().hasPrefix("0x")
+        return plain && !numeric
+    }
+
+    /// Host and port as in a `Host` field: v6 in brackets.
+    package static func authority(host: String, port: UInt16?) -> String {
+        let shown = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
+        return port.map { "\(shown):\($0)" } ?? shown
+    }
+
+    /// A port, `0 ... 65535`, in digits without a leading zero.
+    package static func port(_ text: some StringProtocol) -> UInt16? {
+        guard (1...5).contains(text.utf8.count), text.utf8.allSatisfy({ (48...57).contains($0) }),
+            text == "0" || text.first != "0"
+        else { return nil }
+        return UInt16(text)
+    }
+
+    /// Reads an address as in `listeners[].address` and `health.address`.
+    ///
+    /// - Throws: message and remedy.
+    package static func listenAddress(_ text: String) throws(ConfigurationValue.ValueError) -> ListenerSettings.Address
+    {
+        if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
+        guard let (host, port) = hostAndPort(text) else {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) is not an address",
+                remedy: "write HOST:PORT, [V6]:PORT or unix:/PATH, such as 127.0.0.1:7400")
+        }
+        guard let port else {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) has no port", remedy: "write \(authority(host: host, port: 7400))")
+        }
+        guard reach(host) != .name else {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) names a host that would have to be looked up",
+                remedy: "write the address itself, or localhost")
+        }
+        // Lanyard's v6 sockets accept no v4 connection.
+        if let v4 = v6(host).flatMap(mappedV4) {
+            throw .init(
+                "\(ConfigurationText.quoted(text)) is an IPv4 address in an IPv6 spelling",
+                remedy: "write \(authority(host: v4, port: port))")
+        }
+        return .tcp(host: host, port: port)
+    }
+
+    /// The path of a unix socket: absolute, at most 107 bytes (`sun_path`).
+    package static func socketPath(_ path: String) throws(ConfigurationValue.ValueError) -> String {
+        guard path.hasPrefix("/"), path.utf8.count > 1, path.utf8.count <= 107, path == ConfigurationText.line(path)
+        else {
+            throw .init(
+                "\(ConfigurationText.quoted("unix:" + path)) is not the path of a socket",
+                remedy: "write unix: and an absolute path of at most 107 bytes, without control characters")
+        }
+        return path
+    }
+
+    /// Whether binding both addresses would fail: same port, and the same address or a wildcard address of the same family.
+    package static func clash(_ a: ListenerSettings.Address, _ b: ListenerSettings.Address) -> Bool {
+        guard case .tcp(let hostA, let portA) = a, case .tcp(let hostB, let portB) = b else { return a == b }
+        guard portA == portB, portA != 0 else { return false }
+        let (a, b) = (v6(hostA), v6(hostB))
+        let same = a != nil ? a == b : v4OrLocalhost(hostA) == v4OrLocalhost(hostB)
+        // A v6 socket accepts no v4 connection, so `::` does not conflict with v4 addresses.
+        let family = (a != nil) == (b != nil)
+        return family && (same || reach(hostA) == .wildcard || reach(hostB) == .wildcard)
+    }
+
+    /// The bytes of a v4 literal or of `localhost`; nil: neither.
+    private static func v4OrLocalhost(_ text: String) -> [UInt8]? { text == "localhost" ? [127, 0, 0, 1] : v4(text) }
+
+    /// The v4 address inside `::ffff:a.b.c.d`, in dotted form.
+    private static func mappedV4(_ v6: [UInt8]) -> String? {
+        guard v6[0..<10].allSatisfy({ $0 == 0 }), v6[10] == 255, v6[11] == 255 else { return nil }
+        return v6[12...].map(String.init).joined(separator: ".")
+    }
+
+    private static func v4(_ text: String) -> [UInt8]? { literal(text, AF_INET, 4) }
+    private static func v6(_ text: String) -> [UInt8]? { literal(text, AF_INET6, 16) }
+
+    private static func literal(_ text: String, _ family: CInt, _ count: Int) -> [UInt8]? {
+        // C stops reading at a NUL and would ignore the rest.
+        guard !text.utf8.contains(0) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: count)
+        return inet_pton(family, text, &bytes) == 1 ? bytes : nil
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+    }
+}

@@ -1,0 +1,112 @@
+import LanyardSettings
+
+/// Reads URLs of a configuration. A URL with user info may hold a password and is never quoted.
+package enum URLText {
+    /// The parts of `scheme://host[:port][/path]`.
+    package struct Parts: Equatable, Sendable {
+        package var scheme: String
+        /// In lower case, v6 without brackets.
+        package var host: String
+        package var port: UInt16?
+        /// nil: the URL ends after the authority.
+        package var path: String?
+    }
+
+    /// Reads a URL of one of `schemes`.
+    ///
+    /// - Parameter takesPath: false: at most one slash may follow the authority.
+    /// - Throws: message and remedy.
+    package static func parts(
+        _ text: String, schemes: [String], takesPath: Bool = true
+    ) throws(ConfigurationValue.ValueError) -> Parts {
+        // A password with an unescaped slash extends into the apparent path. With an @ anywhere nothing is quoted.
+        let mayHoldSecret = text.utf8.contains(UInt8(ascii: "@"))
+        func shown(_ part: some StringProtocol, or words: String) -> String {
+            mayHoldSecret ? words : ConfigurationText.quoted(String(part))
+        }
+        guard let scheme = schemes.first(where: { text.lowercased().hasPrefix($0 + "://") }) else {
+            throw .init(
+                "\(shown(text, or: "the URL")) has no scheme that can be used here",
+                remedy: "begin with \(schemes.map { $0 + "://" }.joined(separator: " or "))")
+        }
+        let rest = text.dropFirst(scheme.utf8.count + 3)
+        let end = rest.firstIndex { "/?#\\".contains($0) } ?? rest.endIndex
+        let (authority, tail) = (rest[..<end], rest[end...])
+        if let unexpectedParts = unexpectedParts(mayHoldSecret, authority, tail, takesPath: takesPath) {
+            let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
+            throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
+        }
+        guard let (host, port) = AddressText.hostAndPort(String(authority)), port != 0 else {
+            throw .init(
+                "\(shown(authority, or: "what follows \(scheme)://")) is not a host, host:port, [v6] or [v6]:port",
+                remedy: "write a URL such as \(scheme)://127.0.0.1:9000")
+        }
+        if !tail.isEmpty, !FieldText.isPathPrefix(String(tail)) {
+            throw .init(
+                "\(shown(tail, or: "its path")) is not a plain path",
+                remedy: "write it without //, . and .. segments, backslashes and blanks; escape other characters")
+        }
+        return Parts(scheme: scheme, host: host, port: port, path: tail.isEmpty ? nil : String(tail))
+    }
+
+    /// All parts of a URL that are not allowed, in one error.
+    private static func unexpectedParts(
+        _ hasAt: Bool, _ authority: Substring, _ tail: Substring, takesPath: Bool
+    ) -> ConfigurationValue.ValueError? {
+        let path = tail.prefix { $0 != "?" && $0 != "#" }
+        var (what, rest): ([String], [String]) = ([], [])
+        // Where no path is allowed, text before an @ that looks like a path is a password.
+        let hasUserInfo = hasAt && (!takesPath || authority.utf8.contains(UInt8(ascii: "@")))
+        if hasUserInfo {
+            what.append("user info")
+            rest.append("what stands before the @")
+        }
+        if !takesPath, !path.isEmpty, path != "/" {
+            what.append("a path")
+            rest.append("the path")
+        }
+        if path.endIndex < tail.endIndex {
+            what.append("a query or fragment")
+            rest.append("everything from the ? or # on")
+        }
+        guard !what.isEmpty else { return nil }
+        // A URL without a path is that of an identity service, where users log in.
+        let secrets = takesPath ? ": a password is not allowed here" : "; secrets are given as files"
+        return .init(
+            what.joined(separator: " and "),
+            remedy: "remove " + rest.joined(separator: ", and ") + (hasUserInfo ? secrets : ""))
+    }
+
+    /// A route's `upstream`.
+    package struct Upstream: Equatable, Sendable {
+        package var endpoint: UpstreamSettings.Endpoint
+        package var authority: String
+        /// Replaces the matched prefix; nil leaves the target as it is.
+        package var path: String?
+    }
+
+    /// `http://…`, `https://…` or `unix:/path`.
+    ///
+    /// - Throws: message and remedy.
+    package static func upstream(_ text: String) throws(ConfigurationValue.ValueError) -> Upstream {
+        if text.hasPrefix("unix:") {
+            let path = try AddressText.socketPath(String(text.dropFirst(5)))
+            return Upstream(endpoint: .unix(path: path), authority: "localhost", path: nil)
+        }
+        let parts = try parts(text, schemes: ["http", "https"])
+        let standard: UInt16 = parts.scheme == "https" ? 443 : 80
+        let port = parts.port ?? standard
+        return Upstream(
+            endpoint: .tcp(host: parts.host, port: port, tls: parts.scheme == "https"),
+            authority: AddressText.authority(host: parts.host, port: port == standard ? nil : port),
+            path: parts.path)
+    }
+
+    /// `app_services.base_url`: scheme, host and optional port. One trailing slash is dropped.
+    ///
+    /// - Throws: message and remedy.
+    package static func base(_ text: String) throws(ConfigurationValue.ValueError) -> String {
+        let parts = try parts(text, schemes: ["http", "https"], takesPath: false)
+        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"
+    }
+}

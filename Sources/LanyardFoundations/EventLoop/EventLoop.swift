@@ -1,0 +1,311 @@
+import CLinux
+import Dispatch
+import Glibc
+import Synchronization
+
+/// One serial Dispatch queue with its own epoll descriptor: a shard of the request path, or the loop of libcurl, health, admin.
+///
+/// One DispatchSource watches the epoll descriptor, so a loop costs libdispatch one source however many sockets it has. After a batch of
+/// work the loop lingers in `epoll_wait` for about 20 ms. As long as more work comes, that avoids the wakeup through libdispatch. `post`
+/// ends the wait through an eventfd. An idle loop makes no system call.
+///
+/// All state belongs to `queue`; `post` and `start` may be called from anywhere.
+public final class EventLoop: Sendable {
+    /// Names one registration. A stale one has no effect, because its generation differs from the slot's.
+    public struct Watch: Equatable, Sendable {
+        package let descriptor: CInt
+        let slot: UInt32
+        let generation: UInt32
+    }
+
+    private struct Slot {
+        var watcher: Watcher?
+        var generation: UInt32
+    }
+
+    /// A busy loop returns its queue to Dispatch after this time.
+    private static let iterationNanoseconds: Int64 = 1_000_000
+    /// How long an iteration waits for work. A wakeup through the source wakes two threads, which costs more than the request itself. So a
+    /// loop that has work fifty times a second stays off the source.
+    private static let lingerNanoseconds: Int64 = 20_000_000
+    /// An iteration that has waited this many times, for a millisecond or somewhat more, counts as one under load.
+    private static let loadedBatches = 4
+    private static let batchCapacity: CInt = 256
+    private static let iterationTimerSlot: UInt64 = 0xffff_fffd
+    private static let wakeupSlot: UInt64 = 0xffff_fffe
+    private static let timerSlot: UInt64 = 0xffff_ffff
+
+    /// No target queue: loops that target `.global()` starve one another.
+    package let queue: DispatchQueue
+    private let epoll: OwnedDescriptor
+    private let wakeup: OwnedDescriptor
+    private let timer: OwnedDescriptor
+    private let iterationTimer: OwnedDescriptor
+    private nonisolated(unsafe) let batch: UnsafeMutablePointer<epoll_event>
+    private let lingering = Atomic<Bool>(false)
+    private let posted = Atomic<Int>(0)
+
+    private nonisolated(unsafe) var source: (any DispatchSourceRead)?
+    /// The source is suspended. The next iteration is already on the queue, and there is only one.
+    private nonisolated(unsafe) var isBusy = false
+    private nonisolated(unsafe) var isStopped = false
+    private nonisolated(unsafe) var handled = 0
+    private nonisolated(unsafe) var slots: [Slot] = []
+    private nonisolated(unsafe) var freeSlots: [UInt32] = []
+    private nonisolated(unsafe) var deadlines = DeadlineHeap()
+    private nonisolated(unsafe) var armed = Instant.never
+    private nonisolated(unsafe) var deferred: [Watcher] = []
+
+    /// How often the latest iteration has waited.
+    private nonisolated(unsafe) var batches = 0
+
+    /// Iterations so far. An idle loop has none. On the loop's queue only.
+    package private(set) nonisolated(unsafe) var iterations = 0
+
+    /// The time at the start of the present batch. On the loop's queue only.
+    package private(set) nonisolated(unsafe) var now = Instant.now
+
+    /// Makes the descriptors. No thread starts before `start`.
+    package init(label: String) throws(SystemError) {
+        queue = DispatchQueue(label: label)
+        epoll = try Self.descriptor(epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
+        wakeup = try Self.descriptor(
+            eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
+        timer = try Self.makeTimer()
+        iterationTimer = try Self.makeTimer()
+        batch = .allocate(capacity: Int(Self.batchCapacity))
+        try control(EPOLL_CTL_ADD, wakeup.raw, [.read, .edge], Self.wakeupSlot)
+        try control(EPOLL_CTL_ADD, timer.raw, [.read, .edge], Self.timerSlot)
+        try control(EPOLL_CTL_ADD, iterationTimer.raw, [.read, .edge], Self.iterationTimerSlot)
+    }
+
+    private static func makeTimer() throws(SystemError) -> OwnedDescriptor {
+        let flags = CInt(TFD_CLOEXEC) | CInt(TFD_NONBLOCK)
+        return try descriptor(timerfd_create(CLOCK_BOOTTIME, flags), "creating a timerfd")
+    }
+
+    deinit { batch.deallocate() }
+
+    /// Begins to watch. Once.
+    package func start() {
+        let source = DispatchSource.makeReadSource(fileDescriptor: epoll.raw, queue: queue)
+        source.setEventHandler { [self] in wake() }
+        source.setCancelHandler { [self] in
+            self.source = nil
+            slots.removeAll()
+        }
+        queue.sync {
+            self.source = source
+            if isBusy { source.suspend() }
+        }
+        source.activate()
+    }
+
+    /// Ends the loop permanently. Watchers receive nothing after this. The loop's descriptors close when the last reference to it goes.
+    package func stop() {
+        post { [self] in
+            isStopped = true
+            source?.cancel()
+            resumeSource()
+        }
+    }
+
+    /// Runs `work` on the loop's queue, soon: a lingering loop is woken.
+    package func post(_ work: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            handled &+= 1
+            now = .now
+            work()
+            // Watchers that the work deferred continue in an iteration. No event of their own will come.
+            if deferred.isEmpty { armTimer() } else { wake() }
+        }
+        posted.add(1, ordering: .sequentiallyConsistent)
+        if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }
+    }
+
+    /// Traps when called outside the loop's queue.
+    package func assertOnQueue() { dispatchPrecondition(condition: .onQueue(queue)) }
+
+    // MARK: Descriptors
+
+    /// Informs `watcher` of `descriptor`'s readiness until `unwatch` or `forget`. The descriptor stays the caller's.
+    package func watch(
+        _ descriptor: CInt, for readiness: IOReadiness, by watcher: Watcher
+    ) throws(SystemError) -> Watch {
+        let slot: UInt32
+        if let free = freeSlots.popLast() {
+            slot = free
+        } else {
+            slot = UInt32(slots.count)
+            slots.append(Slot(watcher: nil, generation: 0))
+        }
+        let watch = Watch(descriptor: descriptor, slot: slot, generation: slots[Int(slot)].generation)
+        do {
+            try control(EPOLL_CTL_ADD, descriptor, readiness, watch.data)
+        } catch {
+            freeSlots.append(slot)
+            throw error
+        }
+        slots[Int(slot)].watcher = watcher
+        return watch
+    }
+
+    /// Changes what the registration watches for.
+    package func change(_ watch: Watch, to readiness: IOReadiness) throws(SystemError) {
+        try control(EPOLL_CTL_MOD, watch.descriptor, readiness, watch.data)
+    }
+
+    /// Stops watching a descriptor that stays open.
+    package func unwatch(_ watch: Watch) {
+        epoll_ctl(epoll.raw, EPOLL_CTL_DEL, watch.descriptor, nil)
+        forget(watch)
+    }
+
+    /// Stops watching a descriptor that is being closed and has no duplicate: the kernel removes it by itself.
+    package func forget(_ watch: Watch) {
+        let slot = Int(watch.slot)
+        guard slot < slots.count, slots[slot].generation == watch.generation, slots[slot].watcher != nil else { return }
+        slots[slot].watcher = nil
+        slots[slot].generation &+= 1
+        freeSlots.append(watch.slot)
+    }
+
+    private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: IOReadiness, _ data: UInt64)
+        throws(SystemError)
+    {
+        var event = lanyard_epoll_event(readiness.rawValue, data)
+        guard epoll_ctl(epoll.raw, operation, descriptor, &event) == 0 else {
+            throw SystemError(.local, .system(errno), "watching a descriptor")
+        }
+    }
+
+    private static func descriptor(_ raw: CInt, _ doing: String) throws(SystemError) -> OwnedDescriptor {
+        guard raw >= 0 else { throw SystemError(.local, .system(errno), doing) }
+        return OwnedDescriptor(taking: raw)
+    }
+
+    /// Calls the watcher's `resume` after the other watchers of this batch: this one has used its share (http-rules.md 20.5).
+    package func resumeLater(_ watcher: Watcher) { deferred.append(watcher) }
+
+    // MARK: Deadlines
+
+    /// Sets or moves a deadline; `.never` unsets it.
+    package func set(_ deadline: Deadline, at instant: Instant) { deadlines.set(deadline, at: instant) }
+
+    /// Unsets a deadline before its owner is released.
+    package func drop(_ deadline: Deadline) { deadlines.remove(deadline) }
+
+    /// The timerfd wakes a loop that is not lingering.
+    private func armTimer() {
+        let earliest = deadlines.earliest
+        guard earliest != armed else { return }
+        armed = earliest
+        lanyard_timer_set(timer.raw, earliest == .never ? 0 : max(earliest.nanoseconds, 1))
+    }
+
+    // MARK: The iteration
+
+    /// The epoll descriptor is readable, or there is work without an event. While iterations follow one another the source stays suspended:
+    /// arming it again takes two threads and four system calls.
+    private func wake() {
+        guard !isBusy, !isStopped else { return }
+        isBusy = true
+        source?.suspend()
+        runIteration()
+    }
+
+    private func resumeSource() {
+        guard isBusy else { return }
+        isBusy = false
+        source?.resume()
+    }
+
+    /// Works until the iteration's time is up or work has been posted. Then it returns the queue: to the next iteration, behind the posted
+    /// work, or to the source if nothing came.
+    private func runIteration() {
+        guard !isStopped else { return }
+        iterations &+= 1
+        now = .now
+        let end = now.nanoseconds + Self.iterationNanoseconds
+        let lingerEnd = now.nanoseconds + Self.lingerNanoseconds
+        // One timer serves the whole iteration, because a time limit on each wait would cost a kernel timer each. Under load the first
+        // limit is near. Without a timer for many milliseconds the kernel puts the CPU into a deeper sleep. Each request of a single
+        // client would pay for the wakeup.
+        var timer = batches >= Self.loadedBatches ? end : lingerEnd
+        lanyard_timer_set(iterationTimer.raw, timer)
+        var worked = false
+        var isOver = false
+        batches = 0
+        while !isOver {
+            let count = wait()
+            guard count >= 0 else { break }
+            now = .now
+            for index in 0..<count where deliver(batch + index) { worked = true }
+            fireDeadlines()
+            if resumeDeferred() { worked = true }
+            batches += 1
+            isOver = now.nanoseconds >= (worked ? end : lingerEnd)
+            if !isOver, now.nanoseconds >= timer {
+                timer = lingerEnd
+                lanyard_timer_set(iterationTimer.raw, timer)
+            }
+        }
+        armTimer()
+        if isOver && !worked { resumeSource() } else { queue.async { [self] in runIteration() } }
+    }
+
+    /// Waits for events; the iteration's timer ends the wait. Negative if work has been posted, which goes first.
+    private func wait() -> Int {
+        guard deferred.isEmpty else { return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, 0)), 0) }
+        lingering.store(true, ordering: .sequentiallyConsistent)
+        defer { lingering.store(false, ordering: .sequentiallyConsistent) }
+        guard posted.load(ordering: .sequentiallyConsistent) == handled else { return -1 }
+        return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, -1)), 0)
+    }
+
+    /// At most this many at once: descriptors that became ready meanwhile must not wait for a thousand shares (http-rules.md 20.5).
+    private static let resumedMax = 16
+
+    private func resumeDeferred() -> Bool {
+        guard !deferred.isEmpty else { return false }
+        var watchers: [Watcher] = []
+        if deferred.count <= Self.resumedMax {
+            swap(&watchers, &deferred)
+        } else {
+            watchers = Array(deferred.prefix(Self.resumedMax))
+            deferred.removeFirst(Self.resumedMax)
+        }
+        for watcher in watchers { watcher.resume() }
+        return true
+    }
+
+    /// Delivers an event to its watcher. False for the loop's own descriptors.
+    private func deliver(_ event: UnsafePointer<epoll_event>) -> Bool {
+        let data = lanyard_epoll_data(event)
+        let slot = data & 0xffff_ffff
+        guard slot < slots.count else {
+            // Edge-triggered, so an unread counter is reported only once.
+            if slot == Self.timerSlot { armed = .never }
+            return false
+        }
+        let entry = slots[Int(slot)]
+        guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return true }
+        let watch = Watch(descriptor: -1, slot: UInt32(slot), generation: entry.generation)
+        watcher.ready(IOReadiness(rawValue: event.pointee.events), on: watch)
+        return true
+    }
+
+    private func fireDeadlines() {
+        while let deadline = deadlines.next(at: now) { deadline.owner?.due(deadline) }
+    }
+}
+
+extension EventLoop.Watch {
+    /// What epoll carries for this registration.
+    fileprivate var data: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
+
+    /// The same registration: a slot of another generation is another one.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.slot == right.slot && left.generation == right.generation
+    }
+}

@@ -1,0 +1,128 @@
+import CLinux
+import COpenSSL
+import Glibc
+
+/// A configured secret on disk: a password, a key, a token.
+///
+/// Symbolic links are followed, because Kubernetes mounts secrets through them. The file itself must be a regular one, because a pipe
+/// could not be read again.
+package enum SecretFile {
+    /// Bytes of the largest secret.
+    package static let bytesMax = 64 << 10
+
+    /// Why a secret cannot be used, with the remedy. Never holds a byte of the file.
+    package enum ReadError: Error, Equatable, Sendable {
+        /// `open`, `fstat` or `read` failed; the value is `errno`.
+        case system(CInt)
+        case notRegular
+        case empty
+        case tooLarge
+        /// The content is not valid for this secret; the text says what is.
+        case unfit(String)
+        /// The file system has not responded in time.
+        case delayed
+        /// No two reads in a row found the same content.
+        case unsettled
+        /// The process is stopping and reads no more files.
+        case stopping
+
+        /// The process or the machine lacks a resource for a while, or the process is stopping. This says nothing about the file.
+        package var isShortage: Bool {
+            switch self {
+            case .system(let code): [EMFILE, ENFILE, ENOMEM, EAGAIN].contains(code)
+            case .stopping: true
+            default: false
+            }
+        }
+
+        /// A later read may succeed although the file was not corrected.
+        package var isTransient: Bool { isShortage || self == .delayed || self == .unsettled }
+
+        /// One sentence with the remedy.
+        package func message(path: String) -> String {
+            switch self {
+            case .system(ENOENT): "\(path) does not exist; create it, it is read again by itself"
+            case .system(EACCES):
+                "\(path) cannot be read (permission denied); let uid \(geteuid()) read it and enter its folders"
+            case .system(let code): "\(path) cannot be read (\(Errno.text(of: code)))"
+            case .notRegular: "\(path) is not a regular file"
+            case .empty: "\(path) is empty; write the secret into it"
+            case .tooLarge: "\(path) is larger than 64 KiB; a secret has at most that many bytes"
+            case .unfit(let reason): "\(path) \(reason)"
+            case .delayed: "\(path) has not been read within 5 s; check whether its file system responds"
+            case .unsettled:
+                "\(path) has not stayed the same for 200 ms within 5 s; write another file and rename it to this one"
+            case .stopping: "\(path) is not read any more: Lanyard is stopping"
+            }
+        }
+    }
+
+    /// The result of a read.
+    package struct Content: Sendable {
+        package let secret: Secret
+        /// Every user of the machine may read the file, which deserves a warning.
+        package let isWorldReadable: Bool
+    }
+
+    /// The secret of a text file: its content without one final newline. Blocks as long as the disk does.
+    package static func read(_ path: String) throws(ReadError) -> Content {
+        try read(path, isText: true, bytesMax: bytesMax)
+    }
+
+    /// The whole file, bit for bit. Blocks as long as the disk does.
+    package static func readWhole(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
+        try read(path, isText: false, bytesMax: bytesMax)
+    }
+
+    private static func read(_ path: String, isText: Bool, bytesMax: Int) throws(ReadError) -> Content {
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
+        let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard raw >= 0 else { throw .system(errno) }
+        let descriptor = OwnedDescriptor(taking: raw)
+        var status = stat()
+        guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        guard status.st_size <= bytesMax else { throw .tooLarge }
+        let read = try Secret(capacity: bytesMax + 1) { room throws(ReadError) in
+            let count = try fill(room, from: descriptor.raw)
+            return isText ? withoutFinalNewline(room, count) : count
+        }
+        guard read.count > 0 else { throw .empty }
+        // Frees the room for the largest secret, because this one is kept for as long as a session lives.
+        return Content(
+            secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0)
+    }
+
+    private static func fill(_ room: UnsafeMutableRawBufferPointer, from descriptor: CInt) throws(ReadError) -> Int {
+        var count = 0
+        while count < room.count {
+            let more = Glibc.read(descriptor, room.baseAddress! + count, room.count - count)
+            if more == 0 { return count }
+            if more > 0 {
+                count += more
+            } else if errno != EINTR {
+                throw .system(errno)
+            }
+        }
+        throw .tooLarge
+    }
+
+    private static func withoutFinalNewline(_ room: UnsafeMutableRawBufferPointer, _ count: Int) -> Int {
+        guard count > 0, room[count - 1] == UInt8(ascii: "\n") else { return count }
+        return count > 1 && room[count - 2] == UInt8(ascii: "\r") ? count - 2 : count - 1
+    }
+}
+
+/// A file of certificates in PEM, checked before any peer is trusted because of it.
+package enum CertificateFile {
+    /// Bytes of the largest one. Debian's file of all authorities has 220 KiB.
+    private static let bytesMax = 4 << 20
+
+    /// Whether a regular file holds at least one certificate and no block that the TLS library rejects.
+    ///
+    /// It is read as a secret, because the same file may hold the private key.
+    package static func hasCertificate(_ path: String) -> Bool {
+        guard let content = try? SecretFile.readWhole(path, bytesMax: bytesMax) else { return false }
+        return content.secret.withBytes { lanyard_openssl_count_certificates($0.baseAddress, CInt($0.count)) > 0 }
+    }
+}

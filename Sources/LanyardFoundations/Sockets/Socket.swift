@@ -1,0 +1,110 @@
+import CLinux
+import Glibc
+
+/// Reading and writing of stream sockets that never block: `errno` becomes a few plain cases.
+package enum Socket {
+    package enum Received: Equatable {
+        case bytes(Int)
+        /// Nothing there now.
+        case wouldBlock
+        /// The other side has ended its direction.
+        case end
+        /// A reset or another error; the value is `errno`.
+        case failed(CInt)
+    }
+
+    package enum Sent: Equatable {
+        /// At least one; fewer than asked when the socket's buffer is full.
+        case bytes(Int)
+        case wouldBlock
+        case failed(CInt)
+    }
+
+    package static func receive(_ descriptor: CInt, into room: UnsafeMutableRawBufferPointer) -> Received {
+        while true {
+            let count = recv(descriptor, room.baseAddress, room.count, 0)
+            if count > 0 { return .bytes(count) }
+            if count == 0 { return .end }
+            switch errno {
+            case EINTR: continue
+            case EAGAIN: return .wouldBlock
+            default: return .failed(errno)
+            }
+        }
+    }
+
+    package static func send(_ descriptor: CInt, _ bytes: UnsafeRawBufferPointer) -> Sent {
+        while true {
+            let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_NOSIGNAL))
+            if count >= 0 { return .bytes(count) }
+            switch errno {
+            case EINTR: continue
+            case EAGAIN: return .wouldBlock
+            default: return .failed(errno)
+            }
+        }
+    }
+
+    /// Several runs with one call; what is sent counts over all of them.
+    package static func send(_ descriptor: CInt, _ runs: UnsafeMutableBufferPointer<iovec>) -> Sent {
+        var message = msghdr()
+        message.msg_iov = runs.baseAddress
+        message.msg_iovlen = runs.count
+        while true {
+            let count = sendmsg(descriptor, &message, CInt(MSG_NOSIGNAL))
+            if count >= 0 { return .bytes(count) }
+            switch errno {
+            case EINTR: continue
+            case EAGAIN: return .wouldBlock
+            default: return .failed(errno)
+            }
+        }
+    }
+
+    /// Nothing to read and not ended: an idle connection that is still usable (http-rules.md 16.2).
+    package static func isQuiet(_ descriptor: CInt) -> Bool {
+        var byte: UInt8 = 0
+        while true {
+            let count = recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT))
+            if count < 0, errno == EINTR { continue }
+            return count < 0 && errno == EAGAIN
+        }
+    }
+
+    /// Sends each write at once.
+    package static func setNoDelay(_ descriptor: CInt) {
+        var one: CInt = 1
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<CInt>.size))
+    }
+
+    /// The kernel accepts at most this many bytes beyond what the other side's window lets it send at once.
+    private static let unsentBytesMax: CInt = 128 << 10
+
+    /// Bounds what the kernel holds for a side that reads slowly. Without a bound it accepts up to 4 MiB over loopback, so a thousand slow
+    /// readers would hold gigabytes outside `buffer_bytes_max`. Bytes in flight are not counted, so no throughput is lost. The connections
+    /// of a listener inherit the option.
+    package static func limitUnsent(_ descriptor: CInt) {
+        var bytesMax = unsentBytesMax
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &bytesMax, socklen_t(MemoryLayout<CInt>.size))
+    }
+
+    /// Closing will reset the connection, so the other side cannot mistake its end for an orderly one.
+    package static func setResetOnClose(_ descriptor: CInt) {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    /// Bytes that the kernel holds and the other side has not acknowledged yet (unix(7), tcp(7): SIOCOUTQ).
+    package static func unsentBytes(_ descriptor: CInt) -> Int {
+        var count: CInt = 0
+        return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
+    }
+
+    /// The pending error of a socket, such as the outcome of a connect; 0 is none.
+    package static func pendingError(_ descriptor: CInt) -> CInt {
+        var code: CInt = 0
+        var size = socklen_t(MemoryLayout<CInt>.size)
+        getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &size)
+        return code
+    }
+}

@@ -1,0 +1,161 @@
+import CLinux
+import Glibc
+
+/// An IPv4, IPv6 or unix-domain address, as the socket calls take it.
+package struct SocketAddress: Sendable, Equatable {
+    private var storage = sockaddr_storage()
+    package private(set) var length: socklen_t = 0
+
+    /// A numeric address; nil if `host` is not numeric. `localhost` is 127.0.0.1.
+    package init?(host: String, port: UInt16) {
+        let host = host == "localhost" ? "127.0.0.1" : host
+        var v4 = sockaddr_in()
+        if inet_pton(AF_INET, host, &v4.sin_addr) == 1 {
+            v4.sin_family = sa_family_t(AF_INET)
+            v4.sin_port = port.bigEndian
+            set(v4)
+            return
+        }
+        var v6 = sockaddr_in6()
+        guard inet_pton(AF_INET6, host, &v6.sin6_addr) == 1 else { return nil }
+        v6.sin6_family = sa_family_t(AF_INET6)
+        v6.sin6_port = port.bigEndian
+        set(v6)
+    }
+
+    /// nil if the path is longer than the kernel accepts (107 bytes) or holds a NUL.
+    package init?(path: String) {
+        var unix = sockaddr_un()
+        let bytes = Array(path.utf8)
+        let room = MemoryLayout.size(ofValue: unix.sun_path)
+        guard bytes.count < room, !bytes.isEmpty, !bytes.contains(0) else { return nil }
+        unix.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &unix.sun_path) { $0.copyBytes(from: bytes) }
+        set(unix)
+    }
+
+    /// What a call such as `getsockname` fills in.
+    package init?(
+        filledBy fill: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool
+    ) {
+        var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let filled = withUnsafeMutableBytes(of: &storage) { raw in
+            fill(raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &size)
+        }
+        guard filled else { return nil }
+        length = size
+    }
+
+    private mutating func set<Address>(_ address: Address) {
+        withUnsafeMutableBytes(of: &storage) { room in withUnsafeBytes(of: address) { room.copyMemory(from: $0) } }
+        length = socklen_t(MemoryLayout<Address>.size)
+    }
+
+    /// Lends the address to a socket call.
+    package func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+        withUnsafeBytes(of: storage) { body($0.baseAddress!.assumingMemoryBound(to: sockaddr.self), length) }
+    }
+
+    /// AF_INET, AF_INET6 or AF_UNIX.
+    package var family: CInt { CInt(storage.ss_family) }
+
+    /// The port, or 0 for a unix address.
+    package var port: UInt16 {
+        switch family {
+        case AF_INET: read(sockaddr_in.self).sin_port.bigEndian
+        case AF_INET6: read(sockaddr_in6.self).sin6_port.bigEndian
+        default: 0
+        }
+    }
+
+    /// The same address with another port.
+    package func with(port: UInt16) -> SocketAddress {
+        var copy = self
+        switch family {
+        case AF_INET:
+            var v4 = read(sockaddr_in.self)
+            v4.sin_port = port.bigEndian
+            copy.set(v4)
+        case AF_INET6:
+            var v6 = read(sockaddr_in6.self)
+            v6.sin6_port = port.bigEndian
+            copy.set(v6)
+        default: break
+        }
+        return copy
+    }
+
+    /// 127.0.0.0/8, ::1, or a unix address.
+    package var isLoopback: Bool {
+        switch family {
+        case AF_INET: UInt32(bigEndian: read(sockaddr_in.self).sin_addr.s_addr) >> 24 == 127
+        case AF_INET6:
+            octets.dropLast().allSatisfy { $0 == 0 } && octets.last == 1 || mappedV4.map { $0[0] == 127 } ?? false
+        default: family == AF_UNIX
+        }
+    }
+
+    /// 169.254.0.0/16 or fe80::/10, where metadata services live.
+    package var isLinkLocal: Bool {
+        switch family {
+        case AF_INET: octets[0] == 169 && octets[1] == 254
+        case AF_INET6:
+            octets[0] == 0xfe && octets[1] & 0xc0 == 0x80 || mappedV4.map { $0[0] == 169 && $0[1] == 254 } ?? false
+        default: false
+        }
+    }
+
+    /// 0.0.0.0 or ::.
+    package var isWildcard: Bool { family != AF_UNIX && octets.allSatisfy { $0 == 0 } }
+
+    /// The address bytes, in network order; empty for a unix address.
+    private var octets: [UInt8] {
+        switch family {
+        case AF_INET: withUnsafeBytes(of: read(sockaddr_in.self).sin_addr) { Array($0) }
+        case AF_INET6: withUnsafeBytes(of: read(sockaddr_in6.self).sin6_addr) { Array($0) }
+        default: []
+        }
+    }
+
+    /// The IPv4 address inside `::ffff:a.b.c.d`.
+    private var mappedV4: [UInt8]? {
+        let bytes = octets
+        guard bytes.count == 16, bytes[0..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xff, bytes[11] == 0xff else {
+            return nil
+        }
+        return Array(bytes[12...])
+    }
+
+    /// The address without port: `127.0.0.1`, `::1`; empty for a unix address.
+    package var host: String {
+        guard family == AF_INET || family == AF_INET6 else { return "" }
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
+            return octets.withUnsafeBytes { bytes in
+                guard inet_ntop(family, bytes.baseAddress!, text.baseAddress!, socklen_t(text.count)) != nil else {
+                    return ""
+                }
+                return String(cString: text.baseAddress!)
+            }
+        }
+    }
+
+    /// The path of a unix address, else empty.
+    package var path: String {
+        guard family == AF_UNIX else { return "" }
+        let unix = read(sockaddr_un.self)
+        return withUnsafeBytes(of: unix.sun_path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    }
+
+    private func read<Address>(_ type: Address.Type) -> Address {
+        withUnsafeBytes(of: storage) { $0.load(as: type) }
+    }
+
+    package static func == (left: SocketAddress, right: SocketAddress) -> Bool {
+        guard left.length == right.length else { return false }
+        return withUnsafeBytes(of: left.storage) { a in
+            withUnsafeBytes(of: right.storage) { b in
+                a.prefix(Int(left.length)).elementsEqual(b.prefix(Int(left.length)))
+            }
+        }
+    }
+}

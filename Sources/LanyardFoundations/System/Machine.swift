@@ -1,0 +1,85 @@
+import CLinux
+import Glibc
+
+/// The machine's resources that this process may use.
+package enum Machine {
+    private static let shardsMax = 16
+
+    /// Shards for `shards: auto`: min(CPUs that may be used, quota of the cgroup rounded up, 16).
+    package static var shardCount: Int {
+        let cpus = max(Int(lanyard_cpu_count()), 1)
+        return min(cpus, cgroupCPUs() ?? cpus, shardsMax)
+    }
+
+    /// CPUs that the cgroup grants, rounded up; nil without a quota.
+    private static func cgroupCPUs() -> Int? {
+        if let words = read("/sys/fs/cgroup/cpu.max")?.split(whereSeparator: \.isWhitespace), words.count == 2 {
+            return quota(words[0], words[1])
+        }
+        guard let quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+            let period = read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+        else { return nil }
+        return self.quota(quota.prefix { !$0.isWhitespace }, period.prefix { !$0.isWhitespace })
+    }
+
+    /// `max` and -1 are no quota.
+    private static func quota(_ quota: Substring, _ period: Substring) -> Int? {
+        guard let quota = Int(quota), let period = Int(period), quota > 0, period > 0 else { return nil }
+        return max((quota + period - 1) / period, 1)
+    }
+
+    /// The identifier of this boot; empty if it cannot be read.
+    package static var bootID: String {
+        String((read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
+    }
+
+    private static func read(_ path: String) -> String? {
+        let raw = open(path, O_RDONLY | O_CLOEXEC)
+        guard raw >= 0 else { return nil }
+        let file = OwnedDescriptor(taking: raw)
+        return withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { room in
+            let count = Glibc.read(file.raw, room.baseAddress!, room.count)
+            return count > 0 ? String(decoding: room[0..<count], as: UTF8.self) : nil
+        }
+    }
+
+    /// Prevents core files, and prevents other processes of the same user from reading this one's memory, which holds tokens and passwords.
+    ///
+    /// - Returns: false if the kernel refused. The caller warns and continues.
+    package static func forbidDumps() -> Bool {
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0
+        return lanyard_set_not_dumpable() == 0 && isLimited
+    }
+
+    /// Runs `body` with an umask that removes no permission. The umask belongs to the whole process: call before the first thread, or only
+    /// briefly.
+    package static func withoutUmask<Result>(_ body: () -> Result) -> Result {
+        let former = umask(0)
+        defer { umask(former) }
+        return body()
+    }
+
+    /// Threads of this process; nil where /proc is not mounted.
+    package static var threadCount: Int? {
+        guard let tasks = opendir("/proc/self/task") else { return nil }
+        defer { closedir(tasks) }
+        var count = 0
+        while let entry = readdir(tasks) {
+            if entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) { count += 1 }
+        }
+        return count
+    }
+
+    /// Raises the soft limit of descriptors to the hard one and returns the limit (http-rules.md 20.4).
+    package static func raiseDescriptorLimit() -> Int {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
+        if limit.rlim_cur < limit.rlim_max {
+            var raised = limit
+            raised.rlim_cur = limit.rlim_max
+            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 { limit = raised }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+}

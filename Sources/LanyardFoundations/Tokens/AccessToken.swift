@@ -1,0 +1,93 @@
+/// An access token as the request path uses it: immutable, published to each shard.
+package struct AccessToken: Sendable {
+    package let user: UserIndex
+    /// Grows with each new access token of the session.
+    package let generation: UInt64
+    /// The b64token, without the scheme (RFC 6750 §2.1).
+    package let token: Secret
+    /// From this instant a request waits for the refresh that is under way, up to `refresh.wait_max` (refresh.md 4).
+    /// `.never` if no refresh is worth waiting for.
+    package let waitsFrom: Instant
+    /// From this instant the token must not be used.
+    package let usableUntil: Instant
+    /// How the token can be replaced if an upstream refuses it.
+    package let renewal: Renewal
+    /// The account of the token. Two tokens of the user have the same number only if no other account came between them.
+    package let account: AccountNumber
+    /// How often the user had been logged out, or had become another account, when the token was published. Set by the
+    /// token cache.
+    package var accountEpoch: UInt32 = 0
+
+    /// - Parameter renewal: by default a refresh may be forced at any time.
+    package init(
+        user: UserIndex, generation: UInt64, account: AccountNumber = .unknown, token: Secret, waitsFrom: Instant,
+        usableUntil: Instant, renewal: Renewal = .possible(from: .past)
+    ) {
+        self.user = user
+        self.generation = generation
+        self.account = account
+        self.token = token
+        self.waitsFrom = waitsFrom
+        self.usableUntil = usableUntil
+        self.renewal = renewal
+    }
+
+    /// How a refused token can be replaced (refresh.md 5, refresh.md 11).
+    package enum Renewal: Equatable, Sendable {
+        /// A refresh may be forced from this instant, because of the cooldown and the hourly budget. `.past`: at once.
+        case possible(from: Instant)
+        /// A refresh is in flight, and its result is worth waiting for.
+        case underWay
+        /// The identity service asked for no call before this instant.
+        case failing(until: Instant)
+        /// Lanyard does not renew the token, as with a static identity.
+        case impossible
+    }
+
+    /// What is known of one user's token. The session path publishes it whole at each change.
+    package enum Availability: Sendable {
+        /// A token is available until its `usableUntil`.
+        case token(AccessToken)
+        /// A login or a refresh is under way: requests park, up to `refresh.wait_max`.
+        case pending
+        /// No token, and waiting does not help: requests are refused at once.
+        case none(Refusal)
+    }
+
+    /// Why there is no token; each is a problem type of architecture.md 6.1.
+    package enum Refusal: Equatable, Sendable {
+        /// A login is needed.
+        case loginRequired
+        /// Lanyard cannot log the user in with the configured credential. The text names the file, or what the identity
+        /// service said of which app; never a secret. It is made once for each publication.
+        case credentialRefused(because: String)
+        /// No user of the name exists: it is not configured, or the admin API removed the configured one. The admin API
+        /// may add one.
+        case userUnknown(wasRemoved: Bool)
+        /// The identity service cannot be reached. The next attempt is due at this instant.
+        case identityUnreachable(nextAttempt: Instant)
+    }
+}
+
+/// What the request path requests from the session path.
+package protocol TokenSource: AnyObject, Sendable {
+    /// A request found no usable token of `user`. A publication is the reply.
+    ///
+    /// Called on a shard, at most once until the next publication for that user. Returns at once.
+    func tokenNeeded(by user: UserIndex)
+
+    /// An upstream refused the token of `generation`. A publication is the reply: a newer token, no token, or the same
+    /// token with a renewal that is under way or denied. The same token with `.possible(from: .past)` is never the reply.
+    ///
+    /// Called on a shard, at most once for a generation until the reply. Returns at once. One refresh is made, however
+    /// many shards and requests call.
+    func tokenRefused(by user: UserIndex, generation: UInt64)
+}
+
+/// Publishes tokens to all shards. Each call reaches every shard through its queue, in order.
+package protocol TokenPublisher: AnyObject, Sendable {
+    /// The availability of `user`'s token from now on.
+    func publish(_ availability: AccessToken.Availability, for user: UserIndex)
+    /// The user that routes without a user of their own follow from now on.
+    func activate(_ user: UserIndex?)
+}

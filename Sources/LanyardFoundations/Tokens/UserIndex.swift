@@ -1,0 +1,87 @@
+import Synchronization
+
+/// A user's index in the table of users. The request path carries it instead of a name.
+package struct UserIndex: Hashable, Sendable {
+    package let number: Int
+    package init(_ number: Int) { self.number = number }
+}
+
+/// Distinguishes the accounts that the users of this process have had (threats.md T18).
+///
+/// Each change of account takes the next number. No number is used twice: neither for an account that comes back, nor
+/// for a user that was removed and added again under the same name.
+package struct AccountNumber: Hashable, Sendable {
+    /// A user that has had no account yet.
+    package static let unknown = AccountNumber(0)
+    private static let latest = Atomic<UInt64>(0)
+
+    private let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+
+    /// From any thread.
+    package static func next() -> AccountNumber { AccountNumber(latest.add(1, ordering: .relaxed).newValue) }
+}
+
+/// The names of all users that this process has known, each with its index. A user that has had a session keeps its index permanently, so a
+/// request under way never gets the name of a later user. A name that was only reserved for a failed login is released.
+///
+/// From any thread. It takes a lock, so it is not for the steady path of a request. There a user is a `UserIndex`, and only problem
+/// responses need a name.
+package final class UserNames: Sendable {
+    private struct Entry {
+        var name: String
+        var isReserved: Bool
+    }
+
+    private struct Register {
+        var entries: [Entry] = []
+        var places: [String: Int] = [:]
+        /// Released indexes.
+        var free: [Int] = []
+
+        mutating func place(of name: String, isReserved: Bool) -> Int {
+            if let place = places[name] {
+                entries[place].isReserved = entries[place].isReserved && isReserved
+                return place
+            }
+            let place = free.popLast() ?? entries.count
+            if place == entries.count { entries.append(Entry(name: "", isReserved: false)) }
+            entries[place] = Entry(name: name, isReserved: isReserved)
+            places[name] = place
+            return place
+        }
+    }
+
+    private let register = Guarded(Register())
+
+    /// - Parameter names: the first names, with the indexes 0, 1, …; each once.
+    package init(_ names: [String] = []) {
+        for name in names { _ = index(of: name) }
+    }
+
+    /// The index of this name. A new name gets an index permanently.
+    package func index(of name: String) -> UserIndex {
+        register.withLock { UserIndex($0.place(of: name, isReserved: false)) }
+    }
+
+    /// The index of a name that may never get a session. `index(of:)` then keeps the index, `giveBack` releases it.
+    package func reserveIndex(of name: String) -> UserIndex {
+        register.withLock { UserIndex($0.place(of: name, isReserved: true)) }
+    }
+
+    /// Releases the index of a name that was only reserved. No request has received it.
+    package func giveBack(_ user: UserIndex) {
+        register.withLock { register in
+            guard register.entries[user.number].isReserved else { return }
+            register.places[register.entries[user.number].name] = nil
+            register.entries[user.number] = Entry(name: "", isReserved: false)
+            register.free.append(user.number)
+        }
+    }
+
+    /// The number of indexes; one more than the highest.
+    package var count: Int { register.withLock { $0.entries.count } }
+
+    /// The name of a registered user.
+    package subscript(user: UserIndex) -> String { register.withLock { $0.entries[user.number].name } }
+}

@@ -1,0 +1,73 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Makes a `Grant` from a successful response (appservices.md 2.3, appservices.md 3.1, refresh.md 1).
+enum AppServicesGrant {
+    /// The lifetime in seconds of a token that states none.
+    private static let lifetimeAssumed: Int64 = 300
+    private static let lifetimeMin: Int64 = 2
+    /// Ten years, in seconds. A longer lifetime means "no end" and must not overflow later sums.
+    private static let lifetimeMax: Int64 = 315_360_000
+
+    static func make(_ call: AppServicesVerdict.Call, _ response: CurlResponse) -> Result<Grant, IdentityError> {
+        let (decoded, problem) = response.body.withBytes { TokenReader.readUsable($0) }
+        do throws(UnusableGrantError) {
+            if let problem { throw UnusableGrantError(problem) }
+            return .success(try grant(decoded, call, response))
+        } catch {
+            return .failure(AppServicesVerdict.malformed(call, response.status, error.message, decoded: decoded))
+        }
+    }
+
+    private static func grant(
+        _ decoded: TokenResponse, _ call: AppServicesVerdict.Call, _ response: CurlResponse
+    ) throws(UnusableGrantError) -> Grant {
+        // Core reports an error in a 200 response as an error (appservices.md 2.3).
+        guard !decoded.hasError else {
+            throw UnusableGrantError("it carries an error (\(decoded.errorCode ?? "without a code"))")
+        }
+        guard let accessToken = decoded.accessToken else { throw UnusableGrantError("there is no access_token") }
+        guard let claims = JWTClaims(of: accessToken) else { throw UnusableGrantError("the access_token is not a JWT") }
+        if call == .login {
+            guard decoded.refreshToken != nil else { throw UnusableGrantError("there is no refresh_token") }
+            guard decoded.userID?.isEmpty == false else { throw UnusableGrantError("there is no user_id") }
+        }
+        let expiry = decoded.refreshToken.flatMap { JWTClaims(of: $0)?.expiry }
+        return Grant(
+            accessToken: accessToken, refreshToken: decoded.refreshToken, userID: decoded.userID,
+            lifetime: .seconds(try lifetime(decoded, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
+            serverDate: response.serverDate)
+    }
+
+    private static func lifetime(_ decoded: TokenResponse, _ claims: JWTClaims) throws(UnusableGrantError) -> Int64 {
+        var seconds = lifetimeAssumed
+        if let stated = decoded.expiresIn {
+            seconds = stated
+        } else if let expiry = claims.expiry, let issuedAt = claims.issuedAt {
+            seconds = expiry - issuedAt
+        }
+        guard seconds >= lifetimeMin else {
+            throw UnusableGrantError("the access_token lives for less than \(lifetimeMin) s")
+        }
+        return min(seconds, lifetimeMax)
+    }
+
+    /// nil for a time that 64 bits of nanoseconds cannot hold: such a token has no relevant end.
+    private static func wallTime(_ seconds: Int64) -> WallTime? {
+        0..<9_000_000_000 ~= seconds ? WallTime(seconds: seconds) : nil
+    }
+
+    private struct UnusableGrantError: Error {
+        let message: String
+
+        init(_ message: String) { self.message = message }
+
+        init(_ problem: TokenReader.ReadError) {
+            switch problem {
+            case .json(let fault): message = "not JSON (\(fault.kind) at byte \(fault.offset))"
+            case .notAnObject: message = "not a JSON object"
+            case .unfit(let reason): message = reason
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// An App Services application with the calls that a session needs: location (appservices.md 1), login (appservices.md 2), refresh and
+/// logout (appservices.md 3).
+///
+/// All state belongs to the queue of `loop`. Before the first call neither libcurl nor the network is used.
+package final class AppServicesIdentity: IdentityService {
+    /// A call that needs the service's origin.
+    private struct PendingCall {
+        let call: AppServicesVerdict.Call
+        let proceed: (ServiceOrigin) -> Void
+        let fail: (IdentityError) -> Void
+    }
+
+    private static let redirectsMax = 3
+    /// On every call but the location request, which has no content (appservices.md 6.1).
+    private static let fields = ["Content-Type: application/json;charset=utf-8", "Accept: application/json"]
+    private static let client = "/api/client/v2.0"
+
+    private let name: String
+    private let appID: String
+    private let baseURL: String
+    private let device: AppServicesDevice
+    package let fingerprint: IdentityFingerprint?
+    private let files: FileReader
+    private let loop: EventLoop
+    private let http: CurlMulti
+    private let limits: CurlLimits
+    private let warning: SecretFileWarning
+    private let logger: Logger
+
+    /// The origin from the location response; nil before it, and again after the origin has proved wrong.
+    private nonisolated(unsafe) var origin: ServiceOrigin?
+    /// Calls that wait for the location request, which is then in flight.
+    private nonisolated(unsafe) var waiting: [PendingCall] = []
+
+    /// Does nothing yet.
+    ///
+    /// - Parameters:
+    ///   - version: Lanyard's version, for `options.device`.
+    ///   - loop: the loop of identity calls; several identities may share one.
+    ///   - limits: time limits; shorter ones are for tests.
+    package init(
+        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String,
+        by files: FileReader = FileReader(), on loop: EventLoop,
+        limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
+        logger: Logger = Logger(label: "lanyard.identity")
+    ) {
+        self.files = files
+        self.limits = limits
+        self.warning = warning
+        self.logger = logger
+        name = settings.name
+        appID = app.appID
+        baseURL = app.baseURL
+        fingerprint = IdentityFingerprint(of: [
+            "app_services", app.appID, ServiceOrigin(app.baseURL)?.text ?? app.baseURL,
+        ])
+        device = AppServicesDevice(appID: app.appID, version: version)
+        self.loop = loop
+        http = CurlMulti(
+            on: loop,
+            trust: CurlTrust(
+                caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
+                proxy: settings.proxy,
+                // The configuration check warns of another host over plain http, so such a host is intended.
+                restrictsPlainHTTPToLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
+            limits: limits)
+    }
+
+    deinit {
+        let http = self.http
+        loop.post { http.stop() }
+    }
+
+    /// Ends all calls in flight. Every open call and every later one fails at once. Permanent.
+    package func stop() {
+        loop.post { [self] in http.stop() }
+    }
+
+    // MARK: The three calls
+
+    /// The credential is read first, so that a missing file is reported although the service is down.
+    package func login(
+        _ credential: Credential, guarded: LoginGuard?,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        loop.post { [self] in
+            guard let path = AppServicesLogin.file(of: credential) else {
+                return login(credential, nil, guarded, reply)
+            }
+            SettledRead.begin(path, by: files, on: loop) { [self] in login(credential, $0, guarded, reply) }
+        }
+    }
+
+    private func login(
+        _ credential: Credential, _ content: FileSnapshot.Outcome?, _ guarded: LoginGuard?,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        switch AppServicesLogin.prepare(credential, content: content, guarded: guarded, at: fingerprint, device: device)
+        {
+        case .failure(let fault): reply(.failure(fault))
+        case .success(let prepared):
+            if let path = prepared.worldReadable { warning.warnOnce(path, identity: name, logger) }
+            login(prepared, reply)
+        }
+    }
+
+    private func login(
+        _ prepared: AppServicesLogin, _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
+        begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            let request = CurlRequest(
+                method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, isLogin: true,
+                deadline: deadline)
+            send(.login, request) { outcome in
+                reply(
+                    outcome.flatMap { AppServicesGrant.make(.login, $0) }.mapError { fault in
+                        prepared.annotated(fault)
+                    })
+            }
+        }
+    }
+
+    package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
+        begin(.refresh, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            send(.refresh, session(.post, refreshToken, origin, deadline)) {
+                reply($0.flatMap { AppServicesGrant.make(.refresh, $0) })
+            }
+        }
+    }
+
+    /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
+    package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        begin(.logout, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            send(.logout, session(.delete, refreshToken, origin, deadline)) { reply($0.map { _ in }) }
+        }
+    }
+
+    private func session(
+        _ method: CurlRequest.Method, _ token: Secret, _ origin: ServiceOrigin, _ deadline: Instant
+    ) -> CurlRequest {
+        CurlRequest(
+            method: method, url: origin.text + Self.client + "/auth/session", fields: Self.fields, bearer: token,
+            deadline: deadline)
+    }
+
+    /// Switches to the loop, asks for the service's origin if necessary, and continues. The time limit covers all of it.
+    private func begin(
+        _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityError) -> Void,
+        proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
+    ) {
+        let deadline = Instant.now + limits.total
+        loop.post { [self] in
+            if let origin { return proceed(origin, deadline) }
+            waiting.append(PendingCall(call: call, proceed: { proceed($0, deadline) }, fail: fail))
+            if waiting.count == 1 { locate(deadline) }
+        }
+    }
+
+    private func send(
+        _ call: AppServicesVerdict.Call, _ request: CurlRequest,
+        reply: @escaping (Result<CurlResponse, IdentityError>) -> Void
+    ) {
+        http.send(request) { [self] outcome in
+            if invalidatesLocation(outcome, request.url) { origin = nil }
+            reply(classified(call, outcome))
+        }
+    }
+
+    private func classified(
+        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>
+    ) -> Result<CurlResponse, IdentityError> {
+        switch outcome {
+        case .failure(let failure): .failure(AppServicesVerdict.fault(call, failure))
+        case .success(let response):
+            AppServicesVerdict.fault(call, response, appID: appID, now: .now).map { .failure($0) } ?? .success(response)
+        }
+    }
+
+    // MARK: Location
+
+    /// Sends the location request for all waiting calls. Its failure fails those calls only: the next call sends a new request.
+    private func locate(_ deadline: Instant) {
+        guard let base = ServiceOrigin(baseURL) else {
+            let message = "base_url is not an http or https origin"
+            return located(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
+        }
+        let url = "\(base.text)\(Self.client)/app/\(appID)/location"
+        askLocation(
+            CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline), base, hops: 0
+        )
+    }
+
+    private func askLocation(_ request: CurlRequest, _ base: ServiceOrigin, hops: Int) {
+        http.send(request) { [self] outcome in
+            if case .success(let response) = outcome, [301, 302, 307, 308].contains(response.status),
+                hops < Self.redirectsMax,
+                let location = response.fields.location,
+                let url = ServiceOrigin.redirect(from: request.url, to: location)
+            {
+                var next = request
+                next.url = url
+                return askLocation(next, base, hops: hops + 1)
+            }
+            located(classified(.location, outcome).flatMap { Self.origin(in: $0, base) })
+        }
+    }
+
+    private static func origin(in response: CurlResponse, _ base: ServiceOrigin) -> Result<ServiceOrigin, IdentityError>
+    {
+        let malformed = { AppServicesVerdict.malformed(.location, response.status, $0) }
+        guard let decoded = response.body.withBytes({ try? TokenReader.read($0) }), let hostname = decoded.hostname
+        else {
+            return .failure(malformed("it names no hostname"))
+        }
+        // An empty hostname means the base URL (appservices.md 1.2).
+        guard !hostname.isEmpty else { return .success(base) }
+        guard let origin = ServiceOrigin(hostname) else {
+            return .failure(malformed("its hostname is not an http or https origin"))
+        }
+        guard origin.isTLS || !base.isTLS else {
+            return .failure(malformed("it leads from https to http, which would expose the tokens"))
+        }
+        return .success(origin)
+    }
+
+    private func located(_ outcome: Result<ServiceOrigin, IdentityError>) {
+        let pendingCalls = waiting
+        waiting = []
+        switch outcome {
+        case .failure(let fault): for pendingCall in pendingCalls { pendingCall.fail(fault) }
+        case .success(let found):
+            origin = found
+            logger.info(
+                "The identity service has named its origin.",
+                metadata: ["event": "identity.located", "identity": "\(name)", "origin": "\(found.text)"])
+            for pendingCall in pendingCalls { pendingCall.proceed(found) }
+        }
+    }
+
+    /// Whether the service may have moved since the location response: it redirects, or it is unreachable at an origin that is not the
+    /// base URL.
+    private func invalidatesLocation(_ outcome: Result<CurlResponse, CurlError>, _ url: String) -> Bool {
+        switch outcome {
+        case .success(let response): 300..<400 ~= response.status
+        case .failure(let failure): !failure.requestSent && origin?.text != ServiceOrigin(baseURL)?.text
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// What a response of App Services means for a session: the table of appservices.md 5.3, by the rules of refresh.md 10.
+///
+/// Pure. An `error_code` is used but never required: the status alone says whether a session is dead (appservices.md 3.4).
+enum AppServicesVerdict {
+    enum Call: String, Sendable {
+        case location = "location request"
+        case login, refresh, logout
+    }
+
+    /// Refusals with another status than 401: a repeat with the same credential changes none of them.
+    private static let refusals: Set<String> = [
+        "InvalidPassword", "AuthError", "UserDisabled", "UserNotFound", "AuthProviderNotFound",
+    ]
+
+    /// The error that a response stands for; nil for a success.
+    ///
+    /// - Parameter appID: the app of the request.
+    static func fault(_ call: Call, _ response: CurlResponse, appID: String, now: WallTime) -> IdentityError? {
+        guard !(200..<300 ~= response.status) else { return nil }
+        let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
+        let verdict = verdict(call, response.status, decoded, retryAfter: response.retryAfter(now: now))
+        let code = decoded?.errorCode
+        let message =
+            "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
+        return IdentityError(
+            verdict, status: response.status, code: code,
+            message: message + remedy(verdict, response.status, code, appID: appID))
+    }
+
+    /// The error that a missing response stands for.
+    static func fault(_ call: Call, _ failure: CurlError) -> IdentityError {
+        let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
+        let isLost = failure.requestSent && maybeHeard.contains(failure.kind)
+        let verdict: IdentityError.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
+        let message: String
+        switch failure.kind {
+        case .untrusted:
+            message =
+                "no trust in the identity service's TLS connection (\(failure.message)); check its certificate and tls.ca_file"
+        case .handshake:
+            message =
+                "TLS could not be agreed with the identity service (\(failure.message)); does it speak https at that port, "
+                + "or want a client certificate (tls.certificate_file)?"
+        case .prohibited: message = "the \(call.rawValue) was not made: \(failure.message)"
+        case .local, .stopped: message = "the \(call.rawValue) was not made (\(failure.message))"
+        case .tooLarge:
+            message = "the identity service's response to the \(call.rawValue) is too large (\(failure.message))"
+        default: message = "no response of the identity service to the \(call.rawValue) (\(failure.message))"
+        }
+        let isAlarming = failure.kind == .untrusted || failure.kind == .prohibited
+        return IdentityError(verdict, status: failure.status, message: message, isAlarming: isAlarming)
+    }
+
+    /// The error of a successful response that cannot be used.
+    ///
+    /// - Parameter decoded: the readable part of it.
+    static func malformed(
+        _ call: Call, _ status: Int, _ reason: String, decoded: TokenResponse = TokenResponse()
+    ) -> IdentityError {
+        var fault = IdentityError(
+            .transient(retryAfter: nil), status: status,
+            message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
+        fault.unusedRefreshToken = decoded.refreshToken
+        fault.hasMadeSession =
+            call == .login && (decoded.accessToken != nil || decoded.refreshToken != nil || decoded.userID != nil)
+        return fault
+    }
+
+    private static func verdict(
+        _ call: Call, _ status: Int, _ decoded: TokenResponse?, retryAfter: Duration?
+    ) -> IdentityError.Verdict {
+        let hasError = decoded?.hasError ?? false
+        switch (status, call) {
+        case (401, .refresh), (401, .logout): return .sessionDead
+        case (403, .refresh) where hasError, (403, .logout) where hasError: return .sessionDead
+        case (401, .login): return hasError ? .credentialRefused : .credentialDoubted
+        case (400..<500, .login) where refusals.contains(decoded?.errorCode ?? ""): return .credentialRefused
+        case (404, _) where decoded?.isUnknownApp ?? false: return .unknownApp
+        case (410, _): return .gone
+        default: return .transient(retryAfter: retryAfter)
+        }
+    }
+
+    /// Distinguishes what the responses allow: a disabled user; a wrong credential or a deleted account (the same response for
+    /// both); a session that has ended (appservices.md 3.3).
+    private static func remedy(
+        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, appID: String
+    ) -> String {
+        switch verdict {
+        case .credentialRefused where code == "UserDisabled":
+            ": the user is disabled at the service; enable it, then log it in by the admin API"
+        case .credentialRefused where code == "AuthProviderNotFound":
+            ": it does not offer this kind of login; enable it at the service, or use another"
+        case .sessionDead: ": the session was revoked or has ended, or its user was disabled or deleted"
+        case .credentialRefused:
+            ": the credential is wrong, or its account was deleted; check the credential and the account"
+        case .credentialDoubted:
+            " without saying why; check the credential, and what stands between Lanyard and the service"
+        case .unknownApp: ": it knows no app \(appID); check app_id and base_url"
+        case .gone: ": it has ended; check base_url"
+        case .transient where 300..<400 ~= status: ", a redirect that is not followed; check base_url"
+        default: ""
+        }
+    }
+}

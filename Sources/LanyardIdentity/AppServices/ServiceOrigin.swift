@@ -1,0 +1,78 @@
+import CCurl
+import LanyardFoundations
+
+/// The origin of an identity service: `http` or `https`, a host and optionally a port, nothing else.
+struct ServiceOrigin: Equatable, Sendable {
+    private static let textMax = 300
+
+    /// Without a trailing slash, so that a path can be appended.
+    let text: String
+    let isTLS: Bool
+
+    /// Reads an origin; one trailing slash is dropped. nil if it has user info, a path, a query, or another scheme.
+    init?(_ text: String) {
+        let plain = text.hasSuffix("/") ? String(text.dropLast()) : text
+        let schemes = ["https://", "http://"]
+        guard plain.utf8.count <= Self.textMax,
+            let scheme = schemes.first(where: { plain.lowercased().hasPrefix($0) }),
+            Self.isAuthority(plain.dropFirst(scheme.count))
+        else { return nil }
+        isTLS = scheme == "https://"
+        self.text = scheme + plain.dropFirst(scheme.count)
+    }
+
+    /// Plain http to a loopback address, or to `localhost`, which must resolve to one.
+    var isPlainLoopback: Bool {
+        guard !isTLS else { return false }
+        let authority = text.dropFirst("http://".count)
+        let host =
+            authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
+        return SocketAddress(host: host.lowercased(), port: 0)?.isLoopback ?? false
+    }
+
+    /// The absolute URL that a `Location` field names, relative to `url` (RFC 9110 §10.2.2).
+    ///
+    /// - Returns: nil if it is not an `http` or `https` URL, has user info, or leads from `https` to `http`.
+    static func redirect(from url: String, to location: String) -> String? {
+        guard let handle = curl_url() else { return nil }
+        defer { curl_url_cleanup(handle) }
+        guard curl_url_set(handle, CURLUPART_URL, url, 0) == CURLUE_OK,
+            curl_url_set(handle, CURLUPART_URL, location, 0) == CURLUE_OK,
+            part(CURLUPART_USER, of: handle) == nil, part(CURLUPART_PASSWORD, of: handle) == nil,
+            let scheme = part(CURLUPART_SCHEME, of: handle), scheme == "http" || scheme == "https",
+            scheme == "https" || !url.lowercased().hasPrefix("https:")
+        else { return nil }
+        return part(CURLUPART_URL, of: handle)
+    }
+
+    private static func part(_ part: CURLUPart, of handle: OpaquePointer) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(handle, part, &text, 0) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+
+    /// A name, an IPv4 address or a bracketed IPv6 address, optionally with a port.
+    private static func isAuthority(_ text: Substring) -> Bool {
+        let isName: (UInt8) -> Bool = {
+            switch $0 {
+            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
+        var rest = text.utf8[...]
+        if rest.first == UInt8(ascii: "[") {
+            guard let end = rest.firstIndex(of: UInt8(ascii: "]")) else { return false }
+            let address = rest[rest.index(after: rest.startIndex)..<end]
+            guard !address.isEmpty, address.allSatisfy({ isName($0) || $0 == UInt8(ascii: ":") }) else { return false }
+            rest = rest[rest.index(after: end)...]
+        } else {
+            let name = rest.prefix(while: isName)
+            guard !name.isEmpty else { return false }
+            rest = rest[name.endIndex...]
+        }
+        guard let colon = rest.first else { return true }
+        guard colon == UInt8(ascii: ":"), let port = Int(Substring(rest.dropFirst())) else { return false }
+        return 1...65535 ~= port && rest.dropFirst().allSatisfy { 0x30...0x39 ~= $0 }
+    }
+}

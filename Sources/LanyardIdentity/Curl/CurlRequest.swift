@@ -1,0 +1,78 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// One HTTP request to an identity service.
+struct CurlRequest: Sendable {
+    enum Method: Sendable { case get, post, delete }
+
+    var method: Method
+    /// Absolute, `http` or `https`. Never contains a secret.
+    var url: String
+    /// Whole field lines without CRLF. None is a secret.
+    var fields: [String] = []
+    /// Sent as `Authorization: Bearer …`.
+    var bearer: Secret?
+    /// The body of a POST; nil is an empty one.
+    var body: Secret?
+    /// A login waits behind every call of a live session and never takes the last slots (`CurlMulti`).
+    var isLogin = false
+    /// The response must be complete by then, including all waiting.
+    var deadline: Instant
+}
+
+/// A complete response of an identity service, with any status.
+struct CurlResponse: Sendable {
+    /// The fields that Lanyard reads; each is printable ASCII of at most 2 KiB.
+    struct Fields: Sendable {
+        var contentType: String?
+        var retryAfter: String?
+        var date: String?
+        var location: String?
+    }
+
+    var status: Int
+    var fields: Fields
+    var body: Secret
+
+    /// `application/json`, with any parameters: some servers add a charset.
+    var isJSON: Bool {
+        guard let type = fields.contentType?.lowercased(), type.hasPrefix("application/json") else { return false }
+        let rest = type.dropFirst("application/json".count)
+        return rest.isEmpty || rest.first == ";" || rest.first == " "
+    }
+
+    /// The service's clock.
+    var serverDate: WallTime? { fields.date.flatMap(HTTPDate.read) }
+
+    /// `Retry-After` (RFC 9110 §10.2.3) as seconds or a date. A date counts from the response's own `Date`, if present, because both come
+    /// from the same clock. Never negative.
+    func retryAfter(now: WallTime) -> Duration? {
+        guard let text = fields.retryAfter else { return nil }
+        if text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) { return Int64(text.prefix(9)).map { .seconds($0) } }
+        return HTTPDate.read(text).map { max($0 - (serverDate ?? now), .zero) }
+    }
+}
+
+/// TLS trust, client certificate and proxy of an identity's connections.
+struct CurlTrust: Equatable, Sendable {
+    /// Replaces the system's certificate authorities.
+    var caFile: String?
+    var certificateFile: String?
+    var keyFile: String?
+    var proxy: IdentitySettings.Proxy
+    /// Restricts plain http to loopback addresses, also those of a proxy.
+    var restrictsPlainHTTPToLoopback = false
+}
+
+/// Time limits of an exchange with an identity service.
+package struct CurlLimits: Equatable, Sendable {
+    /// Name resolution, connection and TLS handshake together.
+    package var connect = Duration.seconds(5)
+    /// The whole exchange: the location request, the wait for a free slot, and the transfer.
+    package var total = Duration.seconds(30)
+    package init() {}
+
+    /// The part of `total` that must be left when a transfer starts: a request that is sent and then abandoned is worse than one never
+    /// sent.
+    var totalLeftMin: Duration { min(connect, total / 2) }
+}

@@ -1,0 +1,337 @@
+import CCurl
+import CLinux
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+
+/// One HTTP exchange; owns a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
+///
+/// A class, because libcurl's callbacks carry its address.
+final class CurlTransfer {
+    typealias Reply = (Result<CurlResponse, CurlError>) -> Void
+
+    /// Bytes of a response's body.
+    static let bodyBytesMax = 1 << 20
+    /// Bytes of all heads of a response, interim responses and trailers included.
+    static let headBytesMax = 64 << 10
+    private static let fieldBytesMax = 2048
+
+    let request: CurlRequest
+    let easy: UnsafeMutableRawPointer
+    private var reply: Reply?
+    private var list: UnsafeMutablePointer<curl_slist>?
+    private let errorBuffer: UnsafeMutablePointer<CChar>
+    private var body = SecretBuffer(capacity: 4096)
+    private var headBytes = 0
+    private var headIsComplete = false
+    private var fields = CurlResponse.Fields()
+    private var isTooLarge = false
+    /// An address to which a connection was refused.
+    private var prohibited: String?
+    /// A connection to some address was allowed.
+    private var hasAllowedConnection = false
+    private var isRetry = false
+
+    /// nil when memory is short.
+    init?(_ request: CurlRequest, reply: @escaping Reply) {
+        guard let easy = curl_easy_init() else { return nil }
+        self.request = request
+        self.reply = reply
+        self.easy = easy
+        errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+    }
+
+    deinit {
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(list)
+        errorBuffer.deallocate()
+    }
+
+    /// Replies with the outcome. Later calls do nothing.
+    func finish(_ outcome: Result<CurlResponse, CurlError>) {
+        let reply = self.reply
+        self.reply = nil
+        reply?(outcome)
+    }
+
+    /// The outcome for libcurl's result code. Leaves the body empty.
+    func outcome(_ code: CURLcode) -> Result<CurlResponse, CurlError> {
+        var status = 0
+        lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
+        guard code == CURLE_OK else {
+            if let prohibited, !hasAllowedConnection {
+                let message =
+                    "plain http to \(prohibited), which is not a loopback address, would show passwords and tokens; check the "
+                    + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
+                return .failure(CurlError(kind: .prohibited, requestSent: false, message: message))
+            }
+            return .failure(
+                CurlError(
+                    kind: kind(code), requestSent: requestSent,
+                    status: status > 0 ? status : nil,
+                    message: message(code)))
+        }
+        // libcurl treats the end of the connection as the end of the head.
+        guard headIsComplete else {
+            let message = "the connection ended inside the head of the response"
+            return .failure(CurlError(kind: .broken, requestSent: true, status: status, message: message))
+        }
+        var taken = SecretBuffer(capacity: 1)
+        swap(&taken, &body)
+        return .success(CurlResponse(status: status, fields: fields, body: taken.seal()))
+    }
+
+    /// A second attempt of the same exchange, after this one failed for lack of a descriptor. This one then never replies. nil for another
+    /// reason, or if this is a second attempt already.
+    func retry(after code: CURLcode) -> CurlTransfer? {
+        let isBefore = [CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT].contains(code)
+        guard isBefore, !requestSent, !isRetry, DescriptorShortage.shared.isExhausted, let reply,
+            let next = CurlTransfer(request, reply: reply)
+        else { return nil }
+        self.reply = nil
+        next.isRetry = true
+        return next
+    }
+
+    /// The time limit passed before the name was resolved: libcurl has left a thread in `getaddrinfo`.
+    func timedOutResolving(_ code: CURLcode) -> Bool {
+        var microseconds: curl_off_t = 0
+        lanyard_curl_get_offset(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds)
+        return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0
+    }
+
+    /// Bytes of the request itself were sent: TLS is established, and a proxy has connected.
+    private var requestSent: Bool {
+        var bytes = 0
+        var begun: curl_off_t = 0
+        lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &bytes)
+        lanyard_curl_get_offset(easy, CURLINFO_PRETRANSFER_TIME_T, &begun)
+        return bytes > 0 && begun > 0
+    }
+
+    // MARK: Options
+
+    /// Prepares the handle. False if libcurl refuses an option, which only a lack of memory explains.
+    func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
+        let total = min(timeLeft, limits.total)
+        let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+        return setFixedOptions() && setTrust(trust) && setRequest()
+            && set(CURLOPT_TIMEOUT_MS, max(Int(total.nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connect).nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
+            && set(CURLOPT_WRITEDATA, own: own) && set(CURLOPT_HEADERDATA, own: own)
+            && lanyard_curl_set_data_callback(easy, CURLOPT_WRITEFUNCTION, Self.onBody) == CURLE_OK
+            && lanyard_curl_set_data_callback(easy, CURLOPT_HEADERFUNCTION, Self.onHead) == CURLE_OK
+    }
+
+    /// Options of every exchange (architecture.md 2.8).
+    private func setFixedOptions() -> Bool {
+        set(CURLOPT_NOSIGNAL, 1)
+            // Otherwise a time-out or a removal during name resolution waits for the resolver's thread.
+            && set(CURLOPT_QUICK_EXIT, 1)
+            && set(CURLOPT_NOPROGRESS, 1)
+            && set(CURLOPT_VERBOSE, 0)
+            && set(CURLOPT_FOLLOWLOCATION, 0)
+            && set(CURLOPT_UNRESTRICTED_AUTH, 0)
+            && set(CURLOPT_PROTOCOLS_STR, "http,https")
+            && set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
+            && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
+            && set(CURLOPT_HTTP09_ALLOWED, 0)
+            && lanyard_curl_set_offset(easy, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(Self.bodyBytesMax)) == CURLE_OK
+            // Calls are many minutes apart. A connection that is kept that long may be dead. libcurl would then resend the request by
+            // itself, which would use a one-use refresh token twice.
+            && set(CURLOPT_FRESH_CONNECT, 1)
+            && set(CURLOPT_FORBID_REUSE, 1)
+    }
+
+    private func setTrust(_ trust: CurlTrust) -> Bool {
+        guard set(CURLOPT_SSL_VERIFYPEER, 1), set(CURLOPT_SSL_VERIFYHOST, 2),
+            set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+        else { return false }
+        if let file = trust.caFile {
+            // Otherwise Debian's folder of authorities would be trusted too.
+            guard set(CURLOPT_CAINFO, file), set(CURLOPT_CAPATH, nil) else { return false }
+        }
+        if let file = trust.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
+        if let file = trust.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        if trust.restrictsPlainHTTPToLoopback, request.url.hasPrefix("http://") {
+            let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+            guard set(CURLOPT_OPENSOCKETDATA, own: own),
+                lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
+            else { return false }
+        }
+        switch trust.proxy {
+        case .environment: return true
+        case .none: return set(CURLOPT_PROXY, "")
+        // An explicit proxy applies to every host, whatever `no_proxy` says.
+        case .url(let url): return set(CURLOPT_PROXY, url) && set(CURLOPT_NOPROXY, "")
+        }
+    }
+
+    private func setRequest() -> Bool {
+        guard set(CURLOPT_URL, request.url) else { return false }
+        switch request.method {
+        case .get: guard set(CURLOPT_HTTPGET, 1) else { return false }
+        case .delete: guard set(CURLOPT_CUSTOMREQUEST, "DELETE") else { return false }
+        case .post:
+            guard set(CURLOPT_POST, 1), setBody() else { return false }
+        }
+        for line in request.fields { guard append(line) else { return false } }
+        // Suppresses libcurl's own additions: a form's content type, and a pause of a second before a large body.
+        guard append("Expect:"), request.method != .post || hasContentType || append("Content-Type:") else {
+            return false
+        }
+        if let bearer = request.bearer {
+            var line = SecretBuffer(capacity: bearer.count + 32)
+            line.append("Authorization: Bearer ")
+            bearer.withBytes { line.append($0) }
+            line.append(0)
+            guard line.withBytes({ append($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }) else { return false }
+        }
+        return lanyard_curl_set_list(easy, CURLOPT_HTTPHEADER, list) == CURLE_OK
+    }
+
+    private var hasContentType: Bool { request.fields.contains { $0.lowercased().hasPrefix("content-type:") } }
+
+    /// libcurl copies the body; its allocator wipes the copy.
+    private func setBody() -> Bool {
+        guard let body = request.body else { return set(CURLOPT_POSTFIELDSIZE, 0) && set(CURLOPT_COPYPOSTFIELDS, "") }
+        return set(CURLOPT_POSTFIELDSIZE, body.count)
+            && body.withBytes { set(CURLOPT_COPYPOSTFIELDS, own: UnsafeMutableRawPointer(mutating: $0.baseAddress!)) }
+    }
+
+    private func append(_ line: UnsafePointer<CChar>) -> Bool {
+        guard let grown = curl_slist_append(list, line) else { return false }
+        list = grown
+        return true
+    }
+
+    private func set(_ option: CURLoption, _ value: Int) -> Bool {
+        lanyard_curl_set_long(easy, option, value) == CURLE_OK
+    }
+
+    private func set(_ option: CURLoption, _ value: String?) -> Bool {
+        lanyard_curl_set_string(easy, option, value) == CURLE_OK
+    }
+
+    private func set(_ option: CURLoption, own value: UnsafeMutableRawPointer) -> Bool {
+        lanyard_curl_set_pointer(easy, option, value) == CURLE_OK
+    }
+
+    // MARK: Sockets
+
+    private static let onOpen: lanyard_curl_open_callback = { context, _, wanted in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        guard let wanted, transfer.allowsConnection(wanted) else { return CURL_SOCKET_BAD }
+        let kind = wanted.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
+        return socket(wanted.pointee.family, kind, wanted.pointee.protocol)
+    }
+
+    /// Decides by the address, whether the name was the service's or a proxy's.
+    private func allowsConnection(_ wanted: UnsafeMutablePointer<curl_sockaddr>) -> Bool {
+        let bytes = UnsafeRawPointer(wanted) + MemoryLayout<curl_sockaddr>.offset(of: \.addr)!
+        let address = SocketAddress { room, length in
+            length.pointee = min(length.pointee, wanted.pointee.addrlen)
+            memcpy(room, bytes, Int(length.pointee))
+            return true
+        }
+        guard let address, address.isLoopback else {
+            prohibited = address?.host ?? "an unknown address"
+            return false
+        }
+        hasAllowedConnection = true
+        return true
+    }
+
+    // MARK: Received bytes
+
+    private static let onBody: lanyard_curl_data_callback = { bytes, size, count, context in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        return transfer.receiveBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
+    }
+
+    private static let onHead: lanyard_curl_data_callback = { bytes, size, count, context in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        return transfer.receiveHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
+    }
+
+    /// A return value below the given count ends the transfer.
+    private func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard body.count + bytes.count <= Self.bodyBytesMax else {
+            isTooLarge = true
+            return 0
+        }
+        body.append(bytes)
+        return bytes.count
+    }
+
+    /// One line of a head or of the trailers.
+    private func receiveHead(_ line: UnsafeRawBufferPointer) -> Int {
+        headBytes += line.count
+        guard headBytes <= Self.headBytesMax else {
+            isTooLarge = true
+            return 0
+        }
+        if line.starts(with: "HTTP/".utf8) {
+            fields = CurlResponse.Fields()
+            headIsComplete = false
+        } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
+            headIsComplete = true
+        }
+        // Trailers follow the body and are ignored.
+        guard body.count == 0, let colon = line.firstIndex(of: UInt8(ascii: ":")), line.count <= Self.fieldBytesMax
+        else { return line.count }
+        switch Self.lowered(line[..<colon]) {
+        case "content-type": fields.contentType = Self.value(line[(colon + 1)...])
+        case "retry-after": fields.retryAfter = Self.value(line[(colon + 1)...])
+        case "date": fields.date = Self.value(line[(colon + 1)...])
+        case "location": fields.location = Self.value(line[(colon + 1)...])
+        default: break
+        }
+        return line.count
+    }
+
+    private static func lowered(_ name: Slice<UnsafeRawBufferPointer>) -> String {
+        String(decoding: name.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
+    }
+
+    /// The value without outer space; nil unless it is printable ASCII.
+    private static func value(_ bytes: Slice<UnsafeRawBufferPointer>) -> String? {
+        let isSpace: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d || $0 == 0x0a }
+        var bytes = bytes.drop(while: isSpace)
+        while let last = bytes.last, isSpace(last) { bytes.removeLast() }
+        guard !bytes.isEmpty, bytes.allSatisfy({ 0x20..<0x7f ~= $0 }) else { return nil }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    // MARK: Errors
+
+    private func kind(_ code: CURLcode) -> CurlError.Kind {
+        if isTooLarge { return .tooLarge }
+        return switch code {
+        case CURLE_OPERATION_TIMEDOUT: .timedOut
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: .unreachable
+        // Unknown authority, wrong name, expired: libcurl has one code for all of them.
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR: .untrusted
+        case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_CLIENTCERT: .handshake
+        case CURLE_FILESIZE_EXCEEDED: .tooLarge
+        case CURLE_OUT_OF_MEMORY, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE, CURLE_URL_MALFORMAT: .local
+        default: .broken
+        }
+    }
+
+    /// libcurl's message. Its longer text is used only if it consists of our settings, the system's and the TLS library's texts, never of a
+    /// response.
+    private func message(_ code: CURLcode) -> String {
+        let short = String(cString: curl_easy_strerror(code))
+        if kind(code) == .tooLarge { return "its head is larger than 64 KiB or its body larger than 1 MiB" }
+        switch code {
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,
+            CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE:
+            let long = String(cString: errorBuffer).filter { ("\u{20}"..."\u{7e}").contains($0) }.prefix(200)
+            return long.isEmpty ? short : String(long)
+        default: return short
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import LanyardFoundations
+import Synchronization
+
+/// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-rules.md 8).
+///
+/// Counted when a buffer's memory is allocated or freed, never per byte. Effects by level:
+///
+/// | in use beyond | what happens |
+/// |---|---|
+/// | 1/4, 1/2 | one read, with a chunk's framing, fits into 16 KiB, 8 KiB |
+/// | 3/4 | one read fits into 4 KiB; optional memory (replay copies) is freed and no more is allocated |
+/// | 7/8 | new requests are refused; connections with an incomplete head are closed |
+/// | all | reading pauses |
+///
+/// The last eighth is for responses in progress, because their requests hold memory, too. Read sizes shrink early because a client that
+/// stops reading holds one read. In 64 MiB, 5,000 such clients stay below 7/8, which is more than the default of `limits.connections_max`.
+///
+/// May be used from any thread.
+package final class BufferBudget: Sendable {
+    /// One read beyond a quarter, a half and three quarters. With a chunk's framing it fits into a queue of 16, 8 and 4 KiB.
+    private static let readSizes = (quarter: 16_000, half: 8_000, threeQuarters: 4_000)
+
+    private let taken = Atomic<Int>(0)
+    package let bytesMax: Int
+    private let optionalBytesMax: Int
+    private let requestBytesMax: Int
+    private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
+    private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
+
+    /// - Parameter bytesMax: in bytes. Data that was already read may exceed it, by one read of each shard.
+    package init(_ bytesMax: Int) {
+        self.bytesMax = bytesMax
+        optionalBytesMax = bytesMax / 4 * 3
+        requestBytesMax = bytesMax / 8 * 7
+    }
+
+    /// Reserves bytes for optional memory, such as the copy of a request for a replay. The caller gives back the same number.
+    package func take(_ bytes: Int) -> Bool {
+        guard taken.add(bytes, ordering: .relaxed).newValue <= optionalBytesMax else {
+            taken.subtract(bytes, ordering: .relaxed)
+            return false
+        }
+        return true
+    }
+
+    /// Counts bytes that must be held, because they have arrived.
+    package func add(_ bytes: Int) {
+        let now = taken.add(bytes, ordering: .relaxed).newValue
+        guard now > optionalBytesMax else { return }
+        if now - bytes <= optionalBytesMax { Self.call(tightHandlers) }
+        if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(crowdedHandlers) }
+    }
+
+    package func giveBack(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }
+
+    /// Bytes held now.
+    package var count: Int { taken.load(ordering: .relaxed) }
+
+    /// The number of bytes that one read may bring now, which may have to wait; 0: reading pauses.
+    @inline(__always)
+    package func readSize(upTo whole: Int) -> Int {
+        let count = taken.load(ordering: .relaxed)
+        if count <= bytesMax / 4 { return whole }
+        if count <= bytesMax / 2 { return min(whole, Self.readSizes.quarter) }
+        if count <= optionalBytesMax { return min(whole, Self.readSizes.half) }
+        return count < bytesMax ? min(whole, Self.readSizes.threeQuarters) : 0
+    }
+
+    /// New requests are refused.
+    package var isCrowded: Bool { taken.load(ordering: .relaxed) > requestBytesMax }
+
+    /// Reading pauses.
+    package var isExhausted: Bool { taken.load(ordering: .relaxed) >= bytesMax }
+
+    /// Optional memory must be freed.
+    package var isTight: Bool { taken.load(ordering: .relaxed) > optionalBytesMax }
+
+    /// Has `work` called, on any thread, each time the level passes three quarters. It frees optional memory, soon and on another queue.
+    /// Set up before the first buffer.
+    package func whenTight(_ work: @escaping @Sendable () -> Void) { tightHandlers.withLock { $0.append(work) } }
+
+    /// The same for seven eighths: `work` closes connections that wait for the rest of a head.
+    package func whenCrowded(_ work: @escaping @Sendable () -> Void) { crowdedHandlers.withLock { $0.append(work) } }
+
+    private static func call(_ works: borrowing Guarded<[@Sendable () -> Void]>) {
+        for work in works.withLock({ $0 }) { work() }
+    }
+}

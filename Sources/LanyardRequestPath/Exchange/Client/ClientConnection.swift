@@ -1,0 +1,339 @@
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+
+/// One client's connection and its current exchange: the shell that performs the actions of `Exchange`.
+///
+/// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue.
+///
+/// This file has the state and the events. The other parts:
+/// - `+Request` reads heads and bodies.
+/// - `+Admission` decides what is forwarded.
+/// - `+Upstream` sends the request.
+/// - `+Response` and `+Trailers` relay the response.
+/// - `+Replay` handles a refused token.
+/// - `+Upgrade` begins and ends a tunnel.
+/// - `+Ending` sends Lanyard's own responses and closes.
+package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter, @unchecked Sendable {
+    /// What the connection is doing.
+    enum Phase {
+        /// No byte of a request has arrived.
+        case waiting
+        /// Part of a head has arrived.
+        case head
+        /// A request is being processed.
+        case exchange
+        /// After a 101: raw bytes in both directions until the end.
+        case tunnel
+        /// The last response is queued for the client; then the connection ends.
+        case flushing
+        /// Writing is shut down; further input is discarded (http-rules.md 9.8).
+        case lingering
+        case closed
+    }
+
+    /// The limit that a connection counts against.
+    enum ConnectionSlot {
+        /// `connections_max`, and `connections_per_peer_max` of the peer if it is set.
+        case slot(String?)
+        /// The connection is refused with a 503 and a lingering close; these are limited in number.
+        case rejectionSlot
+        /// The connection is refused and closed at once.
+        case none
+    }
+
+    let shard: Shard
+    let rules: ListenerRules
+    let slot: ConnectionSlot
+    private var socket: OwnedDescriptor?
+    /// The descriptor, borrowed: valid while the connection is open.
+    let raw: CInt
+    private var watch: EventLoop.Watch?
+
+    /// The client's address as field lines, determined once, for routes with `forwarded: append`.
+    lazy var peer = ForwardedPeer(raw)
+    var phase = Phase.waiting {
+        didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
+    }
+    /// Links in the list of clients that may be closed for a new one.
+    var waitingLinks = WaitingClients.Links()
+    var canRead = false
+    var canWrite = true
+    /// Reading from the client or the upstream is paused until memory is free.
+    var isPaused = false
+    /// The client has shut down writing, or the connection. Reading goes on until the end is read.
+    var hasEnded = false
+    /// Bytes in the kernel's send buffer of each side when its write timeout began. A side that reads slowly empties
+    /// that buffer before it takes a byte of our queue.
+    private var kernelBytesForClient = 0
+    var kernelBytesForUpstream = 0
+    /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
+    private var kernelFlushDeadline = Instant.never
+    /// Write timeout between two requests: the end of a response keeps the timeout of its route.
+    var tailTimeout = ClientConnection.standardWriteTimeout
+    var outbound: ByteQueue
+    /// Bytes. The largest next read of a response; small for a client that stalls.
+    var readSizeMax = Shard.scratchBytes
+    /// Deadline for request heads, request bodies, idle connections and the lingering close.
+    let inboundDeadline = Deadline()
+    /// Deadline for the token, the response, and the client's reading of it.
+    let outboundDeadline = Deadline()
+    var lingerEnd = Instant.never
+
+    // The current request.
+    var buffer: RequestBuffer?
+    var reader = RequestReader()
+    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
+    var isParsing = false
+    var requests = 0
+    var head = RequestHead()
+    var target = RequestTarget.root
+    var route: Route?
+    var body = RequestBody(.none)
+    var exchange: Exchange
+    var requestID = ""
+    var user: UserIndex?
+    var token: AccessToken?
+    var isParked = false
+    /// Bytes that were sent upstream with the head, while some of them are queued; else 0.
+    var unsentHeadBytes = 0
+    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
+    var isContinueDue = false
+    /// The protocol that the request asks for, as its route spells it.
+    var upgrade: [UInt8]?
+    var tunnel: TunnelRelay?
+
+    // The response.
+    var upstream: UpstreamConnection?
+    var acquisition: UpstreamPool.Acquisition?
+    var responseReader = ResponseReader()
+    /// An incomplete response head and its field table. Behind a body: the trailer section.
+    var partialHead: ByteQueue
+    var partialTable: FieldTable?
+    var responseBody: ResponseBody?
+    var sentStatus = 0
+    // A replay (http-rules.md 17).
+    var replayBody: ReplayBody
+    /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
+    var held: HeldResponse?
+    /// The request was sent with the route's token; false if the client's own authorization was sent.
+    var hasSentToken = false
+    /// Why the relayed response was not replaced by a replay.
+    var replayObstacle: RefusedResponse.ReplayObstacle?
+    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
+    var isDelimitedByClose = false
+
+    init(
+        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
+    ) throws(SystemError) {
+        raw = socket.raw
+        self.socket = consume socket
+        self.shard = shard
+        self.rules = rules
+        self.slot = slot
+        outbound = ByteQueue(budget: shard.context.buffers)
+        partialHead = ByteQueue(budget: shard.context.buffers)
+        exchange = Exchange(RequestHead())
+        replayBody = ReplayBody(budget: shard.context.buffers)
+        super.init()
+        inboundDeadline.owner = self
+        outboundDeadline.owner = self
+        watch = try shard.loop.watch(raw, for: [.read, .write, .readHangUp, .edge], by: self)
+    }
+
+    /// Begins to wait. The first head is due within `header_timeout` of the accept.
+    func begin() {
+        beginWaiting()
+        setInbound(shard.context.limits.headerTimeout)
+    }
+
+    var isWaitingForRequest: Bool { phase == .waiting || phase == .head }
+
+    /// The last response was sent whole. A client that still takes a response is not waiting, and is not closed for a
+    /// new client.
+    private func beginWaiting() { shard.waiting.append(self) }
+
+    // MARK: Events
+
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        guard phase != .closed else { return }
+        if !readiness.isDisjoint(with: [.error, .hangUp]) {
+            hasEnded = true
+            // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
+            if phase == .exchange || phase == .flushing || phase == .lingering { return abandon() }
+        }
+        if readiness.contains(.readHangUp) { hasEnded = true }
+        if hasEnded || readiness.contains(.read) { canRead = true }
+        if readiness.contains(.write) {
+            canWrite = true
+            if !outbound.isEmpty, phase != .tunnel { flush() }
+        }
+        if let tunnel { return tunnel.run() }
+        pump()
+    }
+
+    package override func resume() {
+        if let tunnel { return tunnel.run() }
+        pump()
+        pumpResponse()
+    }
+
+    package override func due(_ deadline: Deadline) {
+        if deadline === inboundDeadline { inboundDue() } else { outboundDue() }
+    }
+
+    package func upstreamReady(_ connection: UpstreamConnection) {
+        guard connection === upstream else { return }
+        if let tunnel { return tunnel.run() }
+        if connection.canWrite, !connection.outbound.isEmpty { flushUpstream() }
+        pumpResponse()
+    }
+
+    /// Reads while input is there and can be used, up to one turn's share (http-rules.md 20.5).
+    func pump() {
+        var share = 256 << 10
+        while canRead {
+            switch phase {
+            case .waiting, .head:
+                guard outbound.isEmpty else { return }
+                share -= readHead()
+            case .exchange:
+                guard wantsBody else { return }
+                share -= readBody()
+                if isPaused { return }
+            case .lingering: share -= discardInput()
+            case .flushing, .tunnel, .closed: return
+            }
+            if share <= 0 { return shard.loop.resumeLater(self) }
+        }
+    }
+
+    // MARK: Deadlines
+
+    func setInbound(_ duration: Duration) { shard.loop.set(inboundDeadline, at: shard.loop.now + duration) }
+    func clearInbound() { shard.loop.set(inboundDeadline, at: .never) }
+    func setOutbound(_ duration: Duration) { shard.loop.set(outboundDeadline, at: shard.loop.now + duration) }
+    func clearOutbound() { shard.loop.set(outboundDeadline, at: .never) }
+
+    private func inboundDue() {
+        switch phase {
+        case .waiting: idleTimeoutExpired()
+        case .head: refuse(.requestTimeout)
+        case .exchange: uploadTimedOut()
+        case .tunnel: tunnel?.due()
+        case .lingering: close()
+        case .flushing, .closed: break
+        }
+    }
+
+    private func outboundDue() {
+        switch phase {
+        case .exchange where held != nil: heldResponseTimedOut()
+        case .exchange where isParked: tokenWaitTimedOut()
+        case .exchange where !outbound.isEmpty: clientWriteTimedOut()
+        case .exchange where isPaused: awaitUpstreamAnew()
+        case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
+        case .flushing: clientWriteTimedOut()
+        // The end of a response is queued; its request is over.
+        case .waiting where !outbound.isEmpty: clientWriteTimedOut()
+        case .waiting, .head, .tunnel, .lingering, .closed: break
+        }
+    }
+
+    /// The upstream's bytes may be unread because memory is short: its timeout begins again.
+    private func awaitUpstreamAnew() {
+        guard let route else { return }
+        let timeouts = timeouts(route)
+        if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }
+        if let idle = timeouts.responseIdle { setOutbound(idle) }
+    }
+
+    /// Begins the write timeout: the client must take some bytes within it.
+    func beginWriteTimeout() {
+        kernelBytesForClient = Socket.unsentBytes(raw)
+        setOutbound(writeTimeout)
+    }
+
+    /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
+    private func clientWriteTimedOut() {
+        if Socket.unsentBytes(raw) < kernelBytesForClient { beginWriteTimeout() } else { abandon() }
+    }
+
+    // MARK: Between requests
+
+    /// Resets the state for the next request, which may have arrived already.
+    func nextRequest() {
+        phase = .waiting
+        reader = RequestReader()
+        requestID = ""
+        tailTimeout = writeTimeout
+        route = nil
+        token = nil
+        user = nil
+        upgrade = nil
+        if let buffer {
+            if buffer.used < buffer.count {
+                buffer.compact()
+            } else {
+                shard.giveBack(buffer)
+                self.buffer = nil
+            }
+        }
+        if outbound.isEmpty { return beginIdleTimeout() }
+        clearInbound()
+        beginWriteTimeout()
+    }
+
+    /// Begins the idle timeout: no byte of a response is queued.
+    ///
+    /// Before that, a client that reads slowly is neither idle nor drained (http-rules.md 8.2, 20.1).
+    func beginIdleTimeout() {
+        beginWaiting()
+        kernelBytesForClient = 0
+        clearOutbound()
+        setInbound(currentIdleTimeout)
+    }
+
+    /// During a drain: the time that a request may have been on its way.
+    private var currentIdleTimeout: Duration {
+        shard.isDraining ? .milliseconds(500) : shard.context.limits.idleTimeout
+    }
+
+    /// Closes after 500 ms without a request.
+    func drain() {
+        guard phase == .waiting, outbound.isEmpty else { return }
+        setInbound(currentIdleTimeout)
+    }
+
+    private func idleTimeoutExpired() {
+        // During a drain: a request that has arrived meanwhile is processed.
+        if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
+            canRead = true
+            return pump()
+        }
+        let held = Socket.unsentBytes(raw)
+        if held > 0 { return awaitKernelFlush(of: held) }
+        // If the client had not taken all before, the idle timeout begins now.
+        if kernelBytesForClient > 0 { beginIdleTimeout() } else { close() }
+    }
+
+    /// The kernel still holds bytes of the last response. A close now would meet the client's next request with a
+    /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
+    /// the connection stays open.
+    private func awaitKernelFlush(of held: Int) {
+        if kernelBytesForClient == 0 || held < kernelBytesForClient {
+            kernelBytesForClient = held
+            kernelFlushDeadline = shard.loop.now + tailTimeout
+        } else if shard.loop.now >= kernelFlushDeadline {
+            return abandon()
+        }
+        setInbound(min(currentIdleTimeout, .milliseconds(500)))
+    }
+
+    /// Closes the descriptor. Later calls do nothing.
+    func releaseSocket() {
+        if let watch { shard.loop.forget(watch) }
+        watch = nil
+        socket = nil
+    }
+}

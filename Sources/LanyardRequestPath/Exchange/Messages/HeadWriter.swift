@@ -1,0 +1,100 @@
+import CLinux
+import LanyardFoundations
+
+/// Builds heads and short responses in one buffer that a shard reuses.
+///
+/// The buffer fits the longest head of the default limits with all added fields. It grows for larger limits.
+struct HeadWriter: ~Copyable {
+    /// Bytes: a request line, a base path, a field section, and added fields.
+    private static let firstCapacity = 256 << 10
+
+    private var base: UnsafeMutablePointer<UInt8>
+    private var capacity = firstCapacity
+    private(set) var count = 0
+
+    init() { base = .allocate(capacity: Self.firstCapacity) }
+
+    deinit { Self.free(base, capacity) }
+
+    /// The bytes written since `clear`. Valid until the next `clear`.
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
+
+    mutating func clear() { count = 0 }
+
+    @inline(__always)
+    mutating func write(_ byte: UInt8) {
+        if count == capacity { grow(by: 1) }
+        base[count] = byte
+        count += 1
+    }
+
+    @inline(__always)
+    mutating func write(_ bytes: UnsafeRawBufferPointer) {
+        if bytes.count > capacity - count { grow(by: bytes.count) }
+        guard let source = bytes.baseAddress else { return }
+        UnsafeMutableRawPointer(base + count).copyMemory(from: source, byteCount: bytes.count)
+        count += bytes.count
+    }
+
+    @inline(__always)
+    mutating func write(_ bytes: Bytes) { write(UnsafeRawBufferPointer(bytes)) }
+
+    @inline(__always)
+    mutating func write(_ text: StaticString) {
+        write(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    @inline(__always)
+    mutating func write(_ bytes: [UInt8]) { bytes.withUnsafeBytes { write($0) } }
+
+    mutating func write(_ text: String) {
+        var text = text
+        text.withUTF8 { write(UnsafeRawBufferPointer($0)) }
+    }
+
+    mutating func write(_ secret: Secret) { secret.withBytes { write($0) } }
+
+    /// A decimal number, not negative.
+    mutating func write(decimal number: Int) {
+        var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)
+        withUnsafeMutableBytes(of: &digits) { room in
+            var left = number
+            var index = room.count
+            repeat {
+                index -= 1
+                room[index] = UInt8(left % 10) + 0x30
+                left /= 10
+            } while left > 0
+            write(UnsafeRawBufferPointer(rebasing: room[index...]))
+        }
+    }
+
+    /// A chunk's size line.
+    mutating func write(chunkOf size: Int) {
+        var shift = 60
+        while shift > 0, size >> shift == 0 { shift -= 4 }
+        while shift >= 0 {
+            let digit = UInt8(size >> shift & 15)
+            write(digit < 10 ? digit + 0x30 : digit + 0x57)
+            shift -= 4
+        }
+        write("\r\n" as StaticString)
+    }
+
+    /// Only a configuration with large `limits` needs this.
+    @inline(never)
+    private mutating func grow(by amount: Int) {
+        var larger = capacity * 2
+        while larger - count < amount { larger *= 2 }
+        let block = UnsafeMutablePointer<UInt8>.allocate(capacity: larger)
+        block.update(from: base, count: count)
+        Self.free(base, capacity)
+        (base, capacity) = (block, larger)
+    }
+
+    /// The buffer is wiped because it held the bearer token.
+    private static func free(_ block: UnsafeMutablePointer<UInt8>, _ capacity: Int) {
+        lanyard_wipe(block, capacity)
+        block.deallocate()
+    }
+}

@@ -1,0 +1,80 @@
+/// Finds the end of a request's body.
+struct RequestBody {
+    private(set) var framing: BodyFraming
+    private var left: Int
+    private var chunks = ChunkedReader()
+    private(set) var isEnded: Bool
+    /// Body bytes that have arrived.
+    private(set) var total = 0
+
+    /// - Parameter framing: as the request's head states it.
+    init(_ framing: BodyFraming) {
+        self.framing = framing
+        if case .length(let length) = framing { left = length } else { left = 0 }
+        isEnded = framing == .none || framing == .length(0)
+    }
+
+    /// Finds the body's bytes at the front of `bytes`.
+    ///
+    /// Chunk data is moved together at the front of `bytes`, so that one read is sent as one chunk.
+    /// - Returns: how many bytes of input were used, and the body bytes.
+    mutating func consume(
+        _ bytes: UnsafeMutableRawBufferPointer
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
+        guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }
+        if framing != .chunked {
+            let count = min(left, bytes.count)
+            left -= count
+            total += count
+            if left == 0 { isEnded = true }
+            return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+        }
+        var position = 0
+        let count = try chunks.gather(bytes, from: &position)
+        total += count
+        isEnded = chunks.isDone
+        return (position, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+    }
+}
+
+/// Finds the end of a response's body, and says how the client learns of it.
+struct ResponseBody {
+    /// How the body reaches the client.
+    enum Delivery: Equatable { case raw, chunked }
+
+    let framing: BodyFraming
+    let delivery: Delivery
+    private var left: Int
+    private var chunks = ChunkedReader()
+    private(set) var isEnded: Bool
+
+    init(_ framing: BodyFraming, delivery: Delivery) {
+        self.framing = framing
+        self.delivery = delivery
+        if case .length(let length) = framing { left = length } else { left = 0 }
+        isEnded = framing == .none || framing == .length(0)
+    }
+
+    /// The offsets of trailer bytes in the last `consume`.
+    var trailerBytes: Range<Int> { framing == .chunked ? chunks.trailerBytes : 0..<0 }
+
+    /// As `RequestBody.consume`. A body that is delimited by the close takes all bytes.
+    mutating func consume(
+        _ bytes: UnsafeMutableRawBufferPointer
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
+        switch framing {
+        case _ where isEnded, .none: return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0]))
+        case .untilClose: return (bytes.count, UnsafeRawBufferPointer(bytes))
+        case .length:
+            let count = min(left, bytes.count)
+            left -= count
+            if left == 0 { isEnded = true }
+            return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+        case .chunked:
+            var position = 0
+            let count = try chunks.gather(bytes, from: &position)
+            isEnded = chunks.isDone
+            return (position, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
+        }
+    }
+}

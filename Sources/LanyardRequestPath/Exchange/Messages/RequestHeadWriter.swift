@@ -1,0 +1,210 @@
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+
+/// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
+/// client's fields without those that are not forwarded, the added fields, the injected field.
+struct RequestHeadWriter {
+    let shard: Shard
+    let route: Route
+    let bytes: Bytes
+    let head: RequestHead
+    let table: FieldTable
+    let target: RequestTarget
+    /// The protocol of an upgrade; nil: an ordinary request.
+    let upgrade: [UInt8]?
+    /// The client's address, for `forwarded: append`; else nil.
+    let peer: ForwardedPeer?
+
+    /// - Parameters:
+    ///   - token: the access token.
+    ///   - requestID: Lanyard's own id, if the route sends one and the client has none.
+    /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
+    ///   instead.
+    func write(
+        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> String
+    ) -> Bool {
+        writeStart(&out, authority)
+        var clientSentOwn = false
+        for index in 0..<table.count { writeField(index, &out, &clientSentOwn) }
+        writeFraming(&out)
+        if upgrade != nil || head.wantsTrailers { writeConnection(&out) }
+        if !head.traits.contains(.via) { writeVia(&out, after: nil) }
+        if let peer { out.write(peer.lines) }
+        for field in route.fixedFields { out.write(field.line) }
+        if let name = route.settings.requestIDHeader {
+            out.write(name)
+            out.write(": " as StaticString)
+            if let id = RequestIDField.safe(on: route, head, table, in: bytes) {
+                out.write(id)
+            } else {
+                out.write(requestID())
+            }
+            out.write("\r\n" as StaticString)
+        }
+        if !clientSentOwn {
+            out.write(route.injectHead)
+            out.write(token.token)
+            out.write(route.injectTail)
+        }
+        out.write("\r\n" as StaticString)
+        return !clientSentOwn
+    }
+
+    private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8]) {
+        out.write(bytes[run: head.method])
+        out.write(UInt8(ascii: " "))
+        let raw = bytes[run: head.target]
+        let path = raw[run: target.path]
+        if let base = route.basePath {
+            let rest = path[run: route.prefix.end(in: path)..<path.count]
+            if rest.isEmpty { out.write(route.basePathAlone) } else { out.write(base) }
+            out.write(rest)
+        } else if path.isEmpty {
+            out.write(UInt8(ascii: "/"))
+        } else {
+            out.write(path)
+        }
+        out.write(raw[run: target.query])
+        out.write(" HTTP/1.1\r\nHost: " as StaticString)
+        switch route.settings.host {
+        case .client where head.host >= 0: out.write(table.value(head.host, in: bytes))
+        case .value(let value): out.write(value)
+        default: out.write(authority)
+        }
+        out.write("\r\n" as StaticString)
+    }
+
+    private func writeField(_ index: Int, _ out: inout HeadWriter, _ clientSentOwn: inout Bool) {
+        let line = table[index]
+        let name = table.name(index, in: bytes)
+        switch line.name {
+        case .host, .contentLength, .transferEncoding, .trailer: return
+        case _ where line.name.isHopByHop: return
+        case .lanyard: return shard.counters.dropped(.lookalike)
+        case .expect where head.expectation != .continue100: return
+        case _ where line.name.isForwarding && route.settings.forwarded == .drop:
+            return shard.counters.dropped(.forwarded)
+        case .xRealIP where peer != nil: return shard.counters.dropped(.forwarded)
+        case .via:
+            return writeVia(&out, after: index)
+        case .maxForwards where head.kind == .options && !isNominated(name):
+            out.write("Max-Forwards: " as StaticString)
+            out.write(decimal: max((table.value(index, in: bytes).decimal ?? 1) - 1, 0))
+            return out.write("\r\n" as StaticString)
+        default: break
+        }
+        let isInjected = route.injectName.withUnsafeBufferPointer { $0.equalsIgnoringCase(name) }
+        if isInjected, route.settings.clientAuthorization != .pass { return shard.counters.dropped(.injected) }
+        if isNominated(name) { return }
+        if isInjected { clientSentOwn = true }
+        if line.isOdd || route.hasOddNames, LookAlikes.isDropped(name, route) {
+            // A second field of the same name, which the client may pass, is no look-alike.
+            if !isInjected { return shard.counters.dropped(.lookalike) }
+        }
+        for field in route.fixedFields
+        where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
+        if let own = route.requestIDName, own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
+        out.write(name)
+        out.write(": " as StaticString)
+        out.write(table.value(index, in: bytes))
+        out.write("\r\n" as StaticString)
+    }
+
+    /// A `Connection` line names the field, so it belongs to this hop.
+    private func isNominated(_ name: Bytes) -> Bool {
+        head.connection.nominatesFields && ConnectionOptions.nominates(name, table, in: bytes)
+    }
+
+    private func writeFraming(_ out: inout HeadWriter) {
+        switch head.framing {
+        case .length(let length):
+            out.write("Content-Length: " as StaticString)
+            out.write(decimal: length)
+            out.write("\r\n" as StaticString)
+        case .chunked: out.write("Transfer-Encoding: chunked\r\n" as StaticString)
+        case .none, .untilClose: break
+        }
+    }
+
+    /// Writes the options that the client asked for and that this hop takes over (http-rules.md 6.5, 15.3).
+    private func writeConnection(_ out: inout HeadWriter) {
+        if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
+        guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }
+        out.write("Upgrade: " as StaticString)
+        out.write(upgrade)
+        out.write("\r\nConnection: Upgrade" as StaticString)
+        if head.wantsTrailers { out.write(", TE" as StaticString) }
+        out.write("\r\n" as StaticString)
+    }
+
+    /// Lanyard's member stands behind the others: after the last `Via` line, or in a line of its own (RFC 9110 §7.6.3).
+    private func writeVia(_ out: inout HeadWriter, after index: Int?) {
+        if let index {
+            out.write("Via: " as StaticString)
+            out.write(table.value(index, in: bytes))
+            out.write("\r\n" as StaticString)
+            for later in (index + 1)..<max(table.count, index + 1) where table[later].name == .via { return }
+        }
+        out.write("Via: 1." as StaticString)
+        out.write(head.minorVersion == 0 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+        out.write(UInt8(ascii: " "))
+        out.write(shard.context.viaName)
+        out.write("\r\n" as StaticString)
+    }
+}
+
+/// The field of `request_id_header` as a client may send it (architecture.md 4.3).
+///
+/// A client's own id is sent upstream in place of Lanyard's, so that one id runs through all services. It must be
+/// harmless in any log: one line of 1 to 64 letters, digits, `.`, `_` and `-`. Any other id is dropped, and Lanyard's
+/// is sent.
+enum RequestIDField {
+    private static let lengthMax = 64
+
+    /// The client's id in `table`; nil if there is none, more than one, or none that is harmless.
+    static func safe(on route: Route, _ head: RequestHead, _ table: FieldTable, in bytes: Bytes) -> Bytes? {
+        guard let own = route.requestIDName else { return nil }
+        var found: Bytes?
+        for index in 0..<table.count {
+            let name = table.name(index, in: bytes)
+            guard own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) else { continue }
+            guard found == nil else { return nil }
+            found = table.value(index, in: bytes)
+        }
+        guard let found, isSafe(found) else { return nil }
+        // A field that `Connection` names was meant for this hop (http-rules.md 10.1).
+        if head.connection.nominatesFields,
+            own.withUnsafeBufferPointer({ ConnectionOptions.nominates($0, table, in: bytes) })
+        {
+            return nil
+        }
+        return found
+    }
+
+    private static func isSafe(_ value: Bytes) -> Bool {
+        (1...lengthMax).contains(value.count)
+            && value.allSatisfy {
+                ByteClass.isAlphanumeric($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "_")
+                    || $0 == UInt8(ascii: "-")
+            }
+    }
+}
+
+/// The field lines of `forwarded: append`, which tell the upstream the client's address (RFC 7239, http-rules.md 18.2).
+///
+/// The lines stand behind the client's own: a list is the sum of its lines, so the client's address is its last member.
+/// `X-Real-IP` has one member only, so the client's own line is left out.
+struct ForwardedPeer {
+    /// Whole field lines.
+    let lines: [UInt8]
+
+    /// - Parameter raw: the client's socket.
+    init(_ raw: CInt) {
+        let host = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 })?.host ?? ""
+        // A unix socket's peer has no address (RFC 7239 §6.2).
+        let name = host.isEmpty ? "unknown" : host
+        let node = name.utf8.contains(UInt8(ascii: ":")) ? "\"[\(name)]\"" : name
+        lines = Array("Forwarded: for=\(node)\r\nX-Forwarded-For: \(name)\r\nX-Real-IP: \(name)\r\n".utf8)
+    }
+}

@@ -1,0 +1,237 @@
+import LanyardFoundations
+
+/// A response of Lanyard's own: a problem type of architecture.md 6.1 with its status and its effect on the connection.
+package struct Problem: Equatable, Sendable {
+    /// The type is `urn:lanyard:problem:` followed by this.
+    package let name: String
+    package let status: Int
+    package let title: String
+    /// What happened and how to correct it; never a byte of the request.
+    package var detail: String
+    package var retryable = false
+    /// Seconds.
+    package var retryAfter: Int?
+    /// `error` of `Proxy-Status` (RFC 9209 §2.3).
+    package var error: String
+    /// The connection is closed after the response.
+    package var closes = false
+    /// The reason that is counted, if the request itself was refused.
+    package var rejection: RejectionReason?
+    package var user: String?
+    /// The value of `Allow`.
+    package var allow: String?
+
+    /// 500: an error inside Lanyard.
+    package static let internalError = Problem(
+        name: "internal-error", status: 500, title: "Internal error",
+        detail: "An internal error of Lanyard; see its log.", error: "proxy_internal_error", closes: true)
+
+    // MARK: Errors of the client
+
+    /// A head or body that the reader refused.
+    package static func malformed(_ headError: HeadError) -> Problem {
+        let message = headError.message.description
+        return switch headError.kind {
+        case .malformed: malformed(message)
+        case .lineTooLong:
+            refusal("uri-too-long", 414, "URI too long", message, .limit)
+        case .fieldsTooLarge:
+            refusal("fields-too-large", 431, "Request header fields too large", message, .limit)
+        case .notImplemented:
+            refusal("not-implemented", 501, "Not implemented", message, .malformed)
+        case .versionNotSupported:
+            refusal("version-not-supported", 505, "HTTP version not supported", message, .malformed)
+        }
+    }
+
+    /// - Parameter closes: false if the framing of the message is valid.
+    package static func malformed(_ message: String, closes: Bool = true) -> Problem {
+        refusal(
+            "malformed-request", 400, "Malformed request", "The request cannot be read: \(message).", .malformed,
+            closes: closes)
+    }
+
+    package static let ambiguousPath = refusal(
+        "ambiguous-path", 400, "Ambiguous path",
+        "Two readers could understand this path differently; send it normalised.", .path, closes: false)
+    package static let requestTimeout = refusal(
+        "request-timeout", 408, "Request timeout", "The request did not arrive in time.", .timeout)
+    package static let contentTooLarge = refusal(
+        "content-too-large", 413, "Content too large", "The body is larger than this route takes.", .limit)
+    package static let expectationFailed = refusal(
+        "expectation-failed", 417, "Expectation failed", "Only 100-continue is understood.", .expect)
+
+    private static func refusal(
+        _ name: String, _ status: Int, _ title: String, _ detail: String, _ reason: RejectionReason, closes: Bool = true
+    ) -> Problem {
+        Problem(
+            name: name, status: status, title: title, detail: detail, error: "http_request_error", closes: closes,
+            rejection: reason)
+    }
+
+    // MARK: Policy
+
+    package static let hostNotAllowed = denial(
+        "host-not-allowed", 421, "Host not allowed",
+        "This listener does not serve that host; see allowed_hosts. Lanyard is no forward proxy.", .host)
+    package static let originNotAllowed = denial(
+        "origin-not-allowed", 403, "Origin not allowed", "Requests of web pages are refused; see allowed_origins.",
+        .origin)
+    package static let forwardedNotAllowed = denial(
+        "forwarded-not-allowed", 403, "Forwarded requests not allowed",
+        "This route refuses requests that carry Forwarded or X-Forwarded fields.", .forwarded)
+    package static let authorizationNotAllowed = denial(
+        "authorization-not-allowed", 403, "Authorization not allowed",
+        "This route adds the authorization itself and refuses a client's own.", .authorization)
+    package static let denied = denial(
+        "denied-by-route", 403, "Denied by route", "The route's deny list names this path.", .denied)
+    package static let noRoute = denial("no-route", 404, "No route", "No route matches this host and path.", .path)
+
+    package static func methodNotAllowed(_ allow: String, closes: Bool = false) -> Problem {
+        var problem = denial(
+            "method-not-allowed", 405, "Method not allowed", "No route takes this method here.", .method)
+        problem.allow = allow
+        problem.closes = closes
+        return problem
+    }
+
+    private static func denial(
+        _ name: String, _ status: Int, _ title: String, _ detail: String, _ reason: RejectionReason
+    ) -> Problem {
+        Problem(
+            name: name, status: status, title: title, detail: detail, error: "http_request_denied", rejection: reason)
+    }
+
+    // MARK: The session
+
+    package static let noActiveUser = unavailable(
+        "no-active-user", "No active user", "The route follows the active user, and there is none.")
+
+    package static func loginRequired(user: String, status: Int) -> Problem {
+        var problem = unavailable(
+            "login-required", "Login required",
+            "This user has no session, and Lanyard cannot start one by itself: log the user in.")
+        problem.user = user
+        return problem.with(status: status)
+    }
+
+    /// The route names a user that is not configured. An operator must act, but no session has ended.
+    package static func userUnknown(user: String, status: Int) -> Problem {
+        var problem = loginRequired(user: user, status: status)
+        problem.detail =
+            "The route names this user, and no user of that name is configured: add it to users, or correct the route."
+        return problem
+    }
+
+    /// The route names a configured user that was removed by the admin API.
+    package static func userRemoved(user: String, status: Int) -> Problem {
+        var problem = loginRequired(user: user, status: status)
+        problem.detail =
+            "This user was removed by the admin API: log in a user of that name there, or restart Lanyard to restore the configured user."
+        return problem
+    }
+
+    /// - Parameter message: what is wrong with the credential or its identity, and what to do; no secret.
+    package static func credentialRefused(user: String, because message: String) -> Problem {
+        var problem = unavailable(
+            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).")
+        problem.user = user
+        return problem
+    }
+
+    package static func identityUnreachable(user: String, retryAfter: Int) -> Problem {
+        var problem = unavailable(
+            "identity-unreachable", "Identity service unreachable",
+            "There is no usable token, and the identity service cannot be reached.")
+        (problem.user, problem.retryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
+        return problem
+    }
+
+    /// The request's token has expired, and the user's next one may belong to another account.
+    package static func sessionReplaced(user: String) -> Problem {
+        var problem = identityUnreachable(user: user, retryAfter: 1)
+        problem.detail =
+            "The request's token and its session have ended: the user's next token may belong to another account."
+        return problem
+    }
+
+    /// - Parameter retryAfter: seconds.
+    package static func overloaded(_ detail: String, retryAfter: Int = 1, closes: Bool = false) -> Problem {
+        Problem(
+            name: "overloaded", status: 503, title: "Overloaded", detail: detail, retryable: true,
+            retryAfter: retryAfter,
+            error: "connection_limit_reached", closes: closes)
+    }
+
+    package static let buffersFull = overloaded("The memory of all buffers is in use.")
+
+    package static let shuttingDown = Problem(
+        name: "shutting-down", status: 503, title: "Shutting down", detail: "Lanyard is stopping.", retryable: true,
+        retryAfter: 1, error: "proxy_internal_response", closes: true)
+
+    private static func unavailable(_ name: String, _ title: String, _ detail: String) -> Problem {
+        Problem(name: name, status: 503, title: title, detail: detail, error: "proxy_internal_response")
+    }
+
+    private func with(status: Int) -> Problem {
+        Problem(
+            name: name, status: status, title: title, detail: detail, retryable: retryable, retryAfter: retryAfter,
+            error: error, closes: closes, rejection: rejection, user: user, allow: allow)
+    }
+
+    // MARK: The upstream
+
+    /// Why no upstream connection was established.
+    package static func upstream(_ failure: UpstreamError) -> Problem {
+        switch failure {
+        case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
+        case .nameTimedOut: timeout("Its name was not resolved in time.", error: "dns_timeout")
+        case .refused(let code):
+            unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
+        case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
+        case .connectionLimit: overloaded("All connections to the upstream are in use.")
+        case .forbiddenAddress:
+            unreachable(
+                "Its address is link-local, which allow_link_local does not permit.", error: "destination_ip_prohibited"
+            )
+        case .plainBeyondLoopback:
+            unreachable(
+                "Its name resolves to no loopback address, and plain http would expose tokens on the network: correct "
+                    + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
+                error: "destination_ip_prohibited")
+        case .local: overloaded("No descriptor or memory for an upstream connection.")
+        }
+    }
+
+    package static let upstreamTerminated = unreachable(
+        "It closed the connection without a response.", error: "connection_terminated")
+    package static let upstreamIncomplete = invalid("Its response ended early.", error: "http_response_incomplete")
+    package static let upstreamResponseTimeout = timeout("No response came in time.", error: "http_response_timeout")
+    package static let upstreamWriteTimeout = timeout(
+        "It took no byte of the request.", error: "connection_write_timeout")
+    package static let loop = Problem(
+        name: "loop", status: 502, title: "Loop detected", detail: "The request has passed this Lanyard before.",
+        error: "proxy_loop_detected")
+
+    package static func upstreamInvalid(_ headError: HeadError) -> Problem {
+        invalid(
+            "Its response cannot be trusted: \(headError.message.description).",
+            error: headError.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
+    }
+
+    private static func unreachable(_ detail: String, error: String) -> Problem {
+        Problem(
+            name: "upstream-unreachable", status: 502, title: "Upstream unreachable", detail: detail, retryable: true,
+            error: error)
+    }
+
+    private static func invalid(_ detail: String, error: String) -> Problem {
+        Problem(name: "upstream-invalid", status: 502, title: "Upstream response invalid", detail: detail, error: error)
+    }
+
+    private static func timeout(_ detail: String, error: String) -> Problem {
+        Problem(
+            name: "upstream-timeout", status: 504, title: "Upstream timeout", detail: detail, retryable: true,
+            error: error)
+    }
+}

@@ -1,0 +1,132 @@
+import LanyardFoundations
+import Synchronization
+
+/// An upstream response that means "token refused", as decisions: wait, send the request once more, or relay the
+/// response (http-rules.md 17.1, 17.2, refresh.md 11).
+///
+/// The state of the request's body and of the token decides. It does no I/O. An obstacle decides at once, without
+/// waiting for the other part.
+package struct RefusedResponse: Equatable, Sendable {
+    /// Why there is no replay: the `result` of `lanyard_replays_total`, and a text in `Proxy-Status`.
+    package enum ReplayObstacle: String, CaseIterable, Sendable {
+        /// The body is larger than `replay_body_max`, or its copy was released.
+        case bodyTooLarge = "body_too_large"
+        /// The body did not arrive within 1 s.
+        case bodyLate = "body_late"
+        case refreshFailed = "refresh_failed"
+        /// The session that the request was sent with has ended, and the user's next one may belong to another account.
+        /// A request of one account is not repeated as another.
+        case sessionReplaced = "session_replaced"
+        /// A refresh was forced too recently, or too often within the hour.
+        case cooldown
+        /// The route's upstream has recently refused a fresh token as well.
+        case breaker
+        /// Another token of the same session would have the same scope.
+        case insufficientScope = "insufficient_scope"
+        /// The upstream refuses the request itself, not the token.
+        case invalidRequest = "invalid_request"
+        /// The route passes the client's own authorization.
+        case clientAuthorization = "client_authorization"
+
+        var details: StaticString {
+            switch self {
+            case .bodyTooLarge: "body too large"
+            case .bodyLate: "body late"
+            case .refreshFailed: "refresh failed"
+            case .sessionReplaced: "session replaced"
+            case .cooldown: "cooldown"
+            case .breaker: "breaker open"
+            case .insufficientScope: "insufficient scope"
+            case .invalidRequest: "invalid request"
+            case .clientAuthorization: "client authorization"
+            }
+        }
+    }
+
+    package enum Part: Equatable, Sendable {
+        /// The body is kept whole, or no byte of it was taken from the client yet. The token is newer than the refused
+        /// one.
+        case ready
+        case awaited
+        case lost(ReplayObstacle)
+    }
+
+    package enum Action: Equatable, Sendable {
+        case wait
+        case replay
+        case relay(ReplayObstacle)
+    }
+
+    package var body: Part
+    package var token: Part
+
+    package init(body: Part, token: Part) {
+        self.body = body
+        self.token = token
+    }
+
+    package var action: Action {
+        switch (body, token) {
+        case (.lost(let replayObstacle), _): .relay(replayObstacle)
+        case (_, .lost(let replayObstacle)): .relay(replayObstacle)
+        case (.ready, .ready): .replay
+        default: .wait
+        }
+    }
+}
+
+/// The response that a `RefusedResponse` decides about: its head and the bytes that came with it. The rest is not read
+/// meanwhile.
+///
+/// Belongs to the queue of its connection.
+final class HeldResponse {
+    /// How long an incomplete request body is waited for (http-rules.md 17.2).
+    static let bodyWaitMax = Duration.seconds(1)
+
+    let head: ResponseHead
+    let table: FieldTable
+    /// From the head's first byte on.
+    var bytes: ByteQueue
+    var decision: RefusedResponse
+    /// The token that a replay is sent with.
+    var token: AccessToken?
+    /// A refresh was under way. If it brings no token, no other one is forced.
+    var sawRenewal = false
+    /// If the request body is incomplete: how many of its bytes were sent upstream. Bytes that arrive while the
+    /// response is held are only kept.
+    let bodyBytesSent: Int?
+
+    /// - Parameter budget: counts the held bytes.
+    init(
+        _ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes, _ decision: RefusedResponse, bodyBytesSent: Int?,
+        budget: BufferBudget
+    ) {
+        self.bytes = ByteQueue(budget: budget)
+        self.head = head
+        self.table = table
+        self.decision = decision
+        self.bodyBytesSent = bodyBytesSent
+        self.bytes.append(bytes)
+    }
+}
+
+/// Stops forced refreshes for one route after its upstream has refused a fresh token (http-rules.md 17.4). Shared by
+/// all shards.
+package final class RouteBreaker: Sendable {
+    /// How long the breaker stays open.
+    package static let openInterval = Duration.seconds(30)
+
+    private let end = Atomic<Int64>(0)
+
+    package init() {}
+
+    package func isOpen(at now: Instant) -> Bool { now.nanoseconds < end.load(ordering: .relaxed) }
+
+    /// A fresh token was refused. False if the breaker was already open; then its time is not prolonged.
+    package func trip(at now: Instant) -> Bool {
+        let known = end.load(ordering: .relaxed)
+        guard now.nanoseconds >= known else { return false }
+        let until = (now + Self.openInterval).nanoseconds
+        return end.compareExchange(expected: known, desired: until, ordering: .relaxed).exchanged
+    }
+}

@@ -1,0 +1,62 @@
+import LanyardFoundations
+
+/// Discards the rest of a response that a replay replaces, so that its connection can be reused. Limits: 64 KiB and 1
+/// s; beyond them the connection is closed (http-rules.md 17.4).
+///
+/// Belongs to the shard's queue. The connection holds it as its owner until the end.
+final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
+    private static let bytesMax = 64 << 10
+    private static let timeMax = Duration.seconds(1)
+
+    private let shard: Shard
+    private let pool: UpstreamPool
+    private let connection: UpstreamConnection
+    private var body: ResponseBody
+    private var bytesLeft = RejectedBodyReader.bytesMax
+    private let deadline = Deadline()
+    private var isOver = false
+
+    /// Begins in the shard's next turn.
+    init(_ body: ResponseBody, of connection: UpstreamConnection, in pool: UpstreamPool, shard: Shard) {
+        self.body = body
+        self.connection = connection
+        self.pool = pool
+        self.shard = shard
+        super.init()
+        deadline.owner = self
+        connection.owner = self
+        shard.loop.set(deadline, at: shard.loop.now + Self.timeMax)
+        // Bytes that have already arrived cause no event.
+        shard.loop.resumeLater(self)
+    }
+
+    package override func resume() { read() }
+    package override func due(_ deadline: Deadline) { end(keeps: false) }
+    package func upstreamReady(_ connection: UpstreamConnection) { read() }
+
+    private func read() {
+        while !isOver, connection.canRead {
+            switch Socket.receive(connection.raw, into: shard.scratch) {
+            case .bytes(let count):
+                if count < shard.scratch.count { connection.canRead = connection.hasEnded }
+                consume(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
+            case .wouldBlock: connection.canRead = false
+            case .end, .failed: end(keeps: false)
+            }
+        }
+    }
+
+    private func consume(_ input: UnsafeMutableRawBufferPointer) {
+        bytesLeft -= input.count
+        // A malformed body closes the connection, as one that is too long does.
+        guard bytesLeft >= 0, let used = try? body.consume(input).used else { return end(keeps: false) }
+        if body.isEnded { end(keeps: used == input.count) }
+    }
+
+    private func end(keeps: Bool) {
+        guard !isOver else { return }
+        isOver = true
+        shard.loop.drop(deadline)
+        if keeps, !connection.hasEnded { pool.giveBack(connection) } else { pool.discard(connection) }
+    }
+}

@@ -1,0 +1,240 @@
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+import Logging
+import Synchronization
+
+/// One serial queue's share of the request path: its clients, pools, tokens and shared buffers.
+///
+/// All state belongs to `loop`'s queue.
+package final class Shard: @unchecked Sendable {
+    /// Buffers kept for the next request.
+    private static let spareBuffersMax = 256
+    static let scratchBytes = 64 << 10
+
+    package let index: Int
+    package let loop: EventLoop
+    package let context: ExchangeContext
+    package let tokens: TokenCache
+    package let pools: [UpstreamPool]
+    /// Of all pools together.
+    package let idleConnections: IdleConnections
+    package let counters: ShardCounters
+    let log: Logger
+    var refusals = RefusalLogThrottle()
+    /// The buffer for one read of any socket; its bytes are processed before the next read.
+    let scratch: UnsafeMutableRawBufferPointer
+    var out = HeadWriter()
+    /// The table of the response head that is being read.
+    var responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
+
+    private let paused: PausedReaders
+    private var spareBuffers: [RequestBuffer] = []
+    private var clients: [ObjectIdentifier: ClientConnection] = [:]
+    /// Clients that wait for a request and may be closed for a new client.
+    var waiting = WaitingClients()
+    /// Clients with a tunnel.
+    var tunnels: [ObjectIdentifier: ClientConnection] = [:]
+    /// Clients of this shard. Other shards read it to decide where a client goes.
+    package let load = Counter()
+    /// Clients that other shards have handed over and that are not adopted yet.
+    private let incoming = Atomic<Int>(0)
+    private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
+    private var dateSecond: Int64 = -1
+    private var requestNumber: UInt64
+    package private(set) var isDraining = false
+    private var whenEmpty: (@Sendable () -> Void)?
+
+    package init(index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, log: Logger) {
+        self.index = index
+        self.loop = loop
+        self.context = context
+        self.log = log
+        tokens = TokenCache(source: source)
+        let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
+        idleConnections = idle
+        pools = context.targets.map {
+            UpstreamPool(target: $0, loop: loop, parked: context.parked, buffers: context.buffers, idle: idle)
+        }
+        counters = ShardCounters(routeNames: context.routeList.map(\.settings.name))
+        paused = PausedReaders(loop: loop, budget: context.buffers)
+        scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
+        requestNumber = .random(in: .min ... .max)
+    }
+
+    deinit { scratch.deallocate() }
+
+    // MARK: Clients
+
+    /// Adopts a client's socket. On the shard's queue. At the connection limit the client that has waited longest is
+    /// closed (http-rules.md 20.5).
+    ///
+    /// - Parameter others: shards that are asked in turn if no client waits here.
+    package func adopt(
+        _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
+    ) {
+        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
+            return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
+        }
+        do {
+            let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
+            if isTCP { Socket.setNoDelay(client.raw) }
+            clients[ObjectIdentifier(client)] = client
+            load.add()
+            if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
+        } catch {
+            giveBack(slot)
+            log.warning(
+                "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
+        }
+    }
+
+    /// nil: no client waits here, and other shards can still be asked.
+    private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
+        var peer: String?
+        if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
+            guard peers.take(address.host) else { return rejectionSlot }
+            peer = address.host
+        }
+        if context.connections.take() || (closeLongestWaiting() && context.connections.take()) { return .slot(peer) }
+        if let peer { context.peers?.giveBack(peer) }
+        return isLast ? rejectionSlot : nil
+    }
+
+    private var rejectionSlot: ClientConnection.ConnectionSlot {
+        context.rejectionSlots.take() ? .rejectionSlot : .none
+    }
+
+    private func giveBack(_ slot: ClientConnection.ConnectionSlot) {
+        switch slot {
+        case .slot(let peer):
+            context.connections.giveBack()
+            if let peer { context.peers?.giveBack(peer) }
+        case .rejectionSlot: context.rejectionSlots.giveBack()
+        case .none: break
+        }
+    }
+
+    /// Clients adopted and on their way. From any thread. Without those on their way a slow shard would get far too
+    /// many.
+    package var expectedLoad: Int { load.value + incoming.load(ordering: .relaxed) }
+
+    /// Hands a client's socket over from another shard's queue.
+    package func handOver(
+        _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
+    ) {
+        incoming.add(1, ordering: .relaxed)
+        context.arrivals.begin()
+        let raw = socket.release()
+        loop.post { [self] in
+            adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP, others: others)
+            incoming.subtract(1, ordering: .relaxed)
+            context.arrivals.end()
+        }
+    }
+
+    func remove(_ client: ClientConnection) {
+        guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
+        load.add(-1)
+        giveBack(client.slot)
+        if isDraining, clients.isEmpty { reportEmpty() }
+    }
+
+    private func closeLongestWaiting() -> Bool {
+        guard let longest = waiting.first else { return false }
+        longest.close()
+        return true
+    }
+
+    /// From now on each response closes its connection. Idle connections close after 500 ms without a request
+    /// (http-rules.md 20.1).
+    package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
+        isDraining = true
+        self.whenEmpty = whenEmpty
+        for client in clients.values { client.drain() }
+        if clients.isEmpty { reportEmpty() }
+    }
+
+    /// Closes all connections.
+    package func abortAll() {
+        for client in clients.values { client.abandon() }
+        for pool in pools { pool.closeIdle() }
+    }
+
+    private func reportEmpty() {
+        let report = whenEmpty
+        whenEmpty = nil
+        report?()
+    }
+
+    // MARK: Resources that exchanges share
+
+    func takeBuffer() -> RequestBuffer {
+        spareBuffers.popLast()
+            ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax, budget: context.buffers)
+    }
+
+    func giveBack(_ buffer: RequestBuffer) {
+        guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
+            !context.buffers.isTight
+        else { return }
+        buffer.used = buffer.count
+        buffer.compact()
+        spareBuffers.append(buffer)
+    }
+
+    /// The buffer for one read; its bytes may have to be queued. nil: no memory is left, and the client pauses.
+    @inline(__always)
+    func room(
+        for client: ClientConnection, upTo sizeMax: Int = Shard.scratchBytes
+    ) -> UnsafeMutableRawBufferPointer? {
+        let readSize = context.buffers.readSize(upTo: sizeMax)
+        if readSize == Self.scratchBytes { return scratch }
+        guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }
+        if !client.isPaused {
+            client.isPaused = true
+            paused.add(client)
+        }
+        return nil
+    }
+
+    /// Memory is tight: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
+    func releaseSpareMemory() {
+        spareBuffers.removeAll()
+        for client in clients.values { client.releaseReplayCopy() }
+    }
+
+    /// Memory is crowded: gives up incomplete heads and trailer sections, the largest first, until the memory is no
+    /// longer tight. Clients that send endless parts of them would otherwise block all others until a deadline.
+    func giveUpPartialHeads() {
+        let largestPartialHeads = clients.values.filter { $0.partialBytes > 0 }.sorted {
+            $0.partialBytes > $1.partialBytes
+        }
+        for client in largestPartialHeads {
+            guard context.buffers.isTight else { return }
+            client.giveUpPartialHead()
+        }
+    }
+
+    /// Writes the `Date` of the current second.
+    func writeDate(_ out: inout HeadWriter) {
+        let second = WallTime.now.seconds
+        if second != dateSecond {
+            dateSecond = second
+            dateBytes.withUnsafeMutableBufferPointer {
+                HTTPDate.write(WallTime(seconds: second), into: $0.baseAddress!)
+            }
+        }
+        out.write(dateBytes)
+    }
+
+    /// A request's id: 16 hex digits, unique in this process and hard to guess.
+    func nextRequestID() -> String {
+        requestNumber &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = requestNumber
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        let digits = String(mixed ^ mixed >> 31, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

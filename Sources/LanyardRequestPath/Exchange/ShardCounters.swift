@@ -1,0 +1,111 @@
+import LanyardFoundations
+
+/// One shard's numbers for `/metrics`. Written on the shard's queue, read from any thread.
+package final class ShardCounters: Sendable {
+    package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
+    package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
+
+    /// Classes of statuses. The last one is for requests without a response, because the client disconnected before.
+    private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"]
+
+    private static let serverErrors = 4
+    /// The column of class `2xx` and origin `upstream`.
+    private static let upstreamSuccesses = 2
+
+    /// By route, with one more row for requests without a route: class × origin.
+    private let requests: [Counter]
+    private let rejections = RejectionReason.allCases.map { _ in Counter() }
+    private let droppedFields = DroppedField.allCases.map { _ in Counter() }
+    private let unauthorized: [Counter]
+    private let replayed = Counter()
+    private let obstacles = RefusedResponse.ReplayObstacle.allCases.map { _ in Counter() }
+    package let internalErrors = Counter()
+    /// Tunnels that are open.
+    let upgraded = Counter()
+    private let routeNames: [String]
+
+    package init(routeNames: [String]) {
+        self.routeNames = routeNames + ["none"]
+        unauthorized = routeNames.map { _ in Counter() }
+        requests = (0..<((routeNames.count + 1) * Self.classes.count * 2)).map { _ in Counter() }
+    }
+
+    /// - Parameter status: nil if the client disconnected before a response had begun.
+    func request(route: Int?, status: Int?, origin: Origin) {
+        let row = route ?? routeNames.count - 1
+        let none = Self.classes.count - 1
+        let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
+        requests[(row * Self.classes.count + place) * 2 + (origin == .upstream ? 0 : 1)].add()
+    }
+
+    func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
+
+    func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
+
+    /// A response that means "token refused".
+    func unauthorized(route: Int) { unauthorized[route].add() }
+
+    func replay() { replayed.add() }
+
+    func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) {
+        obstacles[RefusedResponse.ReplayObstacle.allCases.firstIndex(of: replayObstacle)!].add()
+    }
+
+    private var replaySamples: [MetricSample] {
+        let results = [("replayed", replayed)] + zip(RefusedResponse.ReplayObstacle.allCases.map(\.rawValue), obstacles)
+        return zip(routeNames, unauthorized).map { route, counter in
+            MetricSample(
+                "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", route)],
+                value: Double(counter.value))
+        }
+            + results.map { result, counter in
+                MetricSample(
+                    "lanyard_replays", suffix: "_total", labels: [.init("result", result)],
+                    value: Double(counter.value))
+            }
+    }
+
+    /// The shard's counters; the sums over all shards are published.
+    package var samples: [MetricSample] {
+        var samples: [MetricSample] = []
+        for (row, route) in routeNames.enumerated() {
+            for column in 0..<Self.classes.count * 2 {
+                let value = requests[row * Self.classes.count * 2 + column].value
+                // An alert compares server errors with successes, so these are always reported. Other classes appear
+                // with their first request.
+                let isExpected = column / 2 == Self.serverErrors || column == Self.upstreamSuccesses
+                if value == 0, !isExpected { continue }
+                let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
+                let labels: [MetricSample.Label] = [
+                    .init("route", route), .init("code_class", Self.classes[column / 2]),
+                    .init("origin", origin.rawValue),
+                ]
+                samples.append(
+                    MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value)))
+            }
+        }
+        for (reason, counter) in zip(RejectionReason.allCases, rejections) {
+            samples.append(
+                MetricSample(
+                    "lanyard_rejected_requests", suffix: "_total", labels: [.init("reason", reason.rawValue)],
+                    value: Double(counter.value)))
+        }
+        for (kind, counter) in zip(DroppedField.allCases, droppedFields) {
+            samples.append(
+                MetricSample(
+                    "lanyard_dropped_fields", suffix: "_total", labels: [.init("kind", kind.rawValue)],
+                    value: Double(counter.value)))
+        }
+        samples += replaySamples
+        samples.append(
+            MetricSample("lanyard_internal_errors", suffix: "_total", value: Double(internalErrors.value)))
+        samples.append(MetricSample("lanyard_upgraded_connections", value: Double(upgraded.value)))
+        return samples
+    }
+}
+
+/// Values of `reason` in `lanyard_rejected_requests_total` (architecture.md 7.2).
+package enum RejectionReason: String, CaseIterable, Sendable {
+    case malformed, expect, timeout, host, origin, forwarded, capability, caller, authorization, denied, method, path,
+        limit
+}

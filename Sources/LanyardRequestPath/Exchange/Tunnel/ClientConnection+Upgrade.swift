@@ -1,0 +1,133 @@
+import LanyardFoundations
+import LanyardSettings
+import Logging
+
+/// Upgrades (http-rules.md 15): whether a request asks for one, whether a 101 grants it, and the tunnel that follows.
+extension ClientConnection {
+    /// The protocol that the request asks for and the route allows, as the route spells it. nil: the request is an
+    /// ordinary one (http-rules.md 15.1).
+    func requestedUpgrade(on route: Route) -> [UInt8]? {
+        guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0, let buffer,
+            head.framing == .none || head.framing == .length(0),
+            let asked = Self.onlyProtocol(buffer.table, buffer.bytes)
+        else { return nil }
+        return route.upgrades.first { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(asked) } }
+    }
+
+    /// The only member of all `Upgrade` lines; nil if there are none or several.
+    private static func onlyProtocol(_ table: FieldTable, _ bytes: Bytes) -> Bytes? {
+        var only: Bytes?
+        for index in 0..<table.count where table[index].name == .upgrade {
+            for member in FieldList(table.value(index, in: bytes)) {
+                guard only == nil else { return nil }
+                only = member
+            }
+        }
+        return only
+    }
+
+    /// Handles a 101. The tunnel begins if the granted protocol is the one that was asked for (http-rules.md 13.4).
+    ///
+    /// - Parameter after: the bytes behind the 101, which belong to the tunnel.
+    func switchProtocols(
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer
+    ) {
+        guard let upgrade, let upstream, response.minorVersion > 0,
+            let granted = Self.onlyProtocol(table, view),
+            upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
+        else { return perform(exchange.upstreamFailed(.malformed("a 101 that was not requested"))) }
+        shard.out.clear()
+        writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
+        beginTunnel(upstream, after)
+    }
+
+    private func beginTunnel(_ upstream: UpstreamConnection, _ after: UnsafeRawBufferPointer) {
+        phase = .tunnel
+        sentStatus = 101
+        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
+        shard.counters.upgraded.add()
+        let relay = TunnelRelay(self, upstream, account: token?.account ?? .unknown, limits: tunnelLimits)
+        // A tunnel lasts much longer than its token.
+        token = nil
+        replayBody.discard()
+        isContinueDue = false
+        clearOutbound()
+        tunnel = relay
+        shard.tunnels[ObjectIdentifier(self)] = self
+        relay.begin(after)
+        if let buffer {
+            // Bytes behind the request were held until now (http-rules.md 15.4).
+            if phase == .tunnel { relay.sendUpstream(UnsafeRawBufferPointer(buffer.rest)) }
+            self.buffer = nil
+            shard.giveBack(buffer)
+        }
+        // The user may have been logged out while the upstream worked on the request.
+        if let end = shard.endOfTunnel(self) { return endTunnel(end) }
+        if phase == .tunnel { relay.run() }
+    }
+
+    private var tunnelLimits: Tunnel.Limits {
+        var limits = Tunnel.Limits()
+        guard let route else { return limits }
+        limits.idle = timeouts(route).upgradedIdle
+        limits.write = timeouts(route).write
+        limits.maxAge = route.settings.upgradedMaxAge
+        return limits
+    }
+
+    /// Closes both sides of the tunnel.
+    func endTunnel(_ end: Tunnel.End) {
+        guard phase == .tunnel, let tunnel else { return }
+        self.tunnel = nil
+        tunnel.stop()
+        shard.tunnels[ObjectIdentifier(self)] = nil
+        shard.counters.upgraded.add(-1)
+        shard.log.debug(
+            "a tunnel has ended",
+            metadata: [
+                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(route?.settings.name ?? "")",
+                "request_id": "\(currentRequestID)",
+            ])
+        if tunnel.resets(.client, by: end) { Socket.setResetOnClose(raw) }
+        upstream?.resetsOnClose = tunnel.resets(.upstream, by: end)
+        dropUpstream(keeps: false)
+        close()
+    }
+}
+
+/// Applies publications of the session path to the tokens of new requests and to open tunnels (`close_upgraded_on`).
+extension Shard {
+    /// A publication for one user. On the shard's queue.
+    package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+        tokens.receive(availability, for: user)
+        endTunnels()
+    }
+
+    /// Sets the active user. On the shard's queue.
+    package func activate(_ user: UserIndex?) {
+        tokens.activate(user)
+        endTunnels()
+    }
+
+    private func endTunnels() {
+        guard !tunnels.isEmpty else { return }
+        for client in Array(tunnels.values) {
+            if let end = endOfTunnel(client) { client.endTunnel(end) }
+        }
+    }
+
+    /// Why a tunnel must end; nil: it may go on.
+    ///
+    /// A new generation of the same session and an unreachable identity service are no reasons. Another account of the
+    /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
+    /// another account.
+    func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
+        guard let user = client.user, let route = client.route, let tunnel = client.tunnel else { return nil }
+        let isAnother = tunnel.account != tokens.account(of: user)
+        if route.closesOnLogout, isAnother || tokens.isSessionOver(user) { return .logout }
+        guard route.closesOnSwitch else { return nil }
+        if isAnother { return .switched }
+        if route.user == nil, let active = tokens.active, active != user { return .switched }
+        return nil
+    }
+}

@@ -1,0 +1,125 @@
+import LanyardFoundations
+
+/// The idle upstream connections of one shard, of all its pools together, and the number of its connections.
+///
+/// Clients, requests and identity calls may need the descriptors of idle connections more. So their number is bounded,
+/// and a shortage closes all of them. Belongs to the shard's queue.
+package final class IdleConnections: @unchecked Sendable {
+    /// Why idle connections are closed early.
+    package enum EvictionReason: String, CaseIterable, Sendable {
+        /// The shard has as many upstream connections as leave descriptors for clients.
+        case limit
+        /// The process has no descriptor left.
+        case shortage
+    }
+
+    /// Connections of the shard, in use or idle, beyond which idle ones are closed, the oldest first. The number of
+    /// clients bounds those in use.
+    private let openMax: Int
+    /// Connections that are open or being opened.
+    private var open = 0
+    private var list = IdleList(.shard)
+    private let evictions = EvictionReason.allCases.map { _ in Counter() }
+    /// Called when the limit has closed a connection.
+    package var onLimit: () -> Void = {}
+
+    package init(openMax: Int = .max) { self.openMax = openMax }
+
+    deinit {
+        while let oldest = list.oldest { remove(oldest) }
+    }
+
+    /// Connections closed for this reason so far. From any thread.
+    package func evictionCount(_ reason: EvictionReason) -> Int { counter(reason).value }
+
+    private func counter(_ reason: EvictionReason) -> Counter {
+        evictions[EvictionReason.allCases.firstIndex(of: reason)!]
+    }
+
+    // MARK: Events from the pools
+
+    /// A connection is being opened. Idle ones may be closed for it.
+    func opening() {
+        open += 1
+        enforceLimit()
+    }
+
+    /// A connection was closed, or could not be opened.
+    func closed() { open -= 1 }
+
+    /// Adds a connection that has become idle. An older one, or this one, may be closed.
+    func add(_ connection: UpstreamConnection) {
+        _ = Unmanaged.passRetained(connection)
+        list.append(connection)
+        enforceLimit()
+    }
+
+    /// Removes a connection that was added.
+    func remove(_ connection: UpstreamConnection) {
+        list.remove(connection)
+        Unmanaged.passUnretained(connection).release()
+    }
+
+    // MARK: Making room
+
+    private func enforceLimit() {
+        var hasEvicted = false
+        while open > openMax, evictOldest(.limit) { hasEvicted = true }
+        if hasEvicted { onLimit() }
+    }
+
+    /// Closes all. Returns their number.
+    package func evictAll() -> Int {
+        var count = 0
+        while evictOldest(.shortage) { count += 1 }
+        return count
+    }
+
+    private func evictOldest(_ reason: EvictionReason) -> Bool {
+        guard let oldest = list.oldest else { return false }
+        counter(reason).add()
+        oldest.evict()
+        return true
+    }
+}
+
+/// Idle connections in the order in which they became idle, as an intrusive list. Adding one and removing any one costs
+/// the same whatever their number, and no memory. The list does not retain the connections: `IdleConnections` does.
+struct IdleList {
+    /// The lists that an idle connection is in at the same time.
+    enum Scope: Int { case shard, pool, user }
+
+    /// A connection's links in one list.
+    struct Links {
+        unowned(unsafe) var older: UpstreamConnection?
+        unowned(unsafe) var newer: UpstreamConnection?
+    }
+
+    private let scope: Int
+    private(set) var count = 0
+    private(set) unowned(unsafe) var oldest: UpstreamConnection?
+    private(set) unowned(unsafe) var newest: UpstreamConnection?
+
+    init(_ scope: Scope) { self.scope = scope.rawValue }
+
+    var isEmpty: Bool { count == 0 }
+
+    mutating func append(_ connection: UpstreamConnection) {
+        connection.idleLinks[scope] = Links(older: newest, newer: nil)
+        if let newest { newest.idleLinks[scope].newer = connection } else { oldest = connection }
+        newest = connection
+        count += 1
+    }
+
+    /// - Parameter connection: one of the list.
+    mutating func remove(_ connection: UpstreamConnection) {
+        let links = connection.idleLinks[scope]
+        if let older = links.older { older.idleLinks[scope].newer = links.newer } else { oldest = links.newer }
+        if let newer = links.newer { newer.idleLinks[scope].older = links.older } else { newest = links.older }
+        connection.idleLinks[scope] = Links()
+        count -= 1
+    }
+
+    /// The connection that became idle after this one.
+    func next(after connection: UpstreamConnection) -> UpstreamConnection? { connection.idleLinks[scope].newer }
+}

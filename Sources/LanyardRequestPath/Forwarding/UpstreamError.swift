@@ -1,0 +1,28 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// Why no upstream connection was established, or why it ended. Each case is a `Proxy-Status` error (RFC 9209 §2.3).
+package enum UpstreamError: Error, Equatable, Sendable {
+    case nameNotFound
+    case nameTimedOut
+    case refused(CInt)
+    case connectTimedOut
+    /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
+    case connectionLimit
+    /// All of the route's addresses are link-local, which the route does not allow.
+    case forbiddenAddress
+    /// None of the addresses is loopback, and the route does not allow plain http to others.
+    case plainBeyondLoopback
+    /// No descriptor is left, or another error of this machine.
+    case local(CInt)
+}
+
+extension UpstreamSettings {
+    /// Why this address must not be connected to; nil: it may be. The check needs the address: a name, even
+    /// `localhost`, says nothing about it.
+    func prohibition(of address: SocketAddress) -> UpstreamError? {
+        if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress }
+        if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback { return .plainBeyondLoopback }
+        return nil
+    }
+}

@@ -1,0 +1,63 @@
+import LanyardFoundations
+
+/// Idle connections: the last used is reused first.
+extension UpstreamPool {
+    /// How long an idle connection is kept (http-rules.md 8).
+    private static let idleTimeout = Duration.seconds(30)
+
+    /// An idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other accounts
+    /// are closed.
+    package func takeIdle(for user: UserIndex, _ account: AccountNumber = .unknown) -> UpstreamConnection? {
+        guard user.number < idleOfUsers.count else { return nil }
+        while let connection = idleOfUsers[user.number].newest {
+            removeIdle(connection)
+            if connection.account == account, connection.isQuiet, hasCurrentAddress(connection) { return connection }
+            end(connection)
+        }
+        return nil
+    }
+
+    /// Whether a connection of `user` is idle, usable or not.
+    func hasIdle(for user: UserIndex) -> Bool {
+        user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty
+    }
+
+    /// Keeps a connection for the next request. An older one may be closed for it.
+    func keepIdle(_ connection: UpstreamConnection) {
+        var time = Self.idleTimeout
+        if connection.keepAliveSeconds >= 0 { time = min(time, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
+        connection.becomeIdle(until: loop.now + time)
+        let user = connection.user.number
+        while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
+        idleOfUsers[user].append(connection)
+        idle.append(connection)
+        publishIdle()
+        idleOfShard.add(connection)
+    }
+
+    /// Removes a connection from the idle ones. It stays open.
+    func removeIdle(_ connection: UpstreamConnection) {
+        connection.becomeActive()
+        idleOfUsers[connection.user.number].remove(connection)
+        idle.remove(connection)
+        idleOfShard.remove(connection)
+        publishIdle()
+    }
+
+    /// Closes all idle connections, for a drain.
+    package func closeIdle() {
+        while let connection = idle.newest { discard(connection) }
+    }
+
+    /// The addresses of the name have changed: closes idle connections to addresses that it no longer has.
+    func closeStaleConnections() {
+        var moved: [UpstreamConnection] = []
+        var place = idle.oldest
+        while let connection = place {
+            if !hasCurrentAddress(connection) { moved.append(connection) }
+            place = idle.next(after: connection)
+        }
+        // Closing one may end another one: its slot serves a request that waits.
+        for connection in moved where connection.isIdle { discard(connection) }
+    }
+}

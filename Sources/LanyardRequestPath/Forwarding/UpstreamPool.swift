@@ -1,0 +1,362 @@
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+import Synchronization
+
+/// One shard's connections to one upstream: the last used is reused first. At the limit requests wait in order.
+///
+/// Belongs to the shard's queue.
+package final class UpstreamPool: Watcher, @unchecked Sendable {
+    package typealias Completion = (Result<UpstreamConnection, UpstreamError>) -> Void
+
+    /// An acquisition that is under way. It is cancelled if its client disconnects.
+    package final class Acquisition {
+        fileprivate let user: UserIndex
+        fileprivate let account: AccountNumber
+        fileprivate var connector: Connector?
+        fileprivate var completion: Completion?
+        fileprivate var deadlineAt = Instant.never
+        /// It waits for a slot and is counted as a waiter of its upstream.
+        fileprivate var isWaiting = false
+        /// It counts as one of the process's parked requests.
+        fileprivate var isParked = false
+        /// How often descriptors were released for it.
+        private var releases = 0
+
+        fileprivate init(_ user: UserIndex, _ account: AccountNumber, _ completion: @escaping Completion) {
+            self.user = user
+            self.account = account
+            self.completion = completion
+        }
+
+        /// Whether descriptors may be released once more: released ones may have been used by others.
+        fileprivate func canReleaseDescriptors(after code: CInt) -> Bool {
+            guard DescriptorShortage.isCause(of: code), releases < 3 else { return false }
+            releases += 1
+            return true
+        }
+    }
+
+    /// Waiters that are served in one run: if each connection fails at once, other work of the shard must get its turn.
+    private static let servedMax = 64
+
+    let loop: EventLoop
+    package let target: UpstreamTarget
+    private let parked: SharedLimit
+    let buffers: BufferBudget
+    let idleOfShard: IdleConnections
+    var idle = IdleList(.pool)
+    /// By `UserIndex.number`.
+    var idleOfUsers: [IdleList] = []
+    private var waiters: [Acquisition] = []
+    private var scheduler = SlotScheduler()
+    /// The scheduler's actions are being performed in a caller: events are only recorded meanwhile.
+    private var isScheduling = false
+    /// `resume` continues the run.
+    private var isDeferred = false
+    private var resolving: [Acquisition] = []
+    private lazy var deadline = Deadline(of: self)
+    /// When the addresses are looked up again, as long as connections are open.
+    private lazy var refreshDeadline = Deadline(of: self)
+    /// Connections of this shard, in use or idle.
+    package let open = Counter()
+    /// Written here only; sequentially consistent, as `SlotScheduler` requires.
+    private let idleNumber = Atomic<Int>(0)
+    /// Idle connections of this shard. From any thread.
+    package var idleCount: Int { idleNumber.load(ordering: .sequentiallyConsistent) }
+
+    /// - Parameters:
+    ///   - parked: the process's limit of parked requests.
+    ///   - buffers: the process's limit of buffer memory.
+    ///   - idle: the idle connections of all pools of the shard.
+    package init(
+        target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
+        idle: IdleConnections = IdleConnections()
+    ) {
+        self.target = target
+        self.loop = loop
+        self.parked = parked
+        self.buffers = buffers
+        idleOfShard = idle
+        super.init()
+        target.add(self)
+    }
+
+    /// Establishes a new connection. `completion` may be called before this returns; then the result is nil.
+    ///
+    /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
+    package func connect(
+        for user: UserIndex, _ account: AccountNumber = .unknown, inPlaceOf old: UpstreamConnection? = nil,
+        completion: @escaping Completion
+    ) -> Acquisition? {
+        let request = Acquisition(user, account, completion)
+        if let old {
+            old.close()
+            open.add(-1)
+            idleOfShard.closed()
+            resolveAndConnect(request)
+        } else if waiters.isEmpty, target.connections.take() {
+            resolveAndConnect(request)
+        } else {
+            wait(request)
+        }
+        return request.completion == nil ? nil : request
+    }
+
+    /// The client has disconnected: `completion` will not be called.
+    package func cancel(_ request: Acquisition) {
+        guard request.completion != nil else { return }
+        request.completion = nil
+        if request.isWaiting {
+            waiters.removeAll { $0 === request }
+            leaveQueue(request)
+        } else {
+            request.connector?.cancel()
+            resolving.removeAll { $0 === request }
+            freeSlot()
+        }
+    }
+
+    /// The exchange has ended in an orderly way: the connection becomes idle.
+    package func giveBack(_ connection: UpstreamConnection) {
+        connection.owner = nil
+        guard !connection.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
+        keepIdle(connection)
+        // A waiter here may use the connection. A waiter that cannot, here or on another shard, needs its slot.
+        schedule(.idled)
+    }
+
+    /// Closes a connection that must not be used again.
+    package func discard(_ connection: UpstreamConnection) {
+        if connection.isIdle { removeIdle(connection) }
+        end(connection)
+    }
+
+    /// Whether the name still has the connection's address. If not, it carries no further request
+    /// (architecture.md 2.6).
+    func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
+        let epoch = target.epoch.load(ordering: .relaxed)
+        if connection.epoch == epoch { return true }
+        let raw = connection.raw
+        guard let peer = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }), target.hasAddress(peer) else {
+            return false
+        }
+        connection.epoch = epoch
+        return true
+    }
+
+    /// Closes it, once: a request that waited for a slot may have closed an idle one already.
+    func end(_ connection: UpstreamConnection) {
+        guard connection.isOpen else { return }
+        connection.close()
+        open.add(-1)
+        freeSlot()
+    }
+
+    func publishIdle() { idleNumber.store(idle.count, ordering: .sequentiallyConsistent) }
+
+    // MARK: Waiting at the limit
+
+    /// Adds the request to the queue. It may have left the queue with a slot when this returns.
+    private func wait(_ request: Acquisition) {
+        request.isWaiting = true
+        request.deadlineAt = loop.now + target.settings.timeouts.connect
+        target.waiting.add(1, ordering: .sequentiallyConsistent)
+        waiters.append(request)
+        schedule(.serve)
+        guard request.isWaiting else { return }
+        if parked.take() {
+            request.isParked = true
+            return armDeadline()
+        }
+        waiters.removeAll { $0 === request }
+        leaveQueue(request)
+        reply(request, .failure(.connectionLimit))
+    }
+
+    private func leaveQueue(_ request: Acquisition) {
+        request.isWaiting = false
+        target.waiting.subtract(1, ordering: .sequentiallyConsistent)
+        guard request.isParked else { return }
+        request.isParked = false
+        parked.giveBack()
+    }
+
+    private func giveBackSlot() {
+        target.connections.giveBack()
+        idleOfShard.closed()
+    }
+
+    private func freeSlot() {
+        giveBackSlot()
+        schedule(.freed)
+    }
+
+    /// Performs the scheduler's actions. A connection attempt may fail before it returns and free its slot, and an
+    /// exchange may give back the connection that it just received. Such events are recorded, and the loop of the first
+    /// caller continues: nested calls could be as deep as the queue is long.
+    private func schedule(_ event: SlotScheduler.Event) {
+        scheduler.record(event)
+        guard !isScheduling, !isDeferred else { return }
+        runScheduler()
+    }
+
+    private func runScheduler() {
+        isScheduling = true
+        defer { isScheduling = false }
+        var share = Self.servedMax
+        while share > 0 {
+            let hasIdle = !idle.isEmpty
+            let hasMatchingIdle = waiters.first.map { self.hasIdle(for: $0.user) } ?? false
+            guard
+                let action = scheduler.next(
+                    hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasMatchingIdle: hasMatchingIdle)
+            else {
+                return
+            }
+            let outcome = perform(action)
+            scheduler.finished(action, outcome, hasIdle: !idle.isEmpty)
+            if action == .serveFirst || action == .handOver { share -= 1 }
+        }
+        isDeferred = true
+        loop.resumeLater(self)
+    }
+
+    package override func resume() {
+        isDeferred = false
+        runScheduler()
+    }
+
+    /// Performs one action. Returns its outcome.
+    private func perform(_ action: SlotScheduler.Action) -> Bool {
+        switch action {
+        case .handOver:
+            guard let connection = takeIdle(for: waiters[0].user, waiters[0].account) else { return false }
+            let first = waiters.removeFirst()
+            leaveQueue(first)
+            reply(first, .success(connection))
+        case .takeSlot: return target.connections.take()
+        case .serveFirst:
+            let first = waiters.removeFirst()
+            leaveQueue(first)
+            resolveAndConnect(first)
+        case .closeIdle:
+            let connection = idle.oldest!
+            removeIdle(connection)
+            connection.close()
+            open.add(-1)
+        case .freeSlot: giveBackSlot()
+        case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
+        case .notifyWaiters: target.notifyOtherPools(than: self) { $0.schedule(.serve) }
+        case .notifyIdle: target.notifyOtherPools(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
+        }
+        return true
+    }
+
+    package override func due(_ deadline: Deadline) {
+        guard deadline !== refreshDeadline else { return refreshAddresses() }
+        // The notification of a free slot may be on its way.
+        if !waiters.isEmpty { schedule(.serve) }
+        while let first = waiters.first, first.deadlineAt <= loop.now {
+            waiters.removeFirst()
+            leaveQueue(first)
+            reply(first, .failure(.connectionLimit))
+        }
+        while let first = resolving.first, first.deadlineAt <= loop.now {
+            let old = target.staleAddresses(at: loop.now)
+            guard old.isEmpty else { return resolved(.success(old)) }
+            resolving.removeFirst()
+            fail(first, .nameTimedOut)
+        }
+        armDeadline()
+    }
+
+    private func armDeadline() {
+        loop.set(deadline, at: min(waiters.first?.deadlineAt ?? .never, resolving.first?.deadlineAt ?? .never))
+    }
+
+    // MARK: Connecting
+
+    /// A slot is taken. From here each exit either keeps it for a connection or frees it.
+    private func resolveAndConnect(_ request: Acquisition) {
+        idleOfShard.opening()
+        let lookup = target.addresses(at: loop.now) { [self] result in
+            // The waiting requests may have been cancelled meanwhile.
+            loop.post { [self] in resolved(result) }
+        }
+        switch lookup {
+        case .known(let addresses): connect(request, to: addresses)
+        case .pending(let waitMax):
+            request.deadlineAt = loop.now + waitMax
+            resolving.append(request)
+            armDeadline()
+        }
+    }
+
+    private func refreshAddresses() {
+        guard open.value > 0 else { return }
+        loop.set(refreshDeadline, at: target.refreshIfDue(at: loop.now))
+    }
+
+    /// The lookup has ended: all requests that wait for it continue.
+    private func resolved(_ result: Result<[SocketAddress], UpstreamError>) {
+        let waiting = resolving
+        resolving = []
+        armDeadline()
+        // Completing one request may cancel another.
+        for request in waiting where request.completion != nil {
+            switch result {
+            case .success(let addresses): connect(request, to: addresses)
+            case .failure(let failure): fail(request, failure)
+            }
+        }
+    }
+
+    private func connect(_ request: Acquisition, to addresses: [SocketAddress]) {
+        let connector = Connector(addresses, target.settings, loop: loop) { [self] result in
+            request.connector = nil
+            switch result {
+            case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
+                connectAfterRelease(request, addresses)
+            case .failure(let failure): fail(request, failure)
+            case .success(let socket): adopt(socket.release(), for: request)
+            }
+        }
+        request.connector = connector
+        connector.start()
+    }
+
+    /// No descriptor is left: closes the idle connections of all pools and shards, then tries again.
+    private func connectAfterRelease(_ request: Acquisition, _ addresses: [SocketAddress]) {
+        nonisolated(unsafe) let request = request
+        DescriptorShortage.shared.release { [self] _ in
+            loop.post { [self] in
+                // Its client may have disconnected meanwhile.
+                if request.completion != nil { connect(request, to: addresses) }
+            }
+        }
+    }
+
+    private func adopt(_ socket: consuming OwnedDescriptor, for request: Acquisition) {
+        do {
+            let connection = try UpstreamConnection(
+                taking: socket, for: request.user, request.account, loop: loop, pool: self)
+            open.add()
+            if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
+            reply(request, .success(connection))
+        } catch {
+            fail(request, .local(ENOMEM))
+        }
+    }
+
+    private func fail(_ request: Acquisition, _ failure: UpstreamError) {
+        freeSlot()
+        reply(request, .failure(failure))
+    }
+
+    private func reply(_ request: Acquisition, _ result: Result<UpstreamConnection, UpstreamError>) {
+        let completion = request.completion
+        request.completion = nil
+        completion?(result)
+    }
+}

@@ -1,0 +1,126 @@
+import LanyardFoundations
+import LanyardSettings
+import Synchronization
+
+/// One route's upstream as all shards share it: its addresses, its number of connections, and its waiting requests.
+package final class UpstreamTarget: Sendable {
+    /// The pools retain their target, and it does not retain them.
+    private struct PoolReference {
+        weak var pool: UpstreamPool?
+    }
+
+    private struct State {
+        var cache: DNSCache
+        var pools: [PoolReference] = []
+    }
+
+    /// The addresses for an acquisition.
+    enum Addresses {
+        case known([SocketAddress])
+        /// `reply` is called on another thread, possibly never. Continue without it after this time.
+        case pending(waitMax: Duration)
+    }
+
+    /// How long a lookup is waited for if old addresses are known.
+    private static let staleWaitMax = Duration.seconds(1)
+
+    package let settings: UpstreamSettings
+    /// Connections of all shards.
+    let connections: SharedLimit
+    /// Requests of all shards that wait for a connection of this upstream. Sequentially consistent, as `SlotScheduler`
+    /// requires.
+    let waiting = Atomic<Int>(0)
+    /// Grows when the name's addresses change: a connection with an older number must be checked. 0 if there is no
+    /// name.
+    let epoch = Atomic<Int>(0)
+    private let state: Guarded<State>
+    private let resolver: Resolver
+    /// Literal addresses and unix paths, which need no resolver.
+    private let fixed: [SocketAddress]?
+    var hasName: Bool { fixed == nil }
+
+    package init(_ settings: UpstreamSettings, resolver: Resolver) {
+        self.settings = settings
+        self.resolver = resolver
+        connections = SharedLimit(settings.connectionsMax)
+        state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
+        switch settings.endpoint {
+        case .unix(let path): fixed = SocketAddress(path: path).map { [$0] } ?? []
+        case .tcp(let host, let port, _):
+            fixed = host == "localhost" ? nil : SocketAddress(host: host, port: port).map { [$0] }
+        }
+    }
+
+    /// Addresses to connect to, in order: at once if usable ones are known, else after a lookup.
+    ///
+    /// Old addresses are used while a lookup fails. `reply` may be called on another thread.
+    func addresses(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
+        if let fixed { return .known(fixed) }
+        guard case .tcp(let host, let port, _) = settings.endpoint else { return .known([]) }
+        let (action, hasOld) = state.withLock { ($0.cache.addressesNeeded(at: now), !$0.cache.addresses.isEmpty) }
+        switch action {
+        case .use(let addresses, let startsLookup):
+            if startsLookup { startLookup(at: now) }
+            return .known(addresses)
+        case .wait(let startsLookup):
+            // The resolver replies in this order, so the cache is updated first.
+            if startsLookup { startLookup(at: now) }
+            resolver.resolve(host) { [self] result in
+                let old = state.withLock { $0.cache.addresses }
+                if case .failure = result, !old.isEmpty { return reply(.success(old)) }
+                reply(result.map { $0.map { $0.with(port: port) } })
+            }
+            return .pending(waitMax: hasOld ? Self.staleWaitMax : Resolver.waitMax)
+        }
+    }
+
+    /// The lookup is late: returns the old addresses, if there are any.
+    func staleAddresses(at now: Instant) -> [SocketAddress] { state.withLock { $0.cache.lookupTimedOut(at: now) } }
+
+    /// Connections to the name are open: starts a lookup if it is due. Returns when to call again.
+    func refreshIfDue(at now: Instant) -> Instant {
+        let (startsLookup, next) = state.withLock { state in
+            let startsLookup = state.cache.beginRefreshIfDue(at: now)
+            return (startsLookup, state.cache.refreshAt)
+        }
+        if startsLookup { startLookup(at: now) }
+        return max(next, now + settings.dnsRefresh / 8)
+    }
+
+    /// Whether the name still has this address.
+    func hasAddress(_ address: SocketAddress) -> Bool { state.withLock { $0.cache.addresses.contains(address) } }
+
+    private func startLookup(at now: Instant) {
+        guard case .tcp(let host, let port, _) = settings.endpoint else { return }
+        resolver.resolve(host) { [self] result in
+            switch result {
+            case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
+            case .failure: state.withLock { $0.cache.lookupFailed(at: .now) }
+            }
+        }
+    }
+
+    /// Closes idle connections to addresses that the name no longer has. Connections in use are closed when their
+    /// exchange has ended.
+    private func updateAddresses(_ addresses: [SocketAddress], startedAt: Instant) {
+        let pools = state.withLock { state -> [UpstreamPool] in
+            guard state.cache.lookupSucceeded(addresses, startedAt: startedAt) else { return [] }
+            epoch.add(1, ordering: .relaxed)
+            return state.pools.compactMap(\.pool)
+        }
+        for pool in pools { pool.loop.post { pool.closeStaleConnections() } }
+    }
+
+    func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(PoolReference(pool: pool)) } }
+
+    /// Calls the other shards' pools on their queues, because a connection slot is needed or free.
+    ///
+    /// - Parameter isAffected: which pools are called; evaluated here, not on their queues.
+    func notifyOtherPools(
+        than pool: UpstreamPool, where isAffected: (UpstreamPool) -> Bool = { _ in true },
+        _ what: @escaping @Sendable (UpstreamPool) -> Void
+    ) {
+        let others = state.withLock { $0.pools.compactMap(\.pool) }
+        for other in others where other !== pool && isAffected(other) { other.loop.post { what(other) } }
+    }
+}

@@ -1,0 +1,141 @@
+import CLinux
+import Glibc
+import LanyardFoundations
+import Logging
+
+/// Accepts connections for one shard on a listening socket that all shards share.
+///
+/// It accepts one connection per turn, and hands it to another shard that has clearly fewer: the kernel distributes
+/// connections over nested epolls unevenly. Belongs to the shard's queue.
+package final class Acceptor: Watcher, @unchecked Sendable {
+    /// The pause after a lasting error, such as no descriptors (http-rules.md 20.4).
+    private static let pauseDelay = Duration.milliseconds(100)
+    private static let logInterval = Duration.seconds(10)
+    /// More failures in a row than connections can be queued are not caused by clients.
+    private static let failuresMax = ListeningSocket.backlog
+
+    private let shard: Shard
+    private let rules: ListenerRules
+    private let log: Logger
+    private let isTCP: Bool
+    /// All shards, this one included.
+    private let shards: [Shard]
+    /// All shards except this one.
+    private let others: ArraySlice<Shard>
+    private var socket: ListeningSocket?
+    private var watch: EventLoop.Watch?
+    private lazy var deadline = Deadline(of: self)
+    private var loggedAt = Instant.past
+    /// Failures since the last connection, or since the queue was last empty.
+    private var failures: CInt = 0
+
+    package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], rules: ListenerRules, log: Logger) {
+        self.socket = socket
+        self.shard = shard
+        self.shards = shards
+        others = shards.filter { $0 !== shard }[...]
+        self.rules = rules
+        self.log = log
+        isTCP = socket.port != nil
+        super.init()
+    }
+
+    /// Begins to accept.
+    package func start() {
+        guard let socket, watch == nil else { return }
+        shard.loop.set(deadline, at: .never)
+        do {
+            watch = try shard.loop.watch(socket.raw, for: [.read, .exclusive], by: self)
+        } catch {
+            log.critical("a listener cannot be watched", metadata: ["event": "listener.failed", "reason": "\(error)"])
+        }
+    }
+
+    /// Accepts all queued connections, then releases the socket, which closes with its last acceptor
+    /// (http-rules.md 20.1).
+    package func stop() {
+        while acceptOne() {}
+        unwatch()
+        shard.loop.drop(deadline)
+        socket = nil
+    }
+
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) { _ = acceptOne() }
+
+    package override func due(_ deadline: Deadline) { start() }
+
+    /// Accepts one connection. False if the queue is empty or accepting pauses.
+    private func acceptOne() -> Bool {
+        guard let socket else { return false }
+        let raw = DescriptorShortage.shared.open { lanyard_accept(socket.raw, nil, nil) }
+        if raw >= 0 {
+            failures = 0
+            assign(OwnedDescriptor(taking: raw))
+            return true
+        }
+        let code = errno
+        switch code {
+        case EAGAIN:
+            failures = 0
+            return false
+        // The client disconnected while it was queued, or the network had an error for it (accept(2)). The next one is
+        // accepted.
+        case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+            ENETUNREACH, ETIMEDOUT:
+            guard failures >= Self.failuresMax else {
+                failures += 1
+                return true
+            }
+            pause()
+            logPause(code)
+            return false
+        case EMFILE, ENFILE:
+            pause()
+            releaseDescriptors(code)
+            return false
+        // No memory, or an error of the listening socket, which the next accept would meet too.
+        default:
+            pause()
+            logPause(code)
+            return false
+        }
+    }
+
+    /// Closes idle upstream connections for the client that waits. If there were none, the pause lasts.
+    private func releaseDescriptors(_ code: CInt) {
+        DescriptorShortage.shared.release { [self] count in
+            shard.loop.post { [self] in
+                if count > 0 { start() } else { logPause(code) }
+            }
+        }
+    }
+
+    private func assign(_ descriptor: consuming OwnedDescriptor) {
+        let least = shards.min { $0.expectedLoad < $1.expectedLoad } ?? shard
+        let own = shard.expectedLoad
+        guard least !== shard, own > least.expectedLoad + 1 + own / 8 else {
+            return shard.adopt(descriptor, rules: rules, isTCP: isTCP, others: others)
+        }
+        least.handOver(descriptor, rules: rules, isTCP: isTCP, others: shards[...])
+    }
+
+    /// A level-triggered listener that cannot accept would spin, so it is not watched for a while.
+    private func pause() {
+        unwatch()
+        shard.loop.set(deadline, at: shard.loop.now + Self.pauseDelay)
+    }
+
+    private func logPause(_ code: CInt) {
+        guard loggedAt + Self.logInterval < shard.loop.now else { return }
+        loggedAt = shard.loop.now
+        let remedy = DescriptorShortage.isCause(of: code) ? ": raise the limit of descriptors (ulimit -n)" : ""
+        log.error(
+            "accepting pauses\(remedy)",
+            metadata: ["event": "listener.paused", "reason": "\(Errno.text(of: code))"])
+    }
+
+    private func unwatch() {
+        if let watch { shard.loop.unwatch(watch) }
+        watch = nil
+    }
+}

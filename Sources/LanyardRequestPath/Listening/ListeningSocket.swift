@@ -1,0 +1,171 @@
+import CLinux
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+
+/// A listening socket and its bound address. It is closed, and its unix path removed, with the last reference.
+package final class ListeningSocket: Sendable {
+    /// Connections that the kernel queues (http-rules.md 20.4).
+    static let backlog: CInt = 1024
+
+    private let descriptor: OwnedDescriptor
+    /// The bound address: with the kernel's port if 0 was asked for.
+    package let address: ListenerSettings.Address
+    /// The port for the default allow-list of hosts; nil for a unix socket.
+    package let port: UInt16?
+    /// The file of a unix socket.
+    private let file: SocketPath?
+
+    /// Binds and listens. Starts no thread and no event.
+    ///
+    /// A v6 address accepts no v4 connection; this includes `::`. A unix path is replaced if its socket refuses
+    /// connections. A socket that accepts, and any other file, is left unchanged.
+    /// - Throws: `.configuration` `.system(errno)` with the address; the exit code is 69. `EEXIST`: another file is at the unix path.
+    package init(_ settings: ListenerSettings) throws(SystemError) {
+        switch settings.address {
+        case .tcp(let host, let port):
+            guard let wanted = SocketAddress(host: host, port: port) else {
+                throw SystemError(.configuration, .malformed, "binding \(settings.address): not a numeric address")
+            }
+            descriptor = try Self.open(wanted, "binding \(settings.address)")
+            let raw = descriptor.raw
+            let bound = SocketAddress { getsockname(raw, $0, $1) == 0 } ?? wanted
+            address = .tcp(host: bound.host, port: bound.port)
+            self.port = bound.port
+            file = nil
+        case .unix(let path):
+            guard let wanted = SocketAddress(path: path) else {
+                throw SystemError(
+                    .configuration, .tooLarge, "binding unix:\(path): the path is empty or longer than 107 bytes")
+            }
+            try Self.clearStale(path, wanted)
+            // Both in one step: a noncopyable value is either initialised whole or not at all.
+            let (opened, bound) = try Self.open(wanted, path: path, mode: settings.socketMode)
+            descriptor = OwnedDescriptor(taking: opened)
+            file = bound
+            address = settings.address
+            port = nil
+        }
+    }
+
+    /// The file is removed first: while the descriptor is open, no other file can have its inode number.
+    deinit { file?.remove() }
+
+    /// The descriptor, borrowed.
+    package var raw: CInt { descriptor.raw }
+
+    private static func open(_ address: SocketAddress, _ doing: String) throws(SystemError) -> OwnedDescriptor {
+        let socket = try make(address.family, doing)
+        let raw = socket.raw
+        var one: CInt = 1
+        setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<CInt>.size))
+        Socket.limitUnsent(raw)
+        // Otherwise `::` accepts v4 connections too, and no other listener can bind `0.0.0.0` at the same port
+        // (ipv6(7)).
+        if address.family == AF_INET6,
+            setsockopt(raw, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<CInt>.size)) != 0
+        {
+            throw SystemError(.configuration, .system(errno), doing)
+        }
+        guard address.withPointer({ bind(raw, $0, $1) }) == 0, listen(raw, backlog) == 0 else {
+            throw SystemError(.configuration, .system(errno), doing)
+        }
+        return socket
+    }
+
+    /// The file has its permissions from the start: bind copies those of the socket without the umask (unix(7)). A
+    /// chmod of the path would follow a link that has replaced it.
+    private static func open(
+        _ address: SocketAddress, path: String, mode: UInt16
+    ) throws(SystemError) -> (descriptor: CInt, file: SocketPath) {
+        let doing = "binding unix:\(path)"
+        let socket = try make(AF_UNIX, doing)
+        let raw = socket.raw
+        guard fchmod(raw, mode_t(mode)) == 0 else { throw SystemError(.configuration, .system(errno), doing) }
+        let failure = Machine.withoutUmask { address.withPointer { bind(raw, $0, $1) } == 0 ? 0 : errno }
+        guard failure == 0 else { throw SystemError(.configuration, .system(failure), doing) }
+        // No client can connect before `listen`.
+        let file = try SocketPath(boundAt: path, mode: mode)
+        guard listen(raw, backlog) == 0 else {
+            let code = errno
+            file.remove()
+            throw SystemError(.configuration, .system(code), doing)
+        }
+        return (socket.release(), file)
+    }
+
+    private static func make(_ family: CInt, _ doing: String) throws(SystemError) -> OwnedDescriptor {
+        let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
+        let raw = socket(family, kind, 0)
+        guard raw >= 0 else { throw SystemError(.configuration, .system(errno), doing) }
+        return OwnedDescriptor(taking: raw)
+    }
+
+    /// Removes the socket of a process that has ended: one that refuses connections. Does not block.
+    private static func clearStale(_ path: String, _ address: SocketAddress) throws(SystemError) {
+        guard let file = try SocketPath(existingAt: path) else { return }
+        let probe = try make(AF_UNIX, "binding unix:\(path)")
+        let code = address.withPointer { connect(probe.raw, $0, $1) } == 0 ? 0 : errno
+        switch code {
+        case ECONNREFUSED: file.remove()
+        case ENOENT: return
+        // EAGAIN: the owner's queue of connections is full (connect(2)).
+        case 0, EAGAIN: throw SystemError(.configuration, .system(EADDRINUSE), "binding unix:\(path)")
+        default: throw SystemError(.configuration, .system(code), "binding unix:\(path)")
+        }
+    }
+}
+
+/// The file of a bound unix socket, identified by device and inode, so that a later change of the path is noticed.
+struct SocketPath {
+    let path: String
+    private let device: dev_t
+    private let inode: ino_t
+
+    /// The status of the file at a path; nil with `errno` if there is none. Links are not followed.
+    private static func fileStatus(at path: String) -> stat? {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status : nil
+    }
+
+    /// The socket file of another process; nil if there is no file.
+    ///
+    /// - Throws: `EEXIST` if the file is no socket.
+    init?(existingAt path: String) throws(SystemError) {
+        guard let status = Self.fileStatus(at: path) else { return nil }
+        guard status.st_mode & S_IFMT == S_IFSOCK else {
+            throw SystemError(.configuration, .system(EEXIST), "binding unix:\(path)")
+        }
+        self.init(path, status)
+    }
+
+    /// The socket file that has just been bound.
+    ///
+    /// - Parameter mode: its permissions; a default ACL of the folder may have restricted them.
+    /// - Throws: `EEXIST` or `EADDRINUSE` if another file is there already, `EOPNOTSUPP` if the file system gave wider
+    ///   permissions.
+    init(boundAt path: String, mode: UInt16) throws(SystemError) {
+        let doing = "binding unix:\(path)"
+        guard let status = Self.fileStatus(at: path) else { throw SystemError(.configuration, .system(errno), doing) }
+        guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(.configuration, .system(EEXIST), doing) }
+        guard status.st_uid == geteuid() else { throw SystemError(.configuration, .system(EADDRINUSE), doing) }
+        self.init(path, status)
+        if status.st_mode & 0o777 & ~mode_t(mode) != 0 {
+            remove()
+            throw SystemError(.configuration, .system(EOPNOTSUPP), doing)
+        }
+    }
+
+    private init(_ path: String, _ status: stat) {
+        self.path = path
+        device = status.st_dev
+        inode = status.st_ino
+    }
+
+    /// Removes the path if it is still this socket. The kernel cannot remove a certain file only: a file that replaces
+    /// the socket between the check and the removal is lost.
+    func remove() {
+        guard let status = Self.fileStatus(at: path), status.st_dev == device, status.st_ino == inode else { return }
+        unlink(path)
+    }
+}

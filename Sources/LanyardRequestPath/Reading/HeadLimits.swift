@@ -1,0 +1,36 @@
+import LanyardSettings
+
+/// The limits of one head (http-rules.md 8).
+package struct HeadLimits: Equatable, Sendable {
+    /// Request line or status line, without CRLF.
+    package var startLineBytesMax: Int
+    /// One field line, without CRLF.
+    package var fieldLineBytesMax: Int
+    /// All field lines with their CRLFs.
+    package var sectionBytesMax: Int
+    package var fieldsMax: Int
+
+    package init(startLineBytesMax: Int, fieldLineBytesMax: Int, sectionBytesMax: Int, fieldsMax: Int) {
+        self.startLineBytesMax = startLineBytesMax
+        self.fieldLineBytesMax = fieldLineBytesMax
+        self.sectionBytesMax = sectionBytesMax
+        self.fieldsMax = fieldsMax
+    }
+
+    /// Requests, as configured.
+    package init(_ settings: LimitSettings) {
+        self.init(
+            startLineBytesMax: settings.requestLineBytesMax,
+            fieldLineBytesMax: min(16 << 10, settings.headerBytesMax),
+            sectionBytesMax: settings.headerBytesMax,
+            fieldsMax: settings.headerFieldsMax)
+    }
+
+    package static let response = HeadLimits(
+        startLineBytesMax: 8 << 10, fieldLineBytesMax: 32 << 10, sectionBytesMax: 128 << 10, fieldsMax: 256)
+    package static let trailers = HeadLimits(
+        startLineBytesMax: 0, fieldLineBytesMax: 16 << 10, sectionBytesMax: 16 << 10, fieldsMax: 32)
+
+    /// Bytes of the longest head that is allowed: start line, section, the empty lines before and behind, their CRLFs.
+    package var headBytesMax: Int { startLineBytesMax + sectionBytesMax + 16 }
+}

@@ -1,0 +1,148 @@
+/// The content of a request's head: the start line and the fields that frame and route the message.
+///
+/// Offsets count from the first byte of the head's buffer. The field lines are in the `FieldTable` that the reader
+/// filled.
+package struct RequestHead: Equatable, Sendable {
+    package var method: Range<Int> = 0..<0
+    package var kind = Method.other
+    package var target: Range<Int> = 0..<0
+    /// 0 or 1; 1.2 to 1.9 count as 1.
+    package var minorVersion = 1
+    package var framing = BodyFraming.none
+    package var connection = ConnectionOptions()
+    /// The index of the `Host` line in the table, or -1.
+    package var host = -1
+    package var expectation = Expectation.none
+    /// Bytes of the head, the empty line included.
+    package var length = 0
+    /// Which fields the field rules must look for.
+    package var traits: Traits = []
+
+    package init() {}
+
+    /// Methods that are treated differently; `preface` is HTTP/2's `PRI`.
+    package enum Method: Sendable {
+        case get, head, post, put, delete, options, patch, connect, trace, preface, other
+
+        /// The method is idempotent (RFC 9110 §9.2.2).
+        package var isIdempotent: Bool {
+            switch self {
+            case .get, .head, .put, .delete, .options: true
+            default: false
+            }
+        }
+
+        static func of(_ name: Bytes) -> Method {
+            func spells(_ word: StaticString) -> Bool {
+                name.count == word.utf8CodeUnitCount
+                    && name.elementsEqual(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
+            }
+            return switch name.count {
+            case 3: spells("GET") ? .get : spells("PUT") ? .put : spells("PRI") ? .preface : .other
+            case 4: spells("POST") ? .post : spells("HEAD") ? .head : .other
+            case 5: spells("PATCH") ? .patch : spells("TRACE") ? .trace : .other
+            case 6: spells("DELETE") ? .delete : .other
+            case 7: spells("OPTIONS") ? .options : spells("CONNECT") ? .connect : .other
+            default: .other
+            }
+        }
+    }
+
+    /// `Expect` (http-rules.md 11.1, 11.4).
+    package enum Expectation: Sendable { case none, continue100, unknown }
+
+    /// Fields that the head has.
+    package struct Traits: OptionSet, Sendable {
+        package let rawValue: UInt16
+        package init(rawValue: UInt16) { self.rawValue = rawValue }
+        package static let origin = Traits(rawValue: 1)
+        package static let secFetchSite = Traits(rawValue: 2)
+        package static let maxForwards = Traits(rawValue: 4)
+        package static let via = Traits(rawValue: 8)
+        package static let odd = Traits(rawValue: 16)
+        package static let forwarding = Traits(rawValue: 32)
+        package static let upgrade = Traits(rawValue: 64)
+        /// `TE: trailers`.
+        package static let trailers = Traits(rawValue: 128)
+    }
+
+    /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier
+    /// hop.
+    package var wantsTrailers: Bool { traits.contains(.trailers) && connection.te && minorVersion >= 1 }
+
+    /// The client asks for a persistent connection (RFC 9112 §9.3).
+    package var wantsKeepAlive: Bool {
+        minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
+    }
+}
+
+/// The parts of a request target (RFC 9112 §3.2). It is not parsed again as a URL: path and query are forwarded byte
+/// for byte.
+package struct RequestTarget: Equatable, Sendable {
+    package enum Form: Equatable, Sendable {
+        case origin
+        /// `http://authority/path`; the ranges are offsets in the target.
+        case absolute(scheme: Range<Int>, authority: Range<Int>)
+        /// `*`, which only OPTIONS may have.
+        case asterisk
+    }
+
+    package var form: Form
+    /// The range of the path; empty if an absolute target has none (forwarded as `/`).
+    package var path: Range<Int>
+    /// The range of `?` and the query; empty if there is none.
+    package var query: Range<Int>
+
+    /// A placeholder where the target is not used.
+    package static let root = RequestTarget(form: .origin, path: 0..<0, query: 0..<0)
+
+    private init(form: Form, path: Range<Int>, query: Range<Int>) {
+        self.form = form
+        self.path = path
+        self.query = query
+    }
+
+    /// - Throws: the client's error: the target has none of the allowed forms. CONNECT is refused before.
+    package static func parse(_ target: Bytes, method: RequestHead.Method) throws(HeadError) -> RequestTarget {
+        if target[0] == UInt8(ascii: "/") {
+            return RequestTarget(form: .origin, pathFrom: 0, target)
+        }
+        if target.count == 1, target[0] == UInt8(ascii: "*") {
+            guard method == .options else { throw .malformed("the target * is allowed for OPTIONS only") }
+            return RequestTarget(form: .asterisk, pathFrom: 1, target)
+        }
+        guard let colon = target.firstIndex(of: UInt8(ascii: ":")), colon > 0, colon + 3 <= target.count,
+            target[colon + 1] == UInt8(ascii: "/"), target[colon + 2] == UInt8(ascii: "/"),
+            ByteClass.isLetter(target[0]), target[run: 0..<colon].allSatisfy(Self.isSchemeByte)
+        else { throw .malformed("a target that is neither a path nor a URL") }
+        let start = colon + 3
+        var end = start
+        while end < target.count, target[end] != UInt8(ascii: "/"), target[end] != UInt8(ascii: "?") { end += 1 }
+        guard end > start else { throw .malformed("an absolute target without authority") }
+        guard !target[run: start..<end].contains(UInt8(ascii: "@")) else {
+            throw .malformed("user information in the target")
+        }
+        return RequestTarget(form: .absolute(scheme: 0..<colon, authority: start..<end), pathFrom: end, target)
+    }
+
+    private init(form: Form, pathFrom start: Int, _ target: Bytes) {
+        self.form = form
+        var end = start
+        while end < target.count, target[end] != UInt8(ascii: "?") { end += 1 }
+        path = start..<end
+        query = end..<target.count
+    }
+
+    private static func isSchemeByte(_ byte: UInt8) -> Bool {
+        ByteClass.isAlphanumeric(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-")
+            || byte == UInt8(ascii: ".")
+    }
+
+    /// Whether the request is for the server as a whole (`OPTIONS *`, or OPTIONS of an origin). Lanyard responds
+    /// itself.
+    package func targetsServer(_ method: RequestHead.Method) -> Bool {
+        if form == .asterisk { return true }
+        if case .absolute = form { return method == .options && path.isEmpty && query.isEmpty }
+        return false
+    }
+}

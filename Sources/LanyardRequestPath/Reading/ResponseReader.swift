@@ -1,0 +1,150 @@
+/// Reads a response head, resumable at each byte (http-rules.md 12, 13; RFC 9112 §4). Each error means "502 drop".
+package struct ResponseReader {
+    private enum State: UInt8 { case statusLine, reason, lineFeed, fields }
+
+    private static let prefix: StaticString = "HTTP/"
+
+    private var state = State.statusLine
+    private var matched = 0
+    private var major: UInt8 = 0
+    private var fields = FieldSectionReader()
+    private var head = ResponseHead()
+    private var position = 0
+
+    package init() {}
+
+    /// At least one byte was read.
+    package var hasAny: Bool { position > 0 }
+
+    /// Continues in `bytes`, the head's buffer from its first byte.
+    ///
+    /// - Parameter toHead: the request was a HEAD: its response has no body.
+    /// - Returns: the head when it is complete; nil when more bytes are needed.
+    package mutating func read(
+        _ bytes: Bytes, into table: FieldTable, toHead: Bool, limits: HeadLimits = .response
+    ) throws(HeadError) -> ResponseHead? {
+        while position < bytes.count {
+            switch state {
+            case .statusLine: try readStatus(bytes[position])
+            case .reason: try readReason(bytes, limits)
+            case .lineFeed:
+                guard bytes[position] == 0x0a else { throw .malformed("the status line does not end in CRLF") }
+                position += 1
+                table.removeAll()
+                state = .fields
+            case .fields:
+                guard try fields.read(bytes, from: &position, into: table, limits: limits) else { return nil }
+                head.length = position
+                try interpret(bytes, table, toHead: toHead)
+                return head
+            }
+        }
+        return nil
+    }
+
+    /// `HTTP/1.x SP 3DIGIT`, then SP or the line's end.
+    private mutating func readStatus(_ byte: UInt8) throws(HeadError) {
+        switch matched {
+        case 0..<5:
+            guard byte == Self.prefix.utf8Start[matched] else { throw .malformed("not an HTTP response") }
+        case 5:
+            guard byte == UInt8(ascii: "1") else { throw .malformed("not HTTP/1.x") }
+        case 6:
+            guard byte == UInt8(ascii: ".") else { throw .malformed("not an HTTP response") }
+        case 7:
+            guard ByteClass.isDigit(byte) else { throw .malformed("not an HTTP response") }
+            head.minorVersion = byte == UInt8(ascii: "0") ? 0 : 1
+        case 8:
+            guard byte == 0x20 else { throw .malformed("a status line without its separators") }
+        case 9..<12:
+            guard ByteClass.isDigit(byte) else { throw .malformed("a status that is not three digits") }
+            head.status = head.status * 10 + Int(byte - 0x30)
+        default:
+            guard (100..<600).contains(head.status) else { throw .malformed("a status outside 100 to 599") }
+            head.reason = (position + 1)..<(position + 1)
+            if byte == 0x0d {
+                state = .lineFeed
+            } else if byte == 0x20 {
+                state = .reason
+            } else {
+                throw .malformed("a status that is not three digits")
+            }
+        }
+        matched += 1
+        position += 1
+    }
+
+    private mutating func readReason(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadError) {
+        while position < bytes.count, ByteClass.isValue(bytes[position]) { position += 1 }
+        guard position <= limits.startLineBytesMax else {
+            throw HeadError(.fieldsTooLarge, "the status line is too long")
+        }
+        guard position < bytes.count else { return }
+        guard bytes[position] == 0x0d else { throw .malformed("a control byte in the status line") }
+        head.reason = head.reason.lowerBound..<position
+        position += 1
+        state = .lineFeed
+    }
+
+    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, toHead: Bool) throws(HeadError) {
+        var lengths = 0
+        var codings = 0
+        var length: Int?
+        // A 1xx has no body, so its framing fields are dropped unread (http-rules.md 11.5).
+        let isFramed = head.status >= 200
+        for index in 0..<table.count {
+            let value = table.value(index, in: bytes)
+            switch table[index].name {
+            case .connection: try head.connection.add(value)
+            case .contentLength where isFramed:
+                lengths += 1
+                length = value.decimal
+                guard length != nil else { throw .malformed("a Content-Length that is not a plain number") }
+            case .transferEncoding where isFramed:
+                codings += 1
+                try TransferCoding.check(value)
+            case .keepAlive: readKeepAlive(value)
+            default: break
+            }
+        }
+        guard lengths <= 1 else { throw .malformed("more than one Content-Length field") }
+        guard codings <= 1 else { throw .malformed("more than one Transfer-Encoding field") }
+        guard codings == 0 || lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
+        guard codings == 0 || head.minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
+        let declared: BodyFraming = codings == 1 ? .chunked : length.map { .length($0) } ?? .untilClose
+        let bodiless = toHead || head.status < 200 || head.status == 204 || head.status == 304
+        head.framing = bodiless ? .none : declared
+        head.announcesForbiddenBody = head.status == 204 && declared != .untilClose && declared != .length(0)
+    }
+
+    /// `Keep-Alive: timeout=5, max=100` (RFC 2068's field, still sent by nginx and Apache).
+    private mutating func readKeepAlive(_ value: Bytes) {
+        for member in FieldList(value) where member.hasPrefix(lowered: "timeout=") {
+            if let seconds = member[run: 8..<member.count].trimmed.decimal { head.keepAliveSeconds = seconds }
+        }
+    }
+}
+
+/// The content of a response's head. Offsets count from the first byte of the head's buffer.
+package struct ResponseHead: Equatable, Sendable {
+    package var status = 0
+    package var reason: Range<Int> = 0..<0
+    package var minorVersion = 1
+    package var framing = BodyFraming.none
+    package var connection = ConnectionOptions()
+    /// A 204 that announces a body: its connection is not used again (http-rules.md 13.4).
+    package var announcesForbiddenBody = false
+    /// Seconds of `Keep-Alive: timeout=`, or -1.
+    package var keepAliveSeconds = -1
+    package var length = 0
+
+    package init() {}
+
+    /// A 1xx other than 101: more heads follow.
+    package var isInterim: Bool { status < 200 && status != 101 }
+
+    /// The upstream keeps the connection open (RFC 9112 §9.3).
+    package var keepsAlive: Bool {
+        minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
+    }
+}

@@ -1,0 +1,101 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// One route as the request path uses it: names and prefixes as bytes, made once.
+package final class Route: Sendable {
+    /// The methods that are denied below one prefix.
+    private struct Denial: Sendable {
+        /// Empty denies all.
+        var methods: [[UInt8]]
+    }
+
+    /// A fixed field as a complete line.
+    package struct FixedField: Sendable {
+        package let name: [UInt8]
+        package let line: [UInt8]
+    }
+
+    package let settings: RouteSettings
+    /// The index among the configured routes.
+    package let index: Int
+    package let prefix: PathPrefix
+    let hosts: [[UInt8]]
+    let methods: [[UInt8]]
+    private let deniedPrefixes: PrefixTable
+    /// In the order of `deniedPrefixes`.
+    private let denials: [Denial]
+    package let fixedFields: [FixedField]
+    /// `Authorization: Bearer ` and what follows the token, CRLF included.
+    package let injectHead: [UInt8]
+    package let injectTail: [UInt8]
+    package let injectName: [UInt8]
+    /// The name of the field for the request id.
+    package let requestIDName: [UInt8]?
+    /// Protocols that may be upgraded to.
+    package let upgrades: [[UInt8]]
+    /// `close_upgraded_on`.
+    package let closesOnLogout: Bool
+    package let closesOnSwitch: Bool
+    /// A name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look
+    /// like it.
+    package let hasOddNames: Bool
+    /// The upstream's base path without trailing slash; nil leaves the target as it is.
+    package let basePath: [UInt8]?
+    /// The upstream's path as configured, for a request that has just the prefix as its path.
+    package let basePathAlone: [UInt8]
+    /// The lowest status of `reauthenticate_on`: most responses are below it.
+    private let reauthenticatesFrom: Int
+    /// The pinned user; nil follows the active one.
+    package let user: UserIndex?
+
+    package init(_ settings: RouteSettings, index: Int, user: UserIndex?) {
+        self.settings = settings
+        self.index = index
+        self.user = user
+        prefix = PathPrefix(settings.path)
+        hosts = settings.hosts.map { Array($0.utf8).map(ByteClass.lower) }
+        methods = settings.methods.map { Array($0.utf8) }
+        (deniedPrefixes, denials) = Self.compile(settings.deny)
+        fixedFields = settings.setHeaders.map {
+            FixedField(name: Array($0.name.utf8), line: Array("\($0.name): \($0.value)\r\n".utf8))
+        }
+        injectHead = Array("\(settings.injectHeader): \(settings.injectPrefix)".utf8)
+        injectTail = Array("\(settings.injectSuffix)\r\n".utf8)
+        injectName = Array(settings.injectHeader.utf8)
+        requestIDName = settings.requestIDHeader.map { Array($0.utf8) }
+        upgrades = settings.upgrades.map { Array($0.utf8) }
+        closesOnLogout = settings.closeUpgradedOn.contains(.logout)
+        closesOnSwitch = settings.closeUpgradedOn.contains(.switch)
+        let names = [injectName, requestIDName ?? []] + fixedFields.map(\.name)
+        hasOddNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
+        let path = settings.upstreamPath.map { Array($0.utf8) }
+        basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
+        basePathAlone = path ?? []
+        reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
+    }
+
+    /// Whether this status of the upstream means "token refused".
+    package func reauthenticates(on status: Int) -> Bool {
+        status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
+    }
+
+    func allows(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }
+
+    func denies(method: Bytes, path: Bytes) -> Bool {
+        deniedPrefixes.visit(path) { place in
+            denials[place].methods.isEmpty || denials[place].methods.contains { $0.elementsEqual(method) }
+        }
+    }
+
+    private static func compile(_ deny: [RouteSettings.Denial]) -> (PrefixTable, [Denial]) {
+        let prefixes = PrefixTable(deny.map { PathPrefix($0.path) })
+        var denials: [Denial?] = Array(repeating: nil, count: prefixes.count)
+        for entry in deny {
+            guard let place = prefixes.place(of: PathPrefix(entry.path)) else { continue }
+            let methods = entry.methods.map { Array($0.utf8) }
+            let deniesAll = methods.isEmpty || denials[place]?.methods.isEmpty == true
+            denials[place] = Denial(methods: deniesAll ? [] : (denials[place]?.methods ?? []) + methods)
+        }
+        return (prefixes, denials.compactMap { $0 })
+    }
+}

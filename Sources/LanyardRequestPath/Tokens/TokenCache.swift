@@ -1,0 +1,182 @@
+import LanyardFoundations
+
+/// What one shard knows of all users' tokens, and the requests that wait for a token. Belongs to the shard's queue.
+package final class TokenCache {
+    /// A parked request.
+    package protocol Waiter: AnyObject {
+        /// Something was published for its user. The waiter was removed and decides again.
+        func tokenCacheChanged()
+    }
+
+    package enum Decision {
+        case use(AccessToken)
+        /// Wait for the next publication, up to `refresh.wait_max`. Then the present token is used if it is unexpired.
+        case park
+        case refuse(AccessToken.Refusal)
+    }
+
+    /// What a request can expect after an upstream refused its token.
+    package enum ReplacementOutlook {
+        /// A newer token is available.
+        case renewed(AccessToken)
+        /// A refresh was requested; the next publication tells more.
+        case awaited
+        /// A refresh or a login is under way; the next publication is its result.
+        case underWay
+        /// A refresh may not be forced again yet.
+        case coolingDown
+        /// The token's session has ended, and another one has replaced it, possibly of another account.
+        case replaced
+        /// No newer token will come, or not soon.
+        case none
+    }
+
+    private struct Entry {
+        var availability = AccessToken.Availability.pending
+        /// A token was requested from the session path, which has not published since.
+        var isRequested = false
+        /// This generation was reported as refused to the session path, which has not replied.
+        var refused: UInt64?
+        var waiters: [any Waiter] = []
+        /// The account of the latest token.
+        var account = AccountNumber.unknown
+        /// Grows when the user is logged out or becomes another account: an earlier request must not get a token of the
+        /// new account.
+        var accountEpoch: UInt32 = 0
+    }
+
+    private var entries: [Entry] = []
+    /// The active user.
+    package private(set) var active: UserIndex?
+    private let source: any TokenSource
+
+    package init(source: any TokenSource) { self.source = source }
+
+    /// Decides what a request of `user` does now.
+    package func decide(_ user: UserIndex, at now: Instant) -> Decision {
+        reserve(user)
+        switch entries[user.number].availability {
+        case .token(let token) where now < token.waitsFrom && now < token.usableUntil: return .use(token)
+        case .token, .pending:
+            requestToken(user)
+            return .park
+        case .none(let refusal):
+            // Requests that come while the identity service is unreachable shorten the back-off (architecture.md 5.3).
+            if case .identityUnreachable = refusal { requestToken(user) }
+            return .refuse(refusal)
+        }
+    }
+
+    /// The token for a request that has waited long enough: any that is not yet expired.
+    package func unexpiredToken(_ user: UserIndex, at now: Instant) -> AccessToken? {
+        reserve(user)
+        guard case .token(let token) = entries[user.number].availability, now < token.usableUntil else { return nil }
+        return token
+    }
+
+    /// An upstream refused the token of `generation` (refresh.md 11). A newer token is used at once, else one refresh
+    /// is forced.
+    ///
+    /// - Parameters:
+    ///   - accountEpoch: the token's. A token of a session that has ended is not replaced by one of the next session,
+    ///     which may belong to another account.
+    ///   - forces: a refresh may be forced; false only returns the outlook.
+    package func refused(
+        _ generation: UInt64, of user: UserIndex, accountEpoch: UInt32 = 0, at now: Instant, forces: Bool
+    ) -> ReplacementOutlook {
+        reserve(user)
+        let isOver = accountEpoch != entries[user.number].accountEpoch
+        switch entries[user.number].availability {
+        case .token where isOver, .pending where isOver: return .replaced
+        case .token(let token) where token.generation > generation && now < token.usableUntil: return .renewed(token)
+        case .token(let token): return outlook(for: token, at: now, forces: forces)
+        case .pending: return .underWay
+        case .none: return .none
+        }
+    }
+
+    private func outlook(for token: AccessToken, at now: Instant, forces: Bool) -> ReplacementOutlook {
+        let user = token.user
+        switch token.renewal {
+        case .underWay: return .underWay
+        case .impossible: return .none
+        case .failing(let until) where now < until: return .none
+        case .possible(let from) where now < from: return .coolingDown
+        case .possible, .failing:
+            guard forces else { return .none }
+            if entries[user.number].refused != token.generation {
+                entries[user.number].refused = token.generation
+                source.tokenRefused(by: user, generation: token.generation)
+            }
+            return .awaited
+        }
+    }
+
+    /// Whether the session of `user` has ended: logged out, dead or refused. False while a login is under way or the
+    /// identity service is unreachable.
+    package func isSessionOver(_ user: UserIndex) -> Bool {
+        reserve(user)
+        guard case .none(let refusal) = entries[user.number].availability else { return false }
+        return switch refusal {
+        case .loginRequired, .credentialRefused, .userUnknown: true
+        case .identityUnreachable: false
+        }
+    }
+
+    /// The account of the token that was published last. It stays when there is no token.
+    package func account(of user: UserIndex) -> AccountNumber {
+        reserve(user)
+        return entries[user.number].account
+    }
+
+    package func park(_ waiter: any Waiter, for user: UserIndex) {
+        reserve(user)
+        entries[user.number].waiters.append(waiter)
+    }
+
+    package func unpark(_ waiter: any Waiter, for user: UserIndex) {
+        entries[user.number].waiters.removeAll { $0 === waiter }
+    }
+
+    /// Applies a publication of the session path. It replaces the earlier state, and all waiters are notified in order.
+    package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+        reserve(user)
+        switch availability {
+        case .token(var token):
+            // A login, here or in another process, may have changed the account without a publication in between.
+            if token.account != entries[user.number].account { entries[user.number].accountEpoch &+= 1 }
+            entries[user.number].account = token.account
+            token.accountEpoch = entries[user.number].accountEpoch
+            entries[user.number].availability = .token(token)
+        case .none(.loginRequired), .none(.userUnknown):
+            entries[user.number].accountEpoch &+= 1
+            entries[user.number].availability = availability
+        case .pending, .none: entries[user.number].availability = availability
+        }
+        entries[user.number].isRequested = false
+        if !Self.isRefusalPending(availability, entries[user.number].refused) { entries[user.number].refused = nil }
+        let waiters = entries[user.number].waiters
+        entries[user.number].waiters = []
+        for waiter in waiters { waiter.tokenCacheChanged() }
+    }
+
+    /// Whether the reply to a reported refusal is still to come. It is if the same token, with a refresh that may be forced
+    /// at once, was published before the session path heard of the refusal. The reply follows and is another
+    /// publication (`TokenSource.tokenRefused`).
+    private static func isRefusalPending(_ availability: AccessToken.Availability, _ refused: UInt64?) -> Bool {
+        guard case .token(let token) = availability, token.generation == refused else { return false }
+        return token.renewal == .possible(from: .past)
+    }
+
+    package func activate(_ user: UserIndex?) { active = user }
+
+    private func requestToken(_ user: UserIndex) {
+        guard !entries[user.number].isRequested else { return }
+        entries[user.number].isRequested = true
+        source.tokenNeeded(by: user)
+    }
+
+    private func reserve(_ user: UserIndex) {
+        while entries.count <= user.number { entries.append(Entry()) }
+    }
+}

@@ -1,0 +1,109 @@
+import LanyardFoundations
+
+/// The reason why an identity service did not grant a request (refresh.md 10).
+package struct IdentityError: Error, Equatable, Sendable {
+    /// The consequence for the session.
+    package enum Verdict: Equatable, Sendable {
+        /// 5xx, 408, 425, 429, transport errors, malformed responses: ask again, not before `retryAfter`.
+        case transient(retryAfter: Duration?)
+        /// The request was sent and no response came. It may have been carried out.
+        case unknownOutcome
+        /// The refresh token is dead (App Services: 401, or 403 with a JSON `error`, on the session call).
+        case sessionDead
+        /// The credential itself was refused.
+        case credentialRefused
+        /// A login got 401 without the service's own error. The credential may be refused, or a gateway in between may
+        /// have responded. It is asked again. The second 401, at least 30 s after the first, is a refusal
+        /// (refresh.md 10).
+        case credentialDoubted
+        /// 410: the service is gone; it is asked again every 5 minutes.
+        case gone
+        /// 404 "cannot find app".
+        case unknownApp
+        /// The credential's file cannot be read; the remedy is in `message`.
+        case credentialUnavailable
+        /// The credential's file was not read in time, or is being written: it is read again.
+        case credentialDelayed
+        /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). The
+        /// service did not say so.
+        case accountInUse
+    }
+
+    package var verdict: Verdict
+    /// The HTTP status, if a response came.
+    package var status: Int?
+    /// The service's `error_code`, scrubbed to `[A-Za-z0-9_]{1,64}`.
+    package var code: String?
+    /// A plain message for the log and `last_error`. It holds no secret, and no byte of a response except `code`.
+    package var message: String
+    /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
+    package var credential: CredentialFingerprint?
+    /// Worth an alert although the call is tried again: the connection to the service may be intercepted.
+    package var isAlarming: Bool
+    /// The refresh token of a success that is otherwise unusable. Its session must be revoked.
+    package var unusedRefreshToken: Secret?
+    /// A login has created a session at the service, and perhaps an account, although its response is unusable.
+    package var hasMadeSession = false
+
+    package init(
+        _ verdict: Verdict, status: Int? = nil, code: String? = nil, message: String,
+        credential: CredentialFingerprint? = nil,
+        isAlarming: Bool = false
+    ) {
+        self.verdict = verdict
+        self.status = status
+        self.code = code
+        self.message = message
+        self.credential = credential
+        self.isAlarming = isAlarming
+    }
+}
+
+extension IdentityError {
+    /// Whether another call might succeed.
+    package var isRetryable: Bool {
+        switch verdict {
+        case .transient, .unknownOutcome, .gone, .credentialDelayed: true
+        case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse:
+            false
+        }
+    }
+}
+
+extension Result where Success == Grant, Failure == IdentityError {
+    /// The refresh token of a response, usable or not.
+    package var refreshToken: Secret? {
+        switch self {
+        case .success(let grant): grant.refreshToken
+        case .failure(let error): error.unusedRefreshToken
+        }
+    }
+}
+
+extension IdentityError.Verdict {
+    /// The labels of the errors that logins can have.
+    package static let loginResultLabels = [
+        Self.transient(retryAfter: nil), .credentialRefused, .credentialDoubted, .gone, .unknownApp,
+        .credentialUnavailable, .credentialDelayed, .accountInUse,
+    ].map(\.label)
+    /// The labels of the errors that refreshes can have.
+    package static let refreshResultLabels = [
+        Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp,
+    ].map(\.label)
+
+    /// The label in metrics and log.
+    package var label: String {
+        switch self {
+        case .transient: "transient"
+        case .unknownOutcome: "unknown_outcome"
+        case .sessionDead: "session_dead"
+        case .credentialRefused: "credential_refused"
+        case .credentialDoubted: "credential_doubted"
+        case .gone: "gone"
+        case .unknownApp: "unknown_app"
+        case .credentialUnavailable: "credential_unavailable"
+        case .credentialDelayed: "credential_delayed"
+        case .accountInUse: "account_in_use"
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import LanyardFoundations
+
+/// An identity service as a session sees it: three calls. Each gets exactly one reply, on any queue.
+///
+/// Calls return at once. Each has its own deadline (connect 5 s, total 30 s), independent of any client.
+package protocol IdentityService: AnyObject, Sendable {
+    /// The service and application, whatever the identity's name; nil: unknown.
+    var fingerprint: IdentityFingerprint? { get }
+    /// Logs in. A configured credential is read anew.
+    ///
+    /// - Parameter guarded: keeps a refused credential from being sent again, and makes each error carry the
+    ///   fingerprint of the sent one. If nil, the credential is always sent, and no error carries a fingerprint.
+    func login(
+        _ credential: Credential, guarded: LoginGuard?,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// Asks for a new access token.
+    func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// Tells the service that the session is over.
+    func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
+}
+
+extension IdentityService {
+    package var fingerprint: IdentityFingerprint? { nil }
+}
+
+/// The tokens of a successful login or refresh (RFC 6749 §5.1).
+package struct Grant: Sendable {
+    package var accessToken: Secret
+    /// nil: the refresh token in hand stays (App Services never sends a new one).
+    package var refreshToken: Secret?
+    /// The service's id of the account; nil after a refresh.
+    package var userID: String?
+    /// How long the access token lives from the moment before the request was sent (refresh.md 1): at least 2 s.
+    package var lifetime: Duration
+    /// The refresh token's own expiry, if it states one.
+    package var refreshTokenExpiry: WallTime?
+    /// The service's `Date`, from which the skew is learned.
+    package var serverDate: WallTime?
+
+    package init(
+        accessToken: Secret, refreshToken: Secret?, userID: String?, lifetime: Duration, refreshTokenExpiry: WallTime?,
+        serverDate: WallTime?
+    ) {
+        self.accessToken = accessToken
+        self.refreshToken = refreshToken
+        self.userID = userID
+        self.lifetime = lifetime
+        self.refreshTokenExpiry = refreshTokenExpiry
+        self.serverDate = serverDate
+    }
+}
+
+/// Keeps a credential that was definitely refused from being sent again, which might lock the account (refresh.md 12).
+package struct LoginGuard: Sendable {
+    /// The store's key for `CredentialFingerprint`.
+    package var key: Secret
+    /// A login with this credential fails without a call, as `credentialRefused`; nil: none was refused, or an operator
+    /// requested the login.
+    package var refused: CredentialFingerprint?
+
+    package init(key: Secret, refused: CredentialFingerprint?) {
+        self.key = key
+        self.refused = refused
+    }
+}

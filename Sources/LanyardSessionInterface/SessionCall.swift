@@ -1,0 +1,42 @@
+import LanyardFoundations
+
+/// One call to the identity service, as its session records it.
+package struct SessionCall: Equatable, Sendable {
+    package enum Kind: String, Sendable { case login, refresh }
+
+    /// The cause of the call: the `reason` label of `lanyard_refresh_attempts_total`.
+    package enum Cause: String, Sendable, CaseIterable {
+        /// The scheduled instant in the lifetime.
+        case scheduled
+        /// Another attempt after a failure.
+        case retry
+        /// An upstream refused the token.
+        case forced
+        /// The session began, or a login was requested.
+        case start
+        /// The refresh token is dead: a new login with the credential.
+        case sessionDead = "session_dead"
+        /// The same refresh token must not be sent again: a new login with the credential (refresh.md 9).
+        case outcomeUnknown = "outcome_unknown"
+        /// An operator requested it.
+        case asked
+        /// The credential's file changed.
+        case credentialChanged = "credential_changed"
+    }
+
+    /// Grows with each call of a session. A response to any call but the current one comes too late.
+    package let number: UInt64
+    package let kind: Kind
+    package let cause: Cause
+    /// The clocks before the request was sent: a token's lifetime counts from here (refresh.md 1).
+    package var startedAt: Instant
+    package var startedAtWall: WallTime
+
+    package init(number: UInt64, kind: Kind, cause: Cause, startedAt: Instant, startedAtWall: WallTime) {
+        self.number = number
+        self.kind = kind
+        self.cause = cause
+        self.startedAt = startedAt
+        self.startedAtWall = startedAtWall
+    }
+}

@@ -1,0 +1,67 @@
+/// The store that keeps sessions across restarts. Every call returns at once and gets exactly one reply, on any queue,
+/// in the order of the calls.
+package protocol SessionStore: AnyObject, Sendable {
+    /// Nothing outlives a restart; the start logs a warning.
+    var isMemoryOnly: Bool { get }
+
+    /// What the store holds of a user now, written by any process; nil: nothing.
+    func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void)
+
+    /// What the store holds of all users, to find external changes; nil: it cannot be read, or no other process can
+    /// have written.
+    func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void)
+
+    /// Reads, changes and writes under the store's lock. A change survives a crash once the reply is `stored`.
+    func commit(_ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)
+
+    /// Tries once to take a user's lock, which is held from before a call until its result is stored (refresh.md 6).
+    func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void)
+
+    /// Gives the lock back. It has no effect without the lock.
+    func unlock(_ user: String)
+
+    /// The latest write failed: later changes live in memory. It feeds the check `store`; from any thread.
+    var isFailing: Bool { get }
+
+    /// Finishes the calls made so far, then gives all locks back and ends. Waits for that, at most `limit`.
+    func close(within limit: Duration)
+}
+
+/// The defaults for a store without a file.
+extension SessionStore {
+    package var isFailing: Bool { false }
+    package func close(within limit: Duration) {}
+    package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { reply(nil) }
+}
+
+/// The result of trying to take a user's lock.
+package enum StoreLock: Equatable, Sendable {
+    case taken
+    /// Another process has it.
+    case busy
+    /// It cannot be taken for another reason, given as a message. The single flight within this process must suffice.
+    case failed(String)
+}
+
+/// Why the store could not be read or written. The file is unchanged.
+package struct StoreError: Error, Equatable, Sendable {
+    package enum Kind: Equatable, Sendable {
+        /// Another process holds the lock. The store itself retries until its time limit.
+        case busy
+        /// A system call failed; the value is `errno`.
+        case system(CInt)
+        /// The file exists and cannot be opened; the operator is told which reason applies (architecture.md 4.7).
+        case wrongKey, damaged, newerVersion, unsafeMode, foreignOwner, notRegular
+        /// The key, the passphrase or the file's own parameters cannot be used.
+        case unfit
+    }
+
+    package var kind: Kind
+    /// The problem, the path and the remedy; no secret.
+    package var message: String
+
+    package init(_ kind: Kind, message: String) {
+        self.kind = kind
+        self.message = message
+    }
+}

@@ -1,0 +1,74 @@
+import LanyardFoundations
+
+/// One change of the store. It is applied to what the file holds at that moment, under the store's lock. Changes of two
+/// users by two processes are both kept. If two processes change one user, the later one learns of the earlier change.
+package enum StoreChange: Sendable {
+    /// A call is about to be made for a session at `base`.
+    case storeIntent(user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion)
+    /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more.
+    case clearIntent(user: String)
+    /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
+    case dropRefreshToken(user: String, base: SessionVersion)
+    /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed. If the base has
+    /// moved within one session, the higher generation is kept.
+    case saveSession(user: String, StoredLogin, base: SessionVersion)
+    /// The credential was definitely refused.
+    ///
+    /// - endedVersion: the session that ends with this refusal; its refresh token was dead before. A newer version
+    ///   belongs to another process and stays.
+    case recordRefusal(
+        user: String, identity: StoredIdentity, CredentialFingerprint, endedVersion: SessionVersion? = nil)
+    /// The session at `base` has ended without an operator: the tokens are erased, the user stays.
+    case end(user: String, base: SessionVersion)
+    /// An operator logged the user out: all tokens are erased. `revocation` keeps what the service must be told.
+    case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
+    /// The user is forgotten. `revocation` keeps what the service must be told.
+    case remove(user: String, revocation: StoredRevocation?)
+    case activate(StoreContents.ActiveChoice)
+    /// The service must be told of the end of a session that no user has.
+    case addRevocation(StoredRevocation)
+    /// The service was told of the end of the session with this refresh token, or the revocation was given up.
+    case removeRevocation(Secret)
+
+    /// The tokens of a login or a refresh, as they are stored.
+    package struct StoredLogin: Sendable {
+        package var identity: String
+        package var session: StoredSession
+        package var accountID: String?
+        /// nil after a refresh.
+        package var provider: String?
+        package var isAdded: Bool
+        /// The lowest generation that may be stored, as this process counts. Earlier tokens may be unsaved, or an older
+        /// file may have replaced a newer one.
+        package var generationMin: UInt64
+        /// The fingerprint of the identity.
+        package var fingerprint: IdentityFingerprint?
+        /// The configured users. Only these and the users of the admin API keep an account to themselves.
+        package var configured: Set<String>
+
+        package init(
+            identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
+            generationMin: UInt64 = 0, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = []
+        ) {
+            self.configured = configured
+            self.generationMin = generationMin
+            self.fingerprint = fingerprint
+            self.identity = identity
+            self.session = session
+            self.accountID = accountID
+            self.provider = provider
+            self.isAdded = isAdded
+        }
+    }
+
+    /// The result of a change.
+    package enum Verdict: Equatable, Sendable {
+        /// The file holds the change, also after a crash. Carries the user as it is now, if the change was about one.
+        case stored(StoredUser?)
+        /// The base has moved and nothing was written. Carries the user in the file; nil: the user is not known any
+        /// more.
+        case overtaken(by: StoredUser?)
+        /// Another user is logged in to the login's account, and nothing was written.
+        case inUse(by: String)
+    }
+}

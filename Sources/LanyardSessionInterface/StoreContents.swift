@@ -1,0 +1,170 @@
+import LanyardFoundations
+
+/// Everything that outlives a restart: the users of this device, the active user, and the pending revocations.
+package struct StoreContents: Equatable, Sendable {
+    /// Grows with each write, so that a restored backup is noticed (threats.md T14).
+    package var writes: UInt64 = 0
+    /// The key of each `CredentialFingerprint`: 32 random bytes, made with the store.
+    package var fingerprintKey: Secret
+    /// In the order in which they were added; names are unique.
+    package var users: [StoredUser] = []
+    package var active: ActiveChoice?
+    package var revocations: [StoredRevocation] = []
+
+    /// The user that was made active, and `active_user` at that time. The configured value applies again once it
+    /// changes (architecture.md 5.6).
+    package struct ActiveChoice: Equatable, Sendable {
+        /// nil: none, after a logout.
+        package var user: String?
+        package var configured: String?
+
+        package init(user: String?, configured: String?) {
+            self.user = user
+            self.configured = configured
+        }
+    }
+
+    package init(fingerprintKey: Secret) { self.fingerprintKey = fingerprintKey }
+
+    package subscript(name: String) -> StoredUser? {
+        users.first { $0.name == name }
+    }
+}
+
+/// How a change is applied to the stored contents (architecture.md 4.8). It merges by user and generation, so that no
+/// write loses another one's rotated token.
+extension StoreContents {
+    /// Applies `change`. On `overtaken` and `inUse` nothing has changed, and nothing is to be written.
+    ///
+    /// - Parameter now: the time from which a new account is known.
+    package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
+        switch change {
+        case .storeIntent(let name, let identity, let intent, let base):
+            return edit(name, identity, base: base, now: now) { $0.intent = intent }
+        case .clearIntent(let name):
+            guard self[name] != nil else { return .stored(nil) }
+            return edit(name, nil, base: nil, now: now) { $0.closeIntent() }
+        case .dropRefreshToken(let name, let base):
+            if isUnknown(name, base) { return .stored(nil) }
+            return edit(name, nil, base: base, now: now) { user in
+                user.session?.refresh = nil
+                user.intent = nil
+            }
+        case .saveSession(let name, let login, let base):
+            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours.
+            if let user = self[name], user.session == login.session { return .stored(user) }
+            if let holder = holder(of: login, besides: name) { return .inUse(by: holder) }
+            let isAhead =
+                self[name].map { $0.session?.id == login.session.id && $0.generation < login.generationMin } ?? false
+            return edit(name, StoredIdentity(login.identity, login.fingerprint), base: isAhead ? nil : base, now: now) {
+                $0.saveSession(login, now: now)
+            }
+        case .recordRefusal(let name, let identity, let fingerprint, let endedVersion):
+            return edit(name, identity, base: nil, now: now) { user in
+                user.refused = fingerprint
+                user.closeIntent()
+                guard user.session != nil, user.version == endedVersion else { return }
+                // The new generation tells other processes that the session has moved.
+                user.generation += 1
+                user.session = nil
+            }
+        case .end(let name, let base):
+            if isUnknown(name, base) { return .stored(nil) }
+            if let user = self[name], user.session == nil, user.generation == base.generation { return .stored(user) }
+            return edit(name, nil, base: base, now: now) { user in
+                user.session = nil
+                user.intent = nil
+            }
+        case .logOut(let name, let identity, let revocation):
+            keep(revocation)
+            return edit(name, identity, base: nil, now: now) { user in
+                // A login that is under way then finds its base moved, with or without a session.
+                user.generation += 1
+                user.session = nil
+                user.intent = nil
+                user.isLoggedOut = true
+            }
+        case .remove(let name, let revocation):
+            keep(revocation)
+            users.removeAll { $0.name == name }
+            return .stored(nil)
+        case .activate(let choice):
+            active = choice
+            return .stored(nil)
+        case .addRevocation(let revocation):
+            keep(revocation)
+            return .stored(nil)
+        case .removeRevocation(let token):
+            revocations.removeAll { $0.refresh == token }
+            return .stored(nil)
+        }
+    }
+
+    /// The store does not know the user, because it could not take the user's login: there is nothing to end.
+    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .absent }
+
+    /// - Parameters:
+    ///   - identity: adds the user if it is missing. It replaces a user of another identity, whose service is to be
+    ///     told. nil: the user must exist.
+    ///   - base: the version that the change is based on; nil: any.
+    private mutating func edit(
+        _ name: String, _ identity: StoredIdentity?, base: SessionVersion?, now: WallTime,
+        _ body: (inout StoredUser) -> Void
+    ) -> StoreChange.Verdict {
+        var place = users.firstIndex { $0.name == name }
+        if let base, (place.map { users[$0].version } ?? .absent) != base {
+            return .overtaken(by: place.map { users[$0] })
+        }
+        if place == nil, let identity {
+            users.append(StoredUser(name: name, of: identity))
+            place = users.count - 1
+        }
+        if let place, let identity, !users[place].belongs(to: identity) {
+            keep(users[place].evictionRevocation(at: now))
+            let generation = users[place].generation
+            users[place] = StoredUser(name: name, of: identity)
+            users[place].generation = generation
+        }
+        guard let place else { return .overtaken(by: nil) }
+        body(&users[place])
+        return .stored(users[place])
+    }
+
+    /// Another user that is logged in to the account of a login: two users of one device share none, in whatever
+    /// process they log in (architecture.md 5.7). A refresh of the stored session is no login.
+    private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
+        guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
+        let identity = StoredIdentity(login.identity, login.fingerprint)
+        let holder = users.first { other in
+            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: identity)
+                && (other.isAdded || login.configured.contains(other.name))
+        }
+        return holder?.name
+    }
+
+    private mutating func keep(_ revocation: StoredRevocation?) {
+        guard let revocation, !revocations.contains(where: { $0.refresh == revocation.refresh }) else { return }
+        revocations.append(revocation)
+    }
+}
+
+extension StoredUser {
+    /// Stores the tokens of a login or a refresh, and clears the intent and the refusal.
+    fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
+        identity = login.identity
+        identityFingerprint = login.fingerprint ?? identityFingerprint
+        generation = max(generation + 1, login.generationMin)
+        session = login.session
+        if let account = login.accountID, account != accountID {
+            accountID = account
+            accountSince = now
+        }
+        if let provider = login.provider {
+            self.provider = provider
+            isAdded = login.isAdded
+        }
+        isLoggedOut = false
+        intent = nil
+        refused = nil
+    }
+}

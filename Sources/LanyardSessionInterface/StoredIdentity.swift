@@ -1,0 +1,56 @@
+import LanyardFoundations
+
+/// An identity as the store names it.
+package struct StoredIdentity: Equatable, Sendable, ExpressibleByStringLiteral {
+    package var name: String
+    /// nil: unknown, which matches any.
+    package var fingerprint: IdentityFingerprint?
+
+    package init(_ name: String, _ fingerprint: IdentityFingerprint? = nil) {
+        self.name = name
+        self.fingerprint = fingerprint
+    }
+
+    package init(stringLiteral name: String) { self.init(name) }
+
+    /// Whether both may be the same service and application.
+    package func matches(_ other: StoredIdentity) -> Bool {
+        guard name == other.name else { return false }
+        guard let fingerprint, let theirs = other.fingerprint else { return true }
+        return fingerprint == theirs
+    }
+}
+
+extension StoredUser {
+    package var storedIdentity: StoredIdentity { StoredIdentity(identity, identityFingerprint) }
+
+    /// Whether the user belongs to `identity`. A user of another identity is ignored, whatever its name.
+    package func belongs(to identity: StoredIdentity) -> Bool { storedIdentity.matches(identity) }
+
+    /// The revocation of this user's session if another identity's user replaces it; nil: no session.
+    package func evictionRevocation(at now: WallTime) -> StoredRevocation? {
+        session?.refresh.map {
+            StoredRevocation(identity: identity, refresh: $0, since: now, fingerprint: identityFingerprint)
+        }
+    }
+}
+
+/// A hash of the service that an identity's name stands for. It is stored beside the tokens of that identity. If
+/// `base_url` or `app_id` changes, tokens of the old service are never sent to the new one.
+package struct IdentityFingerprint: Equatable, Sendable {
+    /// SHA-256 under a fixed key: 32 bytes. It holds no secret.
+    package let bytes: [UInt8]
+
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Hashes the parts that distinguish one service from another, such as kind, app and address.
+    package init(of parts: [String]) {
+        var key = SecretBuffer()
+        var text = SecretBuffer()
+        key.append("lanyard identity mark")
+        // The lengths separate the parts.
+        for part in parts { text.append("\(part.utf8.count) \(part) ") }
+        let seal = key.seal()
+        bytes = text.withBytes { KeyedHash.sha256($0, key: seal) }
+    }
+}

@@ -1,0 +1,27 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// A token that is renewed elsewhere and that Lanyard only reads, such as the file of a `static` identity.
+///
+/// It has no refresh and no expiry. A user of such an identity is `valid` while the latest outcome was a token,
+/// otherwise `refused`.
+package protocol TokenFeed: AnyObject, Sendable {
+    /// Begins to read. `onChange` is called on any queue, in order: soon after the start with the first outcome, then
+    /// with each different one (new content, a file that vanished or came back). A failure's verdict is
+    /// `credentialUnavailable`; its message names the path and the remedy. Called once.
+    func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityError>) -> Void)
+
+    /// Ends the reading. A late call of `onChange` may still come.
+    func stop()
+}
+
+/// Reports changes of the file of a user's configured credential, so that a refused user can try again.
+package protocol CredentialWatch: AnyObject, Sendable {
+    /// Begins to watch the file that `login` names. `onChange` is called on any queue, within 5 s of each change of the
+    /// file's content. A new file and a swapped symlink are changes; the start is not. A login without a file has no
+    /// changes.
+    func start(_ login: UserSettings.Login, _ onChange: @escaping @Sendable () -> Void)
+
+    /// Ends the watching. A late call of `onChange` may still come.
+    func stop()
+}

@@ -1,0 +1,265 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// How the outcome of a call is handled: it is stored first, then the session learns of it (refresh.md 8).
+extension SessionCoordinator {
+    mutating func callCompleted(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
+        guard let operation, operation.number == call.number, case .calling = operation.stage else {
+            return discard(result, call)
+        }
+        switch (result, call.kind) {
+        case (.failure(let error), .refresh):
+            if setup.rotation != .none, let token = error.unusedRefreshToken {
+                orphanedRefresh = (token, storedUser?.session?.id ?? base.session)
+            }
+            failed(reclassified(error))
+        case (.failure(let error), .login):
+            revokeUnused(error)
+            failed(error)
+        case (.success(let grant), .refresh):
+            unansweredRefreshes = 0
+            orphanedRefresh = nil
+            save(grant)
+        case (.success(let grant), .login):
+            self.operation?.stage = .claiming(grant)
+            emit(.claim(account: grant.userID ?? "", operation: operation.number))
+        }
+    }
+
+    /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens rotate, it contained the new
+    /// token, so its outcome is unknown.
+    private func reclassified(_ error: IdentityError) -> IdentityError {
+        guard setup.rotation != .none, case .transient = error.verdict, let status = error.status, 200..<300 ~= status
+        else { return error }
+        var error = error
+        error.verdict = .unknownOutcome
+        return error
+    }
+
+    /// A logout came first. The session that the late response brought must be revoked.
+    private mutating func discard(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
+        if let token = result.refreshToken { revoke(token) }
+        logEvent(.late, reason: call.kind.rawValue)
+    }
+
+    /// An unusable login response has still created a session at the service, unless it names the session at hand.
+    private mutating func revokeUnused(_ error: IdentityError) {
+        guard let token = error.unusedRefreshToken, token != session.tokens?.refresh,
+            token != storedUser?.session?.refresh
+        else { return }
+        revoke(token)
+    }
+
+    /// Ends the session of the refresh token that could not be used.
+    mutating func revokeOrphaned() {
+        if let token = orphanedRefresh?.token { revoke(token) }
+        orphanedRefresh = nil
+    }
+
+    mutating func claimed(_ claim: AccountOwnership, _ number: UInt64) {
+        guard !adopted(claim, number), let operation, operation.number == number,
+            case .claiming(let grant) = operation.stage
+        else { return }
+        switch (claim, operation.purpose) {
+        case (.free, _), (.belongs, .own), (.belongs, .closingIntent): save(grant)
+        case (.inUse(let other), _): rejectAccountInUse(grant, for: other)
+        case (.belongs(let other), .requested(let ticket)):
+            let obtained = ObtainedSession(
+                grant, startedAt: operation.call.startedAt, startedAtWall: operation.call.startedAtWall,
+                provider: operation.provider)
+            reply(ticket, .belongs(to: other, obtained))
+            closeRequestedLogin(with: .clearIntent)
+        }
+    }
+
+    /// The account belongs to another user, in this process or another. The new session is revoked and the old one
+    /// stays as it was.
+    mutating func rejectAccountInUse(_ grant: Grant, for other: String) {
+        // A session that was obtained elsewhere is revoked with its operation.
+        if operation?.obtained == nil, let token = grant.refreshToken { revoke(token) }
+        let message = "the credential leads to the account that user \(other) of this device is logged in to"
+        failed(IdentityError(.accountInUse, message: message), operatorReply: .accountInUse(by: other))
+    }
+
+    // MARK: Failure
+
+    /// The session learns of the failure at once. The store keeps what must survive a crash.
+    mutating func failed(_ error: IdentityError, operatorReply: SessionReply? = nil) {
+        guard let operation else { return }
+        // While another process has the lock, an intent in the store belongs to that process.
+        let isSent = if case .locking = operation.stage { false } else { true }
+        if case .requested(let ticket) = operation.purpose {
+            logEvent(.requestedLoginFailed, .warning, reason: error.verdict.label, error: error)
+            if let token = operation.obtained?.grant.refreshToken { revoke(token) }
+            reply(ticket, operatorReply ?? .failed(error))
+            return isSent ? closeRequestedLogin(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
+        }
+        // If no retry may follow, waiting for one is useless.
+        if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome, setup.rotation == .oneUse {
+            return abandon(operation.call, error)
+        }
+        if operation.call.kind == .refresh, isSent, error.verdict != .unknownOutcome {
+            unansweredRefreshes = max(unansweredRefreshes - 1, 0)
+        }
+        applyToSession(.failed(error, operation.call))
+        // Nothing can begin another session, so nothing else would end the orphaned one.
+        if session.state == .loginRequired { revokeOrphaned() }
+        guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
+        close(with: pendingChange(after: error, of: operation))
+    }
+
+    /// The change of the store that follows from the session's new state.
+    private func pendingChange(after error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange
+    {
+        switch (session, operation.call.kind) {
+        case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
+        case (.loginRequired, _): .end
+        case (_, .refresh) where pendingCall?.call.kind == .login: .dropRefreshToken
+        default: .clearIntent
+        }
+    }
+
+    /// Only a configured credential can be tried again automatically. A doubted credential counts as refused once the
+    /// session treats it so. A refusal is recorded even if the credential file has changed since, because the new
+    /// content has another fingerprint.
+    private func refusal(by error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange? {
+        guard case .configured? = operation.credential, let fingerprint = error.credential else { return nil }
+        switch (error.verdict, session) {
+        case (.credentialRefused, _): return .recordRefusal(fingerprint, endedVersion: endedVersion)
+        case (.credentialDoubted, .refused) where operation.purpose == .own:
+            return .recordRefusal(fingerprint, endedVersion: endedVersion)
+        default: return nil
+        }
+    }
+
+    /// The version of a stored session that has no refresh token and is not served any more. A restart must not serve
+    /// it either.
+    private var endedVersion: SessionVersion? {
+        guard base.session != 0, session.tokens == nil, let stored = storedUser?.session else { return nil }
+        return stored.refresh == nil || writes.hasUnsavedTokenDrop ? base : nil
+    }
+
+    /// A user whose first login failed is not kept.
+    private mutating func closeRequestedLogin(with pendingChange: SessionWrites.PendingChange) {
+        let neverEstablished = setup.isAdded && context.accountID == nil
+        close(with: neverEstablished ? .terminate(.remove, nil) : pendingChange)
+    }
+
+    mutating func close(with pendingChange: SessionWrites.PendingChange) {
+        guard let operation else { return }
+        self.operation?.stage = .closing
+        // Unsaved changes of the dead session must not be stored later.
+        switch pendingChange {
+        case .dropRefreshToken: writes.dropRefreshToken()
+        case .end: writes.dropSession()
+        default:
+            if operation.purpose == .own, operation.call.kind == .login, case .refused = session {
+                writes.dropSession()
+            }
+        }
+        write(pendingChange, for: .operation(operation.number))
+    }
+
+    // MARK: Success
+
+    mutating func save(_ grant: Grant) {
+        guard let operation else { return }
+        // The old session is not at hand any more but may still live at the service, for example after a refresh that
+        // got 404.
+        if operation.call.kind == .login, session.tokens == nil {
+            self.operation?.replacedRefreshToken = storedUser?.session?.refresh
+        }
+        self.operation?.stage = .saving(grant)
+        write(.saveSession(login(with: grant, by: operation)), for: .operation(operation.number))
+    }
+
+    private func login(with grant: Grant, by operation: TokenOperation) -> StoreChange.StoredLogin {
+        let isRefresh = operation.call.kind == .refresh
+        let old = isRefresh ? session.tokens : nil
+        // The unsaved parts of this session are stored with the refresh.
+        let unsaved = isRefresh ? writes.unsaved : nil
+        let known = isRefresh && base.session != 0 ? base.session : eventContext.name
+        let stored = StoredSession(
+            id: unsaved?.session.id ?? known, access: grant.accessToken,
+            refresh: grant.refreshToken ?? old?.refresh,
+            refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
+            issuedAt: operation.call.startedAtWall,
+            issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime)
+        return StoreChange.StoredLogin(
+            // This login replaces an earlier unsaved login, which had named the account.
+            identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
+            provider: isRefresh ? unsaved?.provider : operation.provider, isAdded: setup.isAdded,
+            generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
+            fingerprint: setup.fingerprint, configured: setup.configured)
+    }
+
+    /// The new tokens serve from now on, whether or not the store has taken them.
+    mutating func saved(_ grant: Grant, generation: UInt64) {
+        guard let operation else { return }
+        context.expect(generation: generation)
+        if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
+        switch operation.purpose {
+        case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
+        case .requested(let ticket):
+            if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
+            pendingCall = nil
+            applyToSession(.loggedIn(grant, operation.call))
+            reply(ticket, .loggedIn)
+        }
+        if operation.call.kind == .login {
+            revokeOrphaned()
+            unansweredRefreshes = 0
+            refused = nil
+            provider = operation.provider ?? provider
+            isProvisional = false
+        }
+        warnings.restart()
+        finish()
+    }
+
+    /// False while it is unknown whether a refresh token still belongs to its session. An old token is then never sent
+    /// again, not even to revoke it.
+    private var isCurrent: Bool { unansweredRefreshes == 0 || setup.rotation == .none }
+
+    /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
+    /// but an operator's logout.
+    mutating func overtaken(_ grant: Grant, by user: StoredUser?) {
+        guard let operation else { return }
+        if let user, !user.belongs(to: identity) {
+            noteForeign(user)
+            return save(grant)
+        }
+        if let user, isOlder(user) {
+            rebase(onOlder: user)
+            return save(grant)
+        }
+        if let user, writes.mayHaveWritten(user) {
+            rebase(on: user)
+            return save(grant)
+        }
+        logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
+        if operation.call.kind == .login,
+            writes.hasUnsavedTermination || user?.session == nil && user?.isLoggedOut == false
+        {
+            // The store has no session, and no operator has ended it: this login is kept. The same holds if the stored
+            // session was ended by an operator here.
+            rebase(on: user)
+            return save(grant)
+        }
+        // If no store has the session that this login was to replace, it is revoked with the login.
+        if operation.call.kind == .login, isCurrent, let unsaved = writes.unsaved?.session,
+            unsaved.id != user?.session?.id, let token = unsaved.refresh
+        {
+            revoke(token)
+        }
+        if user?.session?.id != base.session || operation.call.kind == .login,
+            let token = grant.refreshToken ?? operation.refresh
+        {
+            revoke(token)
+        }
+        rebase(on: user)
+        if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+        yield(to: user)
+    }
+}

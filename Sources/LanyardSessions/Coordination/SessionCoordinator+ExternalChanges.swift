@@ -1,0 +1,240 @@
+import LanyardSessionInterface
+
+/// How the coordinator reacts to external changes, and to a stored user of the same name that belongs to another
+/// identity.
+extension SessionCoordinator {
+    /// The identity as the store names it.
+    var identity: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
+
+    /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
+    /// store. This one continues in memory.
+    var isDisplaced: Bool { foreignUser != nil && wasStored }
+
+    /// Takes what the store holds as the base of the next changes.
+    mutating func rebase(on user: StoredUser?) {
+        base = user?.version ?? .absent
+        storedUser = user
+    }
+
+    /// Compares the user with what another process may have stored since.
+    mutating func reconcile(with user: StoredUser?) {
+        // While changes are unsaved, what the store holds is not newer.
+        guard writes.unsavedChanges.isEmpty else { return prepareCall() }
+        if let user, !user.belongs(to: identity) { return reconcile(withForeign: user) }
+        foreignUser = nil
+        if isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
+        let version = user?.version ?? .absent
+        if version != base {
+            if let user, isOlder(user) {
+                restoreNewer(over: user)
+                return prepareCall()
+            }
+            return applyExternalChange(user)
+        }
+        learn(user)
+        guard let operation, operation.purpose == .own else { return prepareCall() }
+        if user?.isLoggedOut == true { return endSession(because: "elsewhere") }
+        if operation.call.kind == .refresh, let session = user?.session, session.refresh == nil {
+            return endDeadSession("another process found the session dead")
+        }
+        prepareCall()
+    }
+
+    /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
+    mutating func applySnapshot(_ user: StoredUser?) {
+        guard isIdle, pendingCall == nil, !isProvisional else { return }
+        if let user, !user.belongs(to: identity) { return noteForeign(user) }
+        foreignUser = nil
+        guard (user?.version ?? .absent) != base else { return }
+        if let user, isOlder(user) { return restoreNewer(over: user) }
+        unansweredRefreshes = 0
+        rebase(on: user)
+        yield(to: user)
+    }
+
+    /// Another process has changed the user. No call is made if what it stored suffices.
+    private mutating func applyExternalChange(_ user: StoredUser?) {
+        rebase(on: user)
+        unansweredRefreshes = 0
+        let isOwn = operation?.purpose == .own
+        if let user, user.session != nil { return adopt(user, finishing: isOwn) }
+        learn(user)
+        if user == nil || user?.isLoggedOut == true {
+            if isOwn { return endSession(because: user == nil ? "removed" : "elsewhere") }
+            applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
+        } else if operation?.call.kind == .refresh {
+            return endDeadSession("another process found the session dead")
+        } else if !isOwn, var tokens = session.tokens {
+            // If the operator's login fails, the old refresh token must not be sent again.
+            tokens.refresh = nil
+            applyToSession(.restored(tokens, .init(isTrusted: true, isUrgent: true, spread: 0, isAdopted: true)))
+        }
+        prepareCall()
+    }
+
+    /// Continues with what another process has stored, which is already the base. Older unsaved changes are dropped.
+    mutating func yield(to user: StoredUser?) {
+        writes.dropAll()
+        if let user, user.session != nil { return adopt(user, finishing: true) }
+        learn(user)
+        applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
+        // The session died in the other process, and no operator ended it.
+        if user?.isLoggedOut == false { applyToSession(.loginRequested) }
+        finish()
+    }
+
+    private mutating func endSession(because reason: String) {
+        applyToSession(.ended(reason: reason))
+        finish()
+    }
+
+    private mutating func endDeadSession(_ message: String) {
+        guard let call = operation?.call else { return }
+        applyToSession(.failed(IdentityError(.sessionDead, message: message), call))
+        finish()
+    }
+
+    // MARK: Another process's session
+
+    /// Takes the session over. If its account is another one than before, the account is checked as after a login: two
+    /// users share none (architecture.md 5.7).
+    private mutating func adopt(_ user: StoredUser, finishing: Bool) {
+        guard let account = user.accountID, account != context.accountID else { return takeOver(user, finishing) }
+        adopting = (user, finishing)
+        emit(.claim(account: account, operation: operation?.number ?? 0))
+    }
+
+    /// Returns whether an adoption was waiting for this check.
+    mutating func adopted(_ claim: AccountOwnership, _ number: UInt64) -> Bool {
+        guard let (user, finishing) = adopting, number == operation?.number ?? 0 else { return false }
+        adopting = nil
+        guard case .inUse(let other) = claim else {
+            takeOver(user, finishing)
+            return true
+        }
+        let message =
+            "another process has logged the user in to the account that user \(other) of this one is logged in to"
+        let error = IdentityError(.accountInUse, message: message)
+        logEvent(.accountTaken, .error, reason: "account_in_use", error: error, details: ["other": other])
+        if let operation, operation.purpose == .own {
+            applyToSession(.failed(error, operation.call))
+            finish()
+        } else {
+            applyToSession(.ended(reason: "account_in_use"))
+            finishing ? finish() : prepareCall()
+        }
+        return true
+    }
+
+    private mutating func takeOver(_ user: StoredUser, _ finishing: Bool) {
+        guard let session = user.session else { return finish() }
+        // The other process may have received that same token. It is revoked only if that process has another session.
+        if orphanedRefresh?.session == session.id { orphanedRefresh = nil } else { revokeOrphaned() }
+        learn(user)
+        restore(session, of: user, isAdopted: true)
+        finishing ? finish() : prepareCall()
+    }
+
+    /// An operator adds a user whose name another process has given away. The name is in use, and its user is known
+    /// here from now on.
+    private mutating func reportNameInUse(for user: StoredUser) {
+        guard let operation, case .requested(let ticket) = operation.purpose else { return prepareCall() }
+        reply(ticket, .nameInUse(isKnown: true))
+        isProvisional = false
+        wasStored = true
+        rebase(on: user)
+        if user.session != nil { return adopt(user, finishing: true) }
+        learn(user)
+        if !user.isLoggedOut { applyToSession(.loginRequested) }
+        finish()
+    }
+
+    // MARK: An older file
+
+    /// The same session with a lower generation: a file from a backup replaced a newer one (threats.md T14).
+    func isOlder(_ user: StoredUser) -> Bool {
+        base.session != 0 && user.version.session == base.session && user.version.generation < base.generation
+    }
+
+    /// Takes the older state as the base of the next write.
+    mutating func rebase(onOlder user: StoredUser) {
+        var older = SessionLogEvent(.storeOlder, .warning, reason: "older")
+        older.counts = ["stored": user.version.generation, "known": base.generation]
+        emit(.logEvent(older))
+        generationMin = max(generationMin, base.generation)
+        base = user.version
+    }
+
+    /// The newer session is kept and written again, because refresh tokens may work only once.
+    private mutating func restoreNewer(over user: StoredUser) {
+        rebase(onOlder: user)
+        guard let storedUser, let session = storedUser.session else { return }
+        writes.keep(
+            .saveSession(
+                StoreChange.StoredLogin(
+                    identity: setup.identity, session: session, accountID: storedUser.accountID,
+                    provider: storedUser.provider,
+                    isAdded: storedUser.isAdded, generationMin: generationMin, fingerprint: setup.fingerprint,
+                    configured: setup.configured)))
+        retryNext()
+    }
+
+    // MARK: Another identity's user
+
+    /// Notes a foreign user. It is never restored, and its tokens are sent only to its own service.
+    mutating func noteForeign(_ other: StoredUser) {
+        let isNews = foreignUser == nil
+        foreignUser = other
+        if !wasStored { base = other.version }
+        guard isNews else { return }
+        logEvent(
+            .foreignUser, wasStored ? .error : .warning, reason: wasStored ? "displaced" : "identity_changed",
+            details: ["stored_identity": other.identity])
+    }
+
+    private mutating func reconcile(withForeign other: StoredUser) {
+        let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
+        if isProvisional, isKnownHere, let operation, case .requested(let ticket) = operation.purpose {
+            reply(ticket, .nameInUse(isKnown: false))
+            return finish()
+        }
+        noteForeign(other)
+        prepareCall()
+    }
+
+    /// Whether the write is skipped because the store holds a foreign user.
+    func isBlockedByForeign(_ write: SessionWrites.Write) -> Bool {
+        guard foreignUser != nil else { return false }
+        switch write.pendingChange {
+        case .storeIntent, .clearIntent, .dropRefreshToken, .end: return true
+        case .terminate(.remove, _):
+            if case .termination = write.origin { return wasStored }
+            return true
+        case .saveSession, .recordRefusal, .terminate: return wasStored
+        }
+    }
+
+    /// Continues as if the change were stored. The session lives in memory only.
+    mutating func skipWrite(_ write: SessionWrites.Write) {
+        if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
+        switch (write.origin, write.pendingChange, operation?.stage) {
+        case (.termination(let ticket), _, _): terminated(write.pendingChange, ticket, isStored: false)
+        case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
+        case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
+            saved(grant, generation: context.generation + 1)
+        case (.operation(let number), _, _) where number == operation?.number: finish()
+        default: break
+        }
+        releaseLock()
+    }
+
+    /// A change has replaced the foreign user. Its session is over, and its own service is told.
+    mutating func revokeEvicted(_ pendingChange: SessionWrites.PendingChange) {
+        wasStored = true
+        guard let other = foreignUser else { return }
+        foreignUser = nil
+        // An operator's logout carries that revocation itself.
+        if case .terminate = pendingChange { return }
+        if let revocation = other.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }
+    }
+}

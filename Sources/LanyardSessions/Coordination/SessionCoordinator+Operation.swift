@@ -1,0 +1,198 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// An operation up to its call: the order of operations, the user's lock, the store read, the intent (refresh.md 6,
+/// refresh.md 9).
+extension SessionCoordinator {
+    /// Starts the next operation if none is under way: an operator's before the session's own.
+    mutating func startNext() {
+        guard operation == nil, adopting == nil, !writes.isTerminating else { return }
+        if let login = requestedLogin {
+            requestedLogin = nil
+            let call = context.begin(.login, .asked, at: eventContext)
+            operation = TokenOperation(call, requested: login, at: eventContext.instant)
+            logEvent(.loginStarted, reason: call.cause.rawValue)
+        } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
+            pendingCall = nil
+            let credential = next.call.kind == .login ? setup.credential : nil
+            operation = TokenOperation(
+                next.call, refresh: next.refresh, credential: credential, at: eventContext.instant)
+        } else if hasUnclosedIntent, !isDraining {
+            hasUnclosedIntent = false
+            operation = TokenOperation(
+                closingIntent: context.begin(.refresh, .start, at: eventContext), at: eventContext.instant)
+        } else {
+            return pendingCall = nil
+        }
+        switch lock {
+        case .held: read()
+        case .requested: break
+        case .free:
+            lock = .requested
+            emit(.tryLock)
+        }
+    }
+
+    mutating func locked(_ result: StoreLock) {
+        lock = result == .taken ? .held : .free
+        guard let operation, case .locking = operation.stage else { return releaseLock() }
+        switch result {
+        case .taken: return read()
+        case .failed(let message):
+            logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
+            return read()
+        // The holder of the lock makes a call of its own.
+        case .busy where operation.purpose == .closingIntent: return finish()
+        case .busy: break
+        }
+        guard eventContext.instant < operation.lockDeadline else {
+            return failed(IdentityError(.transient(retryAfter: nil), message: "another process has the user's lock"))
+        }
+        let until = eventContext.instant + .milliseconds(20) + .milliseconds(180) * eventContext.chance
+        if !operation.hasLoggedWait { logEvent(.waitingForLock, reason: "busy", nextAt: until) }
+        self.operation?.hasLoggedWait = true
+        self.operation?.stage = .queueing(until: until)
+    }
+
+    /// Gives the lock back, with two exceptions. While a rotated refresh token is unsaved, another process would send
+    /// the old one. While a logout that has cut off a call is being stored, another process would find an open intent
+    /// that was never sent.
+    mutating func releaseLock() {
+        guard operation == nil, lock == .held, !writes.isTerminating else { return }
+        guard setup.rotation == .none || !writes.hasUnsavedSession else { return }
+        lock = .free
+        emit(.unlock)
+    }
+
+    /// A deadline of the operation has come.
+    mutating func continueAfterDelay() {
+        switch operation?.stage {
+        case .queueing:
+            operation?.stage = .locking
+            lock = .requested
+            emit(.tryLock)
+        case .pausing: storeIntent()
+        default: break
+        }
+    }
+
+    private mutating func read() {
+        guard let number = operation?.number else { return }
+        operation?.stage = .reading
+        emit(.read(operation: number))
+    }
+
+    mutating func read(_ result: Result<StoredUser?, StoreError>, _ number: UInt64) {
+        guard let operation, operation.number == number, case .reading = operation.stage else { return }
+        if operation.purpose == .closingIntent { return closeStoredIntent(result) }
+        switch result {
+        case .success(let user): reconcile(with: user)
+        case .failure(let error):
+            recordStoreFailure(error)
+            prepareCall()
+        }
+    }
+
+    /// Prepares the call, unless the same refresh token has been sent too often (refresh.md 9).
+    mutating func prepareCall() {
+        guard let operation else { return }
+        if let obtained = operation.obtained {
+            // Unsaved changes go first.
+            retryNext()
+            return save(obtained.grant)
+        }
+        guard operation.call.kind == .refresh, unansweredRefreshes > 0 else { return storeIntent() }
+        // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
+        let isAllowed =
+            switch setup.rotation {
+            case .none: unansweredRefreshes < 2 || !context.hasCredential
+            case .grace: unansweredRefreshes < 2
+            case .oneUse: false
+            }
+        guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
+        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryDelay)
+        guard since < TokenOperation.retryDelay else { return storeIntent() }
+        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryDelay - since))
+    }
+
+    private static let unknownOutcome = IdentityError(
+        .unknownOutcome,
+        message: "the outcome of the latest refresh is unknown, and its refresh token must not be sent again")
+
+    mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
+        unansweredRefreshes = 0
+        if !context.hasCredential { revokeOrphaned() }
+        applyToSession(.abandoned(error, call))
+        close(with: context.hasCredential ? .dropRefreshToken : .end)
+    }
+
+    private mutating func storeIntent() {
+        guard let operation else { return }
+        self.operation?.stage = .intending
+        // Unsaved changes go first: the intent must stand beside the refresh token that is about to be sent.
+        retryNext()
+        let tries = unansweredRefreshes + (operation.call.kind == .refresh ? 1 : 0)
+        write(
+            .storeIntent(StoredIntent(kind: operation.call.kind, at: eventContext.wall, tries: tries)),
+            for: .operation(operation.number))
+    }
+
+    /// Makes the call, whether or not the intent could be stored. The token's lifetime counts from this moment.
+    mutating func call() {
+        guard var operation else { return }
+        operation.call.startedAt = eventContext.instant
+        operation.call.startedAtWall = eventContext.wall
+        operation.stage = .calling
+        self.operation = operation
+        if let token = operation.refresh {
+            unansweredRefreshes += 1
+            unansweredAt = eventContext.wall
+            emit(.refresh(token, operation.call))
+        } else if let credential = operation.credential {
+            // An operator's login may try a credential that was refused before.
+            emit(.login(credential, refused: operation.purpose == .own ? refused : nil, operation.call))
+        } else {
+            failed(IdentityError(.credentialUnavailable, message: "no credential is configured"))
+        }
+    }
+
+    /// Ends the operation. The next one may start.
+    mutating func finish() {
+        operation = nil
+        releaseLock()
+    }
+
+    // MARK: The stored user
+
+    mutating func learn(_ user: StoredUser?) {
+        refused = user?.refused
+        provider = user?.provider
+        accountSince = user?.accountSince
+        if let user, user.generation > 0 { context.hasEverBeenLoggedIn = true }
+        if let account = user?.accountID, context.learnAccount(account) {
+            logEvent(.accountChanged, .warning, reason: "elsewhere")
+        }
+        // What another process had open when this one started may have received its result since.
+        let open = user?.intent?.tries ?? 0
+        unansweredRefreshes = isIntentUnsaved ? max(unansweredRefreshes, open) : open
+        if let intent = user?.intent, open > 0 { unansweredAt = intent.at }
+    }
+
+    mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
+        // An unstored intent belongs to a call with the token before this one.
+        isIntentUnsaved = false
+        unansweredRefreshes = user.intent?.tries ?? 0
+        currentGeneration = user.generation
+        if isAdopted { warnings.restart() }
+        let tokens = SessionTokens(
+            stored, generation: context.resume(generation: user.generation), accountID: user.accountID,
+            account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
+            skew: context.skew ?? .zero, settings: context.settings)
+        let how = Session.Restoration(
+            isTrusted: isAdopted || setup.offline == .cached, isUrgent: unansweredRefreshes > 0,
+            spread: isAdopted ? 0 : 0.1,
+            isAdopted: isAdopted)
+        applyToSession(.restored(tokens, how))
+    }
+}

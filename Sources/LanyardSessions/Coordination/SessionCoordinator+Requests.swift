@@ -1,0 +1,108 @@
+import LanyardSessionInterface
+
+/// The start, and what operators request of a user's session.
+extension SessionCoordinator {
+    /// The start: continues with the stored session, or logs in if there is none.
+    mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
+        isProvisional = setup.isAdded && stored?.isAdded != true
+        guard let stored, stored.belongs(to: identity) else {
+            // A changed identity means another account. The new login replaces what is stored.
+            if let stored { noteForeign(stored) }
+            context.expect(generation: base.generation + 1)
+            return applyToSession(.loginRequested)
+        }
+        rebase(on: stored)
+        wasStored = !isProvisional
+        learn(stored)
+        if stored.isLoggedOut {
+            applyToSession(.ended(reason: "remembered"))
+            hasUnclosedIntent = stored.intent != nil
+        } else if let session = stored.session, let other {
+            endDuplicate(session, to: other)
+        } else if let session = stored.session, !stored.isRefused {
+            compareLoginKinds(stored)
+            restore(session, of: stored, isAdopted: false)
+        } else {
+            context.expect(generation: base.generation + 1)
+            applyToSession(.loginRequested)
+            hasUnclosedIntent = stored.intent != nil && pendingCall == nil
+        }
+    }
+
+    /// An older release let two users have one account. This user's session ends. The configured credential may log in
+    /// to whatever account it leads to.
+    private mutating func endDuplicate(_ session: StoredSession, to other: String) {
+        logEvent(.accountShared, .error, reason: "account_in_use", details: ["other": other])
+        if let token = session.refresh { revoke(token) }
+        writes.keep(.end)
+        retryNext()
+        context.expect(generation: base.generation + 1)
+        applyToSession(.loginRequested)
+    }
+
+    /// The stored session continues whatever is configured. The store knows the kind of its login. It knows only the
+    /// service's id of the account, which no configuration names.
+    private mutating func compareLoginKinds(_ stored: StoredUser) {
+        guard let configured = setup.credential?.provider, let provider = stored.provider, provider != configured
+        else { return }
+        logEvent(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])
+    }
+
+    /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
+    mutating func requestLogin(_ login: RequestedLogin) {
+        let refusal: SessionReply? =
+            if requestedLogin != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
+                .stopping
+            } else { nil }
+        guard let refusal else { return requestedLogin = login }
+        if let token = login.obtained?.grant.refreshToken { revoke(token) }
+        reply(login.ticket, refusal)
+    }
+
+    /// A login is under way. A second one would end in two sessions.
+    var isLoggingIn: Bool {
+        guard let operation, operation.call.kind == .login else { return false }
+        if case .closing = operation.stage { return false }
+        return true
+    }
+
+    mutating func refresh(_ ticket: UInt64) {
+        guard session.tokens != nil else { return reply(ticket, .notLoggedIn) }
+        applyToSession(.refreshRequested)
+        guard session.call != nil else { return reply(ticket, .notSupported) }
+        refreshTickets.append(ticket)
+    }
+
+    /// Replies once the session's call has its final result and that is stored.
+    mutating func replyToRefreshRequests() {
+        guard !refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
+        // A crash right after the reply must not undo what the reply reports.
+        if case .closing? = operation?.stage { return }
+        sendRefreshReplies()
+    }
+
+    /// Before a termination, reports the result of a completed call: only the write was still open.
+    mutating func replyToRefreshRequestsBeforeTermination() {
+        if !refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
+    }
+
+    private mutating func sendRefreshReplies() {
+        let reply: SessionReply =
+            switch session {
+            case _ where session.call != nil: .stopping
+            case .valid: .refreshed
+            case .loggedOut: .overtaken
+            // An error that allowed another attempt no longer applies: nothing is left to make the attempt with.
+            case .loginRequired(let error) where error?.isRetryable != false: .loginRequired
+            default:
+                .failed(
+                    context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
+            }
+        for ticket in refreshTickets { emit(.reply(ticket, reply)) }
+        refreshTickets = []
+    }
+
+    mutating func reply(_ ticket: UInt64?, _ reply: SessionReply) {
+        if let ticket { emit(.reply(ticket, reply)) }
+    }
+}

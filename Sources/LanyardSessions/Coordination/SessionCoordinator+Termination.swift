@@ -1,0 +1,85 @@
+import LanyardSessionInterface
+
+/// How a session ends: by an operator or with the process, and how an intent is closed that a crash left open.
+extension SessionCoordinator {
+    /// Local first: the shards learn of it at once, then the store, then the service. A call under way comes too late.
+    mutating func terminate(_ termination: Termination, ticket: UInt64?) {
+        replyToRefreshRequestsBeforeTermination()
+        var newest = orphanedRefresh?.token ?? session.tokens?.refresh
+        orphanedRefresh = nil
+        if let operation {
+            if let token = operation.unsavedRefreshToken {
+                // A login has begun another session than the one that ends. A refresh has continued the same session.
+                if operation.call.kind == .login { revoke(token) } else { newest = token }
+            }
+            if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+        }
+        if let token = requestedLogin?.obtained?.grant.refreshToken { revoke(token) }
+        reply(requestedLogin?.ticket, .overtaken)
+        (operation, requestedLogin, pendingCall, adopting, storedUser, unansweredRefreshes) = (
+            nil, nil, nil, nil, nil, 0
+        )
+        for action in session.handle(.logoutRequested, at: eventContext, &context) {
+            switch action {
+            case .publish(let availability): emit(.publish(availability))
+            case .logEvent(let logEvent): emit(.logEvent(logEvent))
+            default: break
+            }
+        }
+        let evicted = wasStored ? nil : foreignUser?.evictionRevocation(at: eventContext.wall)
+        write(.terminate(termination, newest.map(revocation) ?? evicted), for: .termination(ticket: ticket))
+    }
+
+    // MARK: The end of the process
+
+    /// No new call begins: an intent without its call would have an unknown outcome. A session that is already at hand
+    /// is stored, whatever it waits for.
+    mutating func drain() {
+        guard !isDraining else { return }
+        isDraining = true
+        pendingCall = nil
+        if let login = requestedLogin, login.obtained == nil {
+            reply(login.ticket, .stopping)
+            requestedLogin = nil
+        }
+        guard let operation, !operation.hasBegun else { return }
+        if case .requested(let ticket) = operation.purpose { reply(ticket, .stopping) }
+        finish()
+    }
+
+    /// The session's own call will not be made any more.
+    var hasStoppedCalling: Bool { isDraining && operation == nil }
+
+    /// Nothing is left to do before the process ends; `isUnsaved` tells whether something could not be stored.
+    package var isDrained: Bool {
+        hasStoppedCalling && requestedLogin == nil && writes.writesInFlight.isEmpty && !writes.isWriting
+    }
+
+    /// A crash, or the end of the process, would lose something that the store has not taken.
+    package var isUnsaved: Bool { !writes.unsavedChanges.isEmpty }
+
+    /// The store still holds a session that has ended here.
+    package var hasUnsavedEnd: Bool { writes.hasUnsavedEnding }
+
+    /// The store holds the session at hand as it is. It never will if it holds another identity's user in its place.
+    var isStored: Bool { !isUnsaved && !isDisplaced }
+
+    /// Tries the unsaved changes once more when nothing else is under way. Then the process may end.
+    mutating func retryBeforeExit() {
+        guard isDrained, !hasRetriedBeforeExit else { return }
+        hasRetriedBeforeExit = true
+        retryNext()
+    }
+
+    // MARK: After a crash
+
+    /// Closes the open intent of a user that is not logged in and has no automatic login. The user's lock is
+    /// needed because the call may be another process's that is under way.
+    mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
+        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.version == base
+        else {
+            return finish()
+        }
+        close(with: .clearIntent)
+    }
+}

@@ -1,0 +1,233 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Writes to the store: one change at a time, each based on the version that the one before has left.
+extension SessionCoordinator {
+    mutating func write(_ pendingChange: SessionWrites.PendingChange, for origin: SessionWrites.Origin) {
+        let write = SessionWrites.Write(pendingChange: pendingChange, origin: origin)
+        guard !isBlockedByForeign(write) else { return skipWrite(write) }
+        writes.writesInFlight.append(write)
+        writeNext()
+    }
+
+    private mutating func writeNext() {
+        guard !writes.isWriting else { return }
+        // A change of an abandoned operation is dropped.
+        while let next = writes.writesInFlight.first, case .operation(let number) = next.origin,
+            number != operation?.number
+        {
+            writes.writesInFlight.removeFirst()
+        }
+        guard let next = writes.writesInFlight.first else { return }
+        writes.isWriting = true
+        emit(.commit(change(next.pendingChange)))
+    }
+
+    private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {
+        switch pendingChange {
+        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: identity, intent, base: base)
+        case .clearIntent: .clearIntent(user: setup.user)
+        case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: base)
+        case .end: .end(user: setup.user, base: base)
+        case .saveSession(let login): .saveSession(user: setup.user, login, base: base)
+        case .recordRefusal(let fingerprint, let endedVersion):
+            .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
+        case .terminate(.logOut, let revocation):
+            .logOut(user: setup.user, identity: identity, revocation: revocation)
+        case .terminate(.remove, let revocation): .remove(user: setup.user, revocation: revocation)
+        }
+    }
+
+    mutating func committed(_ result: Result<StoreChange.Verdict, StoreError>) {
+        guard writes.isWriting, !writes.writesInFlight.isEmpty else { return }
+        writes.isWriting = false
+        let write = writes.writesInFlight.removeFirst()
+        switch result {
+        case .success(let verdict): writeSucceeded(write, verdict)
+        case .failure(let error): writeFailed(write, error)
+        }
+        writeNext()
+    }
+
+    private mutating func writeSucceeded(_ write: SessionWrites.Write, _ verdict: StoreChange.Verdict) {
+        if case .stored(let user) = verdict { stored(write.pendingChange, user) }
+        switch write.origin {
+        case .unsavedChanges: retried(write.pendingChange, verdict)
+        case .termination(let ticket): terminated(write.pendingChange, ticket, isStored: true)
+        case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
+        case .operation: break
+        }
+        if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
+        releaseLock()
+    }
+
+    /// What the store holds now is the base of the next change.
+    private mutating func stored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
+        switch pendingChange {
+        // These changes apply to any version. The base stays, so that an external change is not overlooked.
+        case .clearIntent: return
+        case .recordRefusal(let fingerprint, let endedVersion):
+            if foreignUser != nil || hasEnded(user, endedVersion) { rebase(on: user) }
+            revokeEvicted(pendingChange)
+            return refused = fingerprint
+        // The store does not know the user.
+        case .dropRefreshToken where user == nil, .end where user == nil: return rebase(on: nil)
+        default: rebase(on: user)
+        }
+        revokeEvicted(pendingChange)
+        switch pendingChange {
+        case .storeIntent: isIntentUnsaved = false
+        case .saveSession:
+            writes.dropAll()
+            currentGeneration = base.generation
+            accountSince = user?.accountSince
+        case .terminate: writes.dropAll()
+        default: break
+        }
+    }
+
+    /// The stored session of this process is over because of this change.
+    private func hasEnded(_ user: StoredUser?, _ endedVersion: SessionVersion?) -> Bool {
+        guard let user, user.session == nil, !user.isLoggedOut, base == endedVersion else { return false }
+        return user.generation == base.generation + 1
+    }
+
+    /// Continues the operation after its write.
+    private mutating func continueOperation(
+        _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict
+    ) {
+        switch (pendingChange, verdict, operation?.stage) {
+        case (.storeIntent, .stored, _): call()
+        // While changes are unsaved, the call is made: its result is checked against the external change later.
+        case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
+        case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? 0)
+        case (.saveSession, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
+        case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
+        case (.dropRefreshToken, .overtaken(let user?), _) where isOlder(user),
+            (.end, .overtaken(let user?), _) where isOlder(user):
+            rebase(onOlder: user)
+            close(with: pendingChange)
+        case (.dropRefreshToken, .overtaken(let user?), _) where writes.mayHaveWritten(user),
+            (.end, .overtaken(let user?), _) where writes.mayHaveWritten(user):
+            rebase(on: user)
+            close(with: pendingChange)
+        case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: identity),
+            (.end, .overtaken(let user?), _) where !user.belongs(to: identity):
+            noteForeign(user)
+            finish()
+        case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
+            rebase(on: user)
+            yield(to: user)
+        default: finish()
+        }
+    }
+
+    mutating func terminated(_ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool) {
+        guard case .terminate(_, let revocation) = pendingChange else { return }
+        emit(.completeTermination(revocation, isStored: isStored, ticket: ticket))
+    }
+
+    // MARK: Failing writes
+
+    private mutating func writeFailed(_ write: SessionWrites.Write, _ error: StoreError) {
+        if write.origin != .unsavedChanges { writes.keep(write.pendingChange) }
+        if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
+        recordStoreFailure(error)
+        switch (write.origin, write.pendingChange) {
+        case (.unsavedChanges, _): break
+        case (.termination(let ticket), _):
+            logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
+            terminated(write.pendingChange, ticket, isStored: false)
+        case (.operation(let number), .storeIntent) where number == operation?.number: call()
+        case (.operation(let number), .saveSession(let login)) where number == operation?.number:
+            // The session serves from memory. Going back to the old refresh token must never happen.
+            currentGeneration = login.generationMin
+            if case .saving(let grant) = operation?.stage { saved(grant, generation: currentGeneration) }
+        case (.operation(let number), _) where number == operation?.number: finish()
+        default: break
+        }
+        releaseLock()
+    }
+
+    mutating func recordStoreFailure(_ error: StoreError) {
+        guard writes.failed(error, at: eventContext) else { return }
+        logEvent(
+            .storeFailing, .error, reason: "store_failing", nextAt: writes.retryAt == .never ? nil : writes.retryAt,
+            details: ["error": error.message])
+    }
+
+    /// Tries the unsaved changes again, one by one, while nothing else is under way.
+    mutating func retryWrites() {
+        guard writes.retryAt <= eventContext.instant else { return }
+        // During a call, the retry would erase the call's intent, and the result of the call is newer.
+        let isFree = writes.writesInFlight.isEmpty && !isCallOrWriteUnderWay
+        writes.wait(until: isFree ? .never : eventContext.instant + .seconds(1))
+        if isFree { retryNext() }
+    }
+
+    /// Another user's session is about to be stored, perhaps of the account that this user has left. The unsaved end
+    /// goes first.
+    mutating func retryUnsavedEnd() {
+        guard writes.hasUnsavedEnding, !isCallOrWriteUnderWay else { return }
+        retryNext()
+    }
+
+    /// Tries the first unsaved change, unless a write is under way.
+    mutating func retryNext() {
+        guard let first = writes.unsavedChanges.first, writes.writesInFlight.isEmpty else { return }
+        write(first, for: .unsavedChanges)
+    }
+
+    private mutating func retried(_ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict) {
+        if case .overtaken(let user?) = verdict, isOlder(user) {
+            rebase(onOlder: user)
+            if !isCallOrWriteUnderWay { retryNext() }
+            return
+        }
+        writes.dropFirst()
+        switch verdict {
+        case .stored: break
+        case .overtaken(let user): yieldUnsavedChange(pendingChange, to: user)
+        case .inUse(let other): yieldAccount(of: pendingChange, to: other)
+        }
+        // The store now keeps the revocation until the service has confirmed it. It most likely has already.
+        if case .terminate(_, let revocation?) = pendingChange {
+            emit(.completeTermination(revocation, isStored: true, ticket: nil))
+        }
+        // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
+        if case .saveSession = pendingChange, case .stored = verdict, unansweredRefreshes > 0 {
+            writes.keepIntent(StoredIntent(kind: .refresh, at: unansweredAt, tries: unansweredRefreshes))
+        }
+        if !isCallOrWriteUnderWay { retryNext() }
+    }
+
+    /// A login could not be stored in time. Another process has meanwhile logged another user in to its account.
+    private mutating func yieldAccount(of pendingChange: SessionWrites.PendingChange, to other: String) {
+        guard case .saveSession(let login) = pendingChange else { return }
+        writes.dropAll()
+        logEvent(.accountShared, .error, reason: "account_in_use", details: ["other": other])
+        if let token = session.tokens?.refresh ?? login.session.refresh { revoke(token) }
+        // The operation has made no call yet: none is made while unsaved changes are being stored.
+        if operation?.purpose == .own { operation = nil }
+        applyToSession(.ended(reason: "account_in_use"))
+    }
+
+    /// An unsaved change is obsolete because of an external change.
+    private mutating func yieldUnsavedChange(_ pendingChange: SessionWrites.PendingChange, to user: StoredUser?) {
+        if let user, !user.belongs(to: identity) {
+            writes.dropAll()
+            return noteForeign(user)
+        }
+        logEvent(.overtaken, .warning, reason: "backlog")
+        writes.dropAll()
+        if case .saveSession(let login) = pendingChange, login.session.id != user?.session?.id,
+            let token = login.session.refresh
+        {
+            revoke(token)
+        }
+        // An operation under way detects the change by itself.
+        guard operation == nil else { return }
+        rebase(on: user)
+        yield(to: user)
+    }
+}

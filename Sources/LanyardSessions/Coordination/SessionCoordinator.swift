@@ -1,0 +1,298 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The machine of one user: the session, the token operation that makes its calls, and the changes that the store has
+/// not taken yet. It does no I/O. `SessionRunner` performs its actions and returns the results. The simulation does the
+/// same, with a simulated disk and identity service.
+///
+/// `handle` takes each event and returns the actions to perform, in this order. `due` says when to send `.due` next.
+/// One event reports each result: `locked` for `tryLock`, `read` for `read`, `committed` for `commit` (at most one is
+/// open), `callCompleted` for `login` and `refresh`, `claimed` for `claim`. `unlock`, `revoke`, `publish`, `logEvent`
+/// and `reply` have no result.
+///
+/// A crash is modelled by dropping the coordinator and all open results. A start makes a new coordinator and sends it
+/// `begin` with what the store holds.
+package struct SessionCoordinator: Sendable {
+    package enum Event: Sendable {
+        /// The first event of a user whose session Lanyard renews. It carries what the store holds; nil if it does not
+        /// know the user.
+        ///
+        /// - duplicateOf: another user that has a session of the same account and keeps it.
+        case begin(StoredUser?, duplicateOf: String? = nil)
+        case due
+        /// An event from shards, clocks, token feeds or file watches.
+        case session(Session.Event)
+        /// An operator logs in.
+        case login(Credential, ticket: UInt64?)
+        /// A session that was obtained for another user, or elsewhere.
+        case obtained(ObtainedSession, ticket: UInt64?)
+        /// An operator wants a new access token now.
+        case refresh(ticket: UInt64)
+        /// An operator ends the session.
+        case terminate(Termination, ticket: UInt64?)
+        /// The process is about to end. What has begun is finished and no new call begins. Unsaved changes are tried
+        /// once more.
+        case drain
+        /// Another user's session is about to be stored. If the end of this user's session is unsaved, it is tried
+        /// first.
+        case retryUnsavedEnd
+        case locked(StoreLock)
+        case read(Result<StoredUser?, StoreError>, operation: UInt64)
+        /// What the store holds of this user, from a read of all users. No change of this user was under way.
+        case storeSnapshot(StoredUser?)
+        case committed(Result<StoreChange.Verdict, StoreError>)
+        case callCompleted(Result<Grant, IdentityError>, SessionCall)
+        case claimed(AccountOwnership, operation: UInt64)
+    }
+
+    package enum Action: Sendable {
+        case tryLock, unlock
+        case read(operation: UInt64)
+        case commit(StoreChange)
+        /// - refused: the fingerprint of the refused credential. A credential with this fingerprint is not sent.
+        case login(Credential, refused: CredentialFingerprint?, SessionCall)
+        case refresh(Secret, SessionCall)
+        /// Asks whether this account may be the user's.
+        case claim(account: String, operation: UInt64)
+        /// Tells the identity service that a session is over.
+        case revoke(StoredRevocation)
+        /// An operator's logout or removal is done locally. The identity service is told of the session, if there was
+        /// one. Then the `ticket` gets the reply `terminated` with the outcome.
+        ///
+        /// - isStored: the store holds the change and the revocation.
+        case completeTermination(StoredRevocation?, isStored: Bool, ticket: UInt64?)
+        case publish(AccessToken.Availability)
+        case logEvent(SessionLogEvent)
+        case reply(UInt64, SessionReply)
+    }
+
+    package enum Termination: Sendable {
+        /// The user stays known. Only an operator can log it in again.
+        case logOut
+        /// The user is forgotten.
+        case remove
+    }
+
+    /// The identity of the user and the settings that apply to it.
+    package struct Setup: Sendable {
+        package var user: String
+        package var identity: String
+        package var index: UserIndex
+        /// The credential for automatic logins; nil: an operator must log in.
+        package var credential: Credential?
+        package var rotation: RefreshTokenRotation
+        /// No configuration names the user.
+        package var isAdded: Bool
+        package var refresh: RefreshSettings
+        package var offline: LoginSettings.Offline
+        /// `BootInstant.boot` of this boot of the machine.
+        package var boot: String
+        /// The fingerprint of the identity; nil: it has none.
+        package var fingerprint: IdentityFingerprint?
+        /// All identities whose users this process may know.
+        package var others: [StoredIdentity]
+        /// The names of all configured users.
+        package var configured: Set<String>
+
+        package init(
+            user: String, identity: String, index: UserIndex, credential: Credential?,
+            rotation: RefreshTokenRotation = .none,
+            isAdded: Bool = false, refresh: RefreshSettings = RefreshSettings(),
+            offline: LoginSettings.Offline = .cached,
+            boot: String = "", fingerprint: IdentityFingerprint? = nil, others: [StoredIdentity] = [],
+            configured: Set<String> = []
+        ) {
+            self.user = user
+            self.identity = identity
+            self.index = index
+            self.credential = credential
+            self.rotation = rotation
+            self.isAdded = isAdded
+            self.refresh = refresh
+            self.offline = offline
+            self.boot = boot
+            self.fingerprint = fingerprint
+            self.others = others
+            self.configured = configured
+        }
+    }
+
+    /// A login that waits for the operation before it.
+    struct RequestedLogin: Sendable {
+        enum Source: Sendable {
+            case credential(Credential)
+            case obtained(ObtainedSession)
+        }
+
+        var source: Source
+        var ticket: UInt64?
+
+        var credential: Credential? { if case .credential(let credential) = source { credential } else { nil } }
+        var obtained: ObtainedSession? { if case .obtained(let obtained) = source { obtained } else { nil } }
+    }
+
+    enum Lock { case free, requested, held }
+
+    package let setup: Setup
+    package internal(set) var session = Session.loggedOut(.loggingIn)
+    package internal(set) var context: SessionContext
+    package internal(set) var operation: TokenOperation?
+    /// The version that the store is known to hold: the base of each change.
+    package internal(set) var base = SessionVersion.absent
+    /// The user as the store holds it; nil: the store does not hold it, or holds it for another identity.
+    var storedUser: StoredUser?
+    /// A stored user of this name that belongs to another identity.
+    var foreignUser: StoredUser?
+    /// The store has held this user for this identity.
+    var wasStored = false
+    /// The user did not exist before. Its first login gives it its name.
+    var isProvisional = false
+    /// The generation reached when an older file replaced a newer one; later generations must be higher.
+    var generationMin: UInt64 = 0
+    /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
+    var currentGeneration: UInt64 = 0
+    /// Another process's session whose account is being checked, and whether the operation ends with it.
+    var adopting: (user: StoredUser, finishing: Bool)?
+    /// The fingerprint of the credential that was definitely refused.
+    var refused: CredentialFingerprint?
+    /// How often the current refresh token was sent without a response, and when last.
+    var unansweredRefreshes = 0
+    var unansweredAt = WallTime(seconds: 0)
+    /// The store counts fewer of them than `unansweredRefreshes`.
+    var isIntentUnsaved = false
+    var lock = Lock.free
+    /// A refresh token from a refresh whose access token was unusable, where refresh tokens rotate. The token in hand
+    /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
+    /// `session` is the `StoredSession.id` of its session.
+    var orphanedRefresh: (token: Secret, session: UInt64)?
+    /// The session's call that waits for the operation before it.
+    var pendingCall: (call: SessionCall, refresh: Secret?)?
+    var requestedLogin: RequestedLogin?
+    /// A crash left an open intent in the store, and no later call would close it.
+    var hasUnclosedIntent = false
+    /// The process is about to end.
+    var isDraining = false
+    /// The last try of the unsaved changes has been made.
+    var hasRetriedBeforeExit = false
+    /// The operators that wait for a new access token.
+    var refreshTickets: [UInt64] = []
+    var writes = SessionWrites()
+    var warnings = SessionWarnings()
+    /// The kind of the latest login, and the time since which the account is known.
+    package internal(set) var provider: String?
+    package internal(set) var accountSince: WallTime?
+    /// The context of the event at hand.
+    var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
+    private var actions: [Action] = []
+
+    package init(_ setup: Setup) {
+        self.setup = setup
+        isProvisional = setup.isAdded
+        context = SessionContext(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
+    }
+
+    /// Handles one event and returns the actions to perform, in order.
+    package mutating func handle(_ event: Event, at eventContext: EventContext) -> [Action] {
+        self.eventContext = eventContext
+        actions = []
+        handle(event)
+        startNext()
+        retryBeforeExit()
+        replyToRefreshRequests()
+        addWarnings()
+        defer { actions = [] }
+        return actions
+    }
+
+    /// When to send `.due` next, or `.never`.
+    package var due: Instant {
+        min(min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt))
+    }
+
+    /// Nothing is under way and nothing is unsaved: the coordinator may be removed.
+    package var isIdle: Bool {
+        operation == nil && requestedLogin == nil && adopting == nil && writes.writesInFlight.isEmpty
+            && writes.unsavedChanges.isEmpty
+            && lock == .free
+    }
+
+    /// The error of the latest failed write while changes are unsaved; they are tried again.
+    package var storeError: StoreError? { writes.error }
+
+    /// Between a call's intent and the write of its result, or during another write.
+    var isCallOrWriteUnderWay: Bool {
+        switch operation?.stage {
+        case .intending, .calling, .claiming, .saving, .closing: true
+        case nil, .locking, .queueing, .reading, .pausing: writes.isWriting
+        }
+    }
+
+    private mutating func handle(_ event: Event) {
+        switch event {
+        case .begin(let stored, let other): begin(stored, duplicateOf: other)
+        case .due:
+            applyToSession(.due)
+            if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
+            retryWrites()
+        case .session(let event): applyToSession(event)
+        case .login(let credential, let ticket):
+            requestLogin(RequestedLogin(source: .credential(credential), ticket: ticket))
+        case .obtained(let obtained, let ticket):
+            requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
+        case .refresh(let ticket): refresh(ticket)
+        case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
+        case .drain: drain()
+        case .retryUnsavedEnd: retryUnsavedEnd()
+        case .locked(let result): locked(result)
+        case .read(let result, let number): read(result, number)
+        case .storeSnapshot(let user): applySnapshot(user)
+        case .committed(let result): committed(result)
+        case .callCompleted(let result, let call): callCompleted(result, call)
+        case .claimed(let claim, let number): claimed(claim, number)
+        }
+    }
+
+    /// Adds the warnings of a refresh token or account that is about to end.
+    private mutating func addWarnings() {
+        let tokens = session.tokens
+        let logEvents = warnings.collect(
+            expiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry, hasCredential: context.hasCredential,
+            accountSince: tokens != nil && provider == "anonymous" ? accountSince : nil, at: eventContext)
+        for logEvent in logEvents { emit(.logEvent(logEvent)) }
+    }
+
+    // MARK: Shared helpers
+
+    mutating func emit(_ action: Action) { actions.append(action) }
+
+    mutating func logEvent(
+        _ event: SessionLogEvent.Event, _ level: SessionLogEvent.Level = .info, reason: String, nextAt: Instant? = nil,
+        error: IdentityError? = nil, details: [String: String] = [:]
+    ) {
+        var logEvent = SessionLogEvent(event, level, reason: reason, nextAt: nextAt, error: error)
+        logEvent.details = details
+        emit(.logEvent(logEvent))
+    }
+
+    /// Sends an event to the session. Publications and log events go out at once. Calls wait for their operation.
+    mutating func applyToSession(_ event: Session.Event) {
+        for action in session.handle(event, at: eventContext, &context) {
+            switch action {
+            case .login(let call): pendingCall = (call, nil)
+            case .refresh(let token, let call): pendingCall = (call, token)
+            case .revoke(let token): revoke(token)
+            case .publish(let availability): emit(.publish(availability))
+            case .logEvent(let logEvent): emit(.logEvent(logEvent))
+            }
+        }
+    }
+
+    /// Revokes a session that no operator's logout has ended.
+    mutating func revoke(_ token: Secret) { emit(.revoke(revocation(of: token))) }
+
+    func revocation(of token: Secret) -> StoredRevocation {
+        StoredRevocation(
+            identity: setup.identity, refresh: token, since: eventContext.wall, fingerprint: setup.fingerprint)
+    }
+}

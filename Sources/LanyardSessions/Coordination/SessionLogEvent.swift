@@ -1,0 +1,168 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import Logging
+
+/// A decision of a session for the log: one line each, with reason and next time.
+package struct SessionLogEvent: Equatable, Sendable {
+    package enum Level: Sendable { case info, warning, error }
+
+    /// The stable dotted names, without `session.`.
+    package enum Event: String, Sendable {
+        case loginStarted = "login.started"
+        case loginSucceeded = "login.succeeded"
+        case loginFailed = "login.failed"
+        case requestedLoginFailed = "login.given_up"
+        case loginRequired = "login.required"
+        case refused = "credential.refused"
+        case credentialDiffers = "credential.differs"
+        case refreshSucceeded = "refresh.succeeded"
+        case refreshFailed = "refresh.failed"
+        case refreshForced = "refresh.forced"
+        case refreshDenied = "refresh.denied"
+        case adopted
+        case restored
+        case outcomeUnknown = "refresh.outcome_unknown"
+        case waitingForLock = "lock.waiting"
+        case lockFailed = "lock.failed"
+        case storeFailing = "store.failing"
+        case storeRecovered = "store.recovered"
+        case overtaken = "store.overtaken"
+        case logoutUnsaved = "store.logout_unsaved"
+        case unsaved = "store.unsaved"
+        case expiring = "refresh_token.expiring"
+        case accountAging = "account.aging"
+        case dead
+        case expired
+        case accountChanged = "account.changed"
+        case skewed = "clock.skewed"
+        case loggedOut = "logout"
+        case late = "answer.late"
+        case tokenChanged = "token.changed"
+        case accountTaken = "account.in_use"
+        case accountShared = "account.shared"
+        case storeOlder = "store.older"
+        case foreignUser = "identity.conflict"
+    }
+
+    /// Why a forced refresh is denied.
+    package enum Denial: String, Sendable { case cooldown, budget = "per_hour_max" }
+
+    package var event: Event
+    package var level: Level
+    /// Machine-readable.
+    package var reason: String
+    package var nextAt: Instant?
+    package var error: IdentityError?
+    /// Further metadata, by name.
+    package var details: [String: String] = [:]
+    /// Further metadata with numbers as values, by name.
+    package var counts: [String: UInt64] = [:]
+
+    package init(
+        _ event: Event, _ level: Level = .info, reason: String, nextAt: Instant? = nil, error: IdentityError? = nil
+    ) {
+        self.event = event
+        self.level = level
+        self.reason = reason
+        self.nextAt = nextAt
+        self.error = error
+    }
+
+    /// The message of the log line.
+    package var message: String {
+        switch event {
+        case .loginStarted: "logging in"
+        case .loginSucceeded: "logged in"
+        case .loginFailed: "login failed, trying again"
+        case .requestedLoginFailed: "the login that an operator requested failed; the session is unchanged"
+        case .loginRequired: "an operator must log in"
+        case .refused: "the credential is refused or unreadable; no further attempt until it changes"
+        case .credentialDiffers:
+            """
+            the stored session came from another kind of login than the configured one, and continues; log the user out \
+            and in to use the configured one
+            """
+        case .refreshSucceeded: "access token refreshed"
+        case .refreshFailed: "refresh failed, trying again"
+        case .refreshForced: "an upstream refused the token, refreshing it"
+        case .refreshDenied: "an upstream refused the token, but no refresh is allowed yet"
+        case .adopted: "another process has renewed the session; its token is taken over"
+        case .restored: "the stored session continues"
+        case .outcomeUnknown: "the outcome of the last refresh is unknown, and the same refresh token is not sent again"
+        case .waitingForLock: "another process is about to renew this session"
+        case .lockFailed: "the user's lock cannot be taken; continuing without it"
+        case .storeFailing: "the store cannot be used; the session continues in memory, and storing is tried again"
+        case .storeRecovered: "the store works again, and holds everything"
+        case .overtaken: "another process has changed this user in between; its change takes precedence"
+        case .logoutUnsaved:
+            "the end of the session is not stored, and a restart would restore the session; storing it is tried again"
+        case .unsaved: "the process ends, and the store does not hold this user's newest state"
+        case .expiring: "the refresh token expires soon"
+        case .accountAging: "an anonymous account is deleted 90 days after it was made"
+        case .dead: "the refresh token is dead"
+        case .expired: "the access token has expired and there is no new one"
+        case .accountChanged: "the login ended in another account than before"
+        case .skewed: "the service's clock differs from ours by more than 30 s"
+        case .loggedOut: "logged out"
+        case .late: "a response came too late and was dropped"
+        case .tokenChanged: "token read"
+        case .accountTaken:
+            "another process has logged this user in to the account of another user; it is not taken over"
+        case .accountShared:
+            """
+            two users of this device had sessions of one account: this user's session ends, the other one continues; to give \
+            this user the account, log the other one out first
+            """
+        case .storeOlder:
+            "an older store has replaced a newer one; the newer session is kept and written again"
+        case .foreignUser where reason == "displaced":
+            "another process stores a user of this name for another identity; this user is not stored any more"
+        case .foreignUser: "the stored user of this name belongs to another identity, and is not restored"
+        }
+    }
+
+    /// The event's full name.
+    package var name: String { event.rawValue.hasPrefix("store.") ? event.rawValue : "session." + event.rawValue }
+}
+
+/// Writes session log events: one line each, with event, reason, state and the next time (architecture.md 7.3).
+enum SessionLog {
+    static func write(
+        _ logEvent: SessionLogEvent, state: SessionState, generation: UInt64, at eventContext: EventContext,
+        to logger: Logger
+    ) {
+        var metadata: Logger.Metadata = [
+            "event": .string(logEvent.name), "reason": .string(logEvent.reason), "state": .string(state.rawValue),
+            "generation": .stringConvertible(generation),
+        ]
+        if let next = logEvent.nextAt, let wall = wall(of: next, eventContext) {
+            metadata["next_at"] = .string(Timestamp.text(wall))
+        }
+        for (name, value) in logEvent.details { metadata[name] = .string(value) }
+        for (name, value) in logEvent.counts { metadata[name] = .stringConvertible(value) }
+        describe(logEvent.error, in: &metadata)
+        logger.log(level: logEvent.level.loggerLevel, "\(logEvent.message)", metadata: metadata)
+    }
+
+    /// The wall clock's time at `instant`; nil for never.
+    static func wall(of instant: Instant, _ eventContext: EventContext) -> WallTime? {
+        instant == .never ? nil : eventContext.wall + (instant - eventContext.instant)
+    }
+
+    private static func describe(_ error: IdentityError?, in metadata: inout Logger.Metadata) {
+        guard let error else { return }
+        metadata["error"] = .string(error.message)
+        if let status = error.status { metadata["status"] = .stringConvertible(status) }
+        if let code = error.code { metadata["error_code"] = .string(code) }
+    }
+}
+
+extension SessionLogEvent.Level {
+    fileprivate var loggerLevel: Logger.Level {
+        switch self {
+        case .info: .info
+        case .warning: .warning
+        case .error: .error
+        }
+    }
+}

@@ -1,0 +1,77 @@
+import LanyardFoundations
+
+/// Warnings ahead of an end: of the refresh token, and of an anonymous account (refresh.md 12, refresh.md 16).
+struct SessionWarnings: Sendable {
+    /// The times before the refresh token's expiry at which a warning is due.
+    private static let steps: [(before: Duration, name: String)] = [
+        (.seconds(7 * 86_400), "7_days"), (.seconds(86_400), "1_day"), (.seconds(3600), "1_hour"),
+    ]
+    /// Ten days before the service deletes the account.
+    private static let accountAge = Duration.seconds(80 * 86_400)
+
+    /// The next warning; `.never` if none is left.
+    private(set) var nextAt = Instant.never
+    private var expiry: WallTime?
+    /// The number of `steps` that have passed.
+    private var stepsTold = 0
+    private var isFresh = false
+    private var warnedAccountSince: WallTime?
+
+    /// The refresh token is new: a step that is longer than its whole lifetime gives no warning.
+    mutating func restart() { isFresh = true }
+
+    /// The warnings that are due.
+    ///
+    /// - Parameters:
+    ///   - expiry: of the refresh token at hand.
+    ///   - hasCredential: a new login needs no operator.
+    ///   - accountSince: the age of an anonymous account in use; nil: there is none.
+    mutating func collect(
+        expiry: WallTime?, hasCredential: Bool, accountSince: WallTime?, at eventContext: EventContext
+    ) -> [SessionLogEvent] {
+        nextAt = .never
+        defer { isFresh = false }
+        return [tokenWarning(expiry, hasCredential, eventContext), accountWarning(accountSince, eventContext)]
+            .compactMap(\.self)
+    }
+
+    private mutating func tokenWarning(
+        _ end: WallTime?, _ hasCredential: Bool, _ eventContext: EventContext
+    ) -> SessionLogEvent? {
+        if end != expiry {
+            expiry = end
+            stepsTold = 0
+        }
+        guard let end else { return nil }
+        let left = end - eventContext.wall
+        let due = Self.steps.prefix { left <= $0.before }.count
+        defer {
+            stepsTold = max(stepsTold, due)
+            if stepsTold < Self.steps.count { scheduleCheck(in: left - Self.steps[stepsTold].before, eventContext) }
+        }
+        guard due > stepsTold, left > .zero, !isFresh else { return nil }
+        var logEvent = SessionLogEvent(
+            .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name,
+            nextAt: eventContext.instant + left
+        )
+        logEvent.details["remedy"] =
+            hasCredential ? "the credential logs in again automatically" : "an operator must log in again"
+        return logEvent
+    }
+
+    private mutating func accountWarning(_ since: WallTime?, _ eventContext: EventContext) -> SessionLogEvent? {
+        guard let since, since != warnedAccountSince else { return nil }
+        let left = since + Self.accountAge - eventContext.wall
+        guard left <= .zero else {
+            scheduleCheck(in: left, eventContext)
+            return nil
+        }
+        warnedAccountSince = since
+        return SessionLogEvent(.accountAging, .error, reason: "80_days")
+    }
+
+    private mutating func scheduleCheck(in time: Duration, _ eventContext: EventContext) {
+        // Checked at least once a day: the wall clock, on which this depends, may be set in between.
+        nextAt = min(nextAt, eventContext.instant + min(max(time, .milliseconds(1)), .seconds(86_400)))
+    }
+}

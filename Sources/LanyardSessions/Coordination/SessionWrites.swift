@@ -1,0 +1,148 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// The changes on their way into the store, one at a time, and those that it could not take yet.
+struct SessionWrites: Sendable {
+    /// A change without its base.
+    enum PendingChange: Sendable {
+        case storeIntent(StoredIntent)
+        case clearIntent, dropRefreshToken, end
+        case saveSession(StoreChange.StoredLogin)
+        /// - endedVersion: the session that has ended with it, at the version of that moment.
+        case recordRefusal(CredentialFingerprint, endedVersion: SessionVersion?)
+        case terminate(SessionCoordinator.Termination, StoredRevocation?)
+    }
+
+    /// The origin of a write.
+    enum Origin: Equatable, Sendable {
+        case operation(UInt64)
+        case termination(ticket: UInt64?)
+        /// The write failed before.
+        case unsavedChanges
+    }
+
+    struct Write: Sendable {
+        var pendingChange: PendingChange
+        var origin: Origin
+    }
+
+    /// The first write is under way if `isWriting`.
+    var writesInFlight: [Write] = []
+    var isWriting = false
+    /// The failed changes, in order. No request waits for them, but a crash would lose them.
+    private(set) var unsavedChanges: [PendingChange] = []
+    /// The latest error; nil while the store works.
+    private(set) var error: StoreError?
+    private(set) var retryAt = Instant.never
+    private var failures = 0
+    /// The version that the latest failed login or refresh would have produced.
+    private var possiblyWritten: (version: SessionVersion, issuedAt: WallTime)?
+
+    var isTerminating: Bool {
+        writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
+    }
+
+    /// The login or refresh that is not stored yet.
+    var unsaved: StoreChange.StoredLogin? {
+        for case .saveSession(let login) in unsavedChanges { return login }
+        return nil
+    }
+
+    /// A new session is not stored yet.
+    var hasUnsavedSession: Bool { unsaved != nil }
+
+    /// An operator's logout or removal is not stored yet.
+    var hasUnsavedTermination: Bool {
+        unsavedChanges.contains { if case .terminate = $0 { true } else { false } }
+    }
+
+    /// Whether the store holds a change that it reported as failed: a write whose last step failed may have been made.
+    func mayHaveWritten(_ user: StoredUser) -> Bool {
+        possiblyWritten?.version == user.version && possiblyWritten?.issuedAt == user.session?.issuedAt
+    }
+
+    /// The store does not know yet that the refresh token is dead.
+    var hasUnsavedTokenDrop: Bool {
+        unsavedChanges.contains { if case .dropRefreshToken = $0 { true } else { false } }
+    }
+
+    /// The store does not know yet that the session has ended.
+    var hasUnsavedEnding: Bool {
+        unsavedChanges.contains { pendingChange in
+            switch pendingChange {
+            case .terminate, .end, .recordRefusal: true
+            default: false
+            }
+        }
+    }
+
+    /// Keeps an unsaved change and drops the earlier ones that it makes obsolete.
+    mutating func keep(_ pendingChange: PendingChange) {
+        switch pendingChange {
+        case .storeIntent: return
+        case .clearIntent: if !unsavedChanges.isEmpty { return }
+        case .dropRefreshToken, .recordRefusal:
+            unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
+        case .end, .terminate: unsavedChanges = []
+        case .saveSession(let login):
+            unsavedChanges = []
+            let version = SessionVersion(session: login.session.id, generation: login.generationMin)
+            possiblyWritten = (version, login.session.issuedAt)
+        }
+        unsavedChanges.append(pendingChange)
+    }
+
+    /// Keeps an intent that was not stored before its call, whose outcome is unknown.
+    mutating func keepIntent(_ intent: StoredIntent) { unsavedChanges.append(.storeIntent(intent)) }
+
+    /// Returns whether this is the first failure.
+    mutating func failed(_ error: StoreError, at eventContext: EventContext) -> Bool {
+        defer { self.error = error }
+        failures += 1
+        // 1 s to 30 s, the second half of it random, so that the users of a full disk retry at different times.
+        let longest = Duration.seconds(1) * Double(min(30, 1 << min(failures - 1, 5)))
+        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + longest * (0.5 + 0.5 * eventContext.chance)
+        return self.error == nil
+    }
+
+    /// The first unsaved change has been stored, or is obsolete.
+    mutating func dropFirst() {
+        if !unsavedChanges.isEmpty { unsavedChanges.removeFirst() }
+    }
+
+    /// The refresh token of the session at hand must not be sent any more.
+    mutating func dropRefreshToken() {
+        unsavedChanges = unsavedChanges.map { pendingChange in
+            guard case .saveSession(var login) = pendingChange else { return pendingChange }
+            login.session.refresh = nil
+            return .saveSession(login)
+        }
+    }
+
+    /// The session at hand is over: only changes that say so remain.
+    mutating func dropSession() {
+        unsavedChanges.removeAll { pendingChange in
+            switch pendingChange {
+            case .saveSession, .storeIntent, .clearIntent, .dropRefreshToken: true
+            case .end, .recordRefusal, .terminate: false
+            }
+        }
+    }
+
+    /// The store holds a newer session: older changes are obsolete.
+    mutating func dropAll() {
+        unsavedChanges = []
+        possiblyWritten = nil
+    }
+
+    /// The store works. Returns whether it failed before and nothing is left to store.
+    mutating func succeeded() -> Bool {
+        guard unsavedChanges.isEmpty else { return false }
+        defer { error = nil }
+        failures = 0
+        retryAt = .never
+        return error != nil
+    }
+
+    mutating func wait(until instant: Instant) { retryAt = instant }
+}

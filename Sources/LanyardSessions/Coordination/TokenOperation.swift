@@ -1,0 +1,126 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// One call for a user with all its steps, in this order: the user's lock, the store read, the intent, the call, the
+/// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` moves it from stage
+/// to stage.
+package struct TokenOperation: Sendable {
+    package enum Purpose: Equatable, Sendable {
+        /// The session's own call.
+        case own
+        /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: no reply is
+        /// expected.
+        case requested(ticket: UInt64?)
+        /// Closes an intent that a crash left open; there is no call.
+        case closingIntent
+    }
+
+    package enum Stage: Sendable {
+        /// The lock was requested.
+        case locking
+        /// Another process has the lock; it is requested again at this instant.
+        case queueing(until: Instant)
+        /// The user is being read from the store.
+        case reading
+        /// The wait before the single retry of refresh.md 9: two seconds after the call whose response was lost.
+        case pausing(until: Instant)
+        /// The intent is being stored.
+        case intending
+        case calling
+        /// A login has succeeded; its account is being checked.
+        case claiming(Grant)
+        /// The tokens are being stored, before they are used.
+        case saving(Grant)
+        /// The session knows of the failure; the store is being told.
+        case closing
+    }
+
+    /// How long another process may have the lock before that counts as a transient failure. It is longer than a call.
+    static let lockTimeout = Duration.seconds(35)
+    /// The delay between a call whose response was lost and its repetition.
+    static let retryDelay = Duration.seconds(2)
+
+    package let purpose: Purpose
+    /// The call's number is the operation's.
+    package internal(set) var call: SessionCall
+    package internal(set) var stage = Stage.locking
+    /// The wait for the lock has been logged.
+    var hasLoggedWait = false
+    /// The refresh token that a refresh sends.
+    let refresh: Secret?
+    /// The credential that a login sends; nil: the session is at hand already.
+    let credential: Credential?
+    /// The refresh token of the stored session that a login replaces.
+    var replacedRefreshToken: Secret?
+    let obtained: ObtainedSession?
+    let lockDeadline: Instant
+
+    /// The session's own call.
+    init(_ call: SessionCall, refresh: Secret?, credential: Credential?, at now: Instant) {
+        purpose = .own
+        self.call = call
+        self.refresh = refresh
+        self.credential = credential
+        obtained = nil
+        lockDeadline = now + Self.lockTimeout
+    }
+
+    /// An operator's login, or the session that came from one.
+    init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, at now: Instant) {
+        purpose = .requested(ticket: login.ticket)
+        var call = call
+        if case .obtained(let obtained) = login.source {
+            call.startedAt = obtained.startedAt
+            call.startedAtWall = obtained.startedAtWall
+            self.obtained = obtained
+            credential = nil
+        } else {
+            obtained = nil
+            credential = login.credential
+        }
+        self.call = call
+        refresh = nil
+        lockDeadline = now + Self.lockTimeout
+    }
+
+    /// Closes an intent that a crash left open.
+    init(closingIntent call: SessionCall, at now: Instant) {
+        purpose = .closingIntent
+        self.call = call
+        refresh = nil
+        credential = nil
+        obtained = nil
+        lockDeadline = now
+    }
+
+    var number: UInt64 { call.number }
+
+    /// Stopping now would leave work undone: the store may know of the call, or only this operation knows of the
+    /// session.
+    var hasBegun: Bool {
+        switch stage {
+        case .intending, .calling, .claiming, .saving, .closing: true
+        case .locking, .queueing, .reading, .pausing: obtained != nil
+        }
+    }
+
+    /// The kind of login, as the store keeps it.
+    var provider: String? { obtained?.provider ?? credential?.provider }
+
+    /// When the operation continues by itself.
+    var due: Instant {
+        switch stage {
+        case .queueing(let until), .pausing(let until): until
+        default: .never
+        }
+    }
+
+    /// The refresh token of a result that is not certainly stored. It is revoked if the operation is given up.
+    var unsavedRefreshToken: Secret? {
+        switch stage {
+        case .claiming(let grant), .saving(let grant): grant.refreshToken
+        case .closing: nil
+        case .locking, .queueing, .reading, .pausing, .intending, .calling: obtained?.grant.refreshToken
+        }
+    }
+}

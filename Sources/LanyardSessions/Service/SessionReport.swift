@@ -1,0 +1,185 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// All sessions at one instant, with the counters. The service keeps it outside its queue for readers on any thread.
+package struct SessionReport: Sendable {
+    struct Attempt: Hashable, Sendable {
+        var name: String
+        var labels: [MetricSample.Label]
+    }
+
+    /// In the order of the configuration.
+    package internal(set) var users: [SessionStatus] = []
+    /// The user that routes without a user of their own follow.
+    package internal(set) var activeUser: UserIndex?
+    /// The number of refresh calls under way.
+    package internal(set) var refreshesInFlight = 0
+    /// The store is in memory: nothing outlives a restart.
+    package internal(set) var isStoreInMemory = false
+    /// Some change of some user is unsaved; it is tried again.
+    package var isStoreFailing: Bool { isActiveUserUnsaved || users.contains { $0.isStoreFailing } }
+    /// The change of the active user is unsaved; it is tried again.
+    var isActiveUserUnsaved = false
+    var refreshDurations: [MetricSample] = []
+    var clockJumps = 0
+    package var skew: Duration?
+    var attempts: [Attempt: Int] = [:]
+
+    /// The sessions' part of `/metrics` (names: architecture.md 7.2).
+    package var samples: [MetricSample] {
+        var samples: [MetricSample] = []
+        for user in users { add(user, to: &samples) }
+        samples.append(MetricSample("lanyard_refresh_inflight", value: Double(refreshesInFlight)))
+        samples += refreshDurations
+        samples.append(MetricSample("lanyard_clock_jumps", suffix: "_total", value: Double(clockJumps)))
+        if let skew { samples.append(MetricSample("lanyard_clock_skew_seconds", value: skew.inSeconds)) }
+        for (attempt, count) in attempts.sorted(by: { $0.key.order < $1.key.order }) {
+            samples.append(
+                MetricSample(attempt.name, suffix: "_total", labels: attempt.labels, value: Double(count)))
+        }
+        return samples
+    }
+
+    private func add(_ user: SessionStatus, to samples: inout [MetricSample]) {
+        let label = MetricSample.Label("user", user.user)
+        for state in SessionState.allCases {
+            samples.append(
+                MetricSample(
+                    "lanyard_session_state", labels: [label, .init("state", state.rawValue)],
+                    value: state == user.state ? 1 : 0))
+        }
+        let times: [(String, WallTime?)] = [
+            ("lanyard_access_token_expiry_timestamp_seconds", user.accessTokenExpiry),
+            ("lanyard_refresh_token_expiry_timestamp_seconds", user.refreshTokenExpiry),
+            ("lanyard_next_refresh_timestamp_seconds", user.nextRefreshAt),
+        ]
+        for case (let name, let time?) in times {
+            samples.append(MetricSample(name, labels: [label], value: Double(time.nanoseconds) / 1e9))
+        }
+        if user.index == activeUser {
+            samples.append(MetricSample("lanyard_active_user", suffix: "_info", labels: [label], value: 1))
+        }
+    }
+
+    // MARK: Counters that are 0 before the first event: `rate()` does not see the step from nothing to 1.
+
+    mutating func expectLogins(by provider: String) {
+        let results = IdentityError.Verdict.loginResultLabels + ["success", "late"]
+        for result in results {
+            expect("lanyard_login_attempts", [.init("provider", provider), .init("result", result)])
+        }
+    }
+
+    /// Only the two causes that repeat by themselves: all of them would be 70 series for each user.
+    mutating func expectRefreshes(of user: String) {
+        for reason in ["cooldown", "per_hour_max"] {
+            expect("lanyard_refresh_denied", [.init("user", user), .init("reason", reason)])
+        }
+        for result in IdentityError.Verdict.refreshResultLabels + ["success"] {
+            for cause in [SessionCall.Cause.scheduled, .retry] {
+                expect(
+                    "lanyard_refresh_attempts",
+                    [.init("user", user), .init("result", result), .init("reason", cause.rawValue)])
+            }
+        }
+    }
+
+    mutating func expectWrites() {
+        for result in ["stored", "overtaken", "failed"] { expect("lanyard_store_writes", [.init("result", result)]) }
+    }
+
+    private mutating func expect(_ name: String, _ labels: [MetricSample.Label]) {
+        attempts[Attempt(name: name, labels: labels), default: 0] += 0
+    }
+
+    mutating func count(_ name: String, _ labels: [MetricSample.Label]) {
+        attempts[Attempt(name: name, labels: labels), default: 0] += 1
+    }
+}
+
+extension SessionReport.Attempt {
+    /// A stable order that keeps families together.
+    fileprivate var order: String { labels.reduce(name) { $0 + "\u{1}" + $1.value } }
+}
+
+/// A snapshot of one user for health, status and metrics, readable on any thread.
+package struct SessionStatus: Sendable {
+    package var user: String
+    package var index: UserIndex
+    package var identity: String
+    /// The service's id of the account, after a first login.
+    package var accountID: String?
+    package var state: SessionState
+    package var reason: SessionReason
+    package var generation: UInt64
+    /// nil: no token, or one without an expiry.
+    package var accessTokenExpiry: WallTime?
+    package var refreshTokenExpiry: WallTime?
+    /// The next scheduled call; nil while one is under way or none will be made.
+    package var nextRefreshAt: WallTime?
+    /// The message of the latest error; nil after a success.
+    package var lastError: String?
+    /// True from the first token on, for `/startupz`.
+    package var hasEverBeenReady: Bool
+    /// Until then, a request of this user carries a valid token; `.past` without one.
+    package var usableUntil: Instant
+    /// The kind of the latest login; nil before the first.
+    package var provider: String?
+    /// Some changes of the user are unsaved.
+    package var isStoreFailing = false
+
+    /// Whether a forwarded request would carry a valid token now, even if nothing was published since the token
+    /// expired.
+    package func isReady(at now: Instant = .now) -> Bool { now < usableUntil }
+
+    /// `reason` at `now`: a token that has expired is not valid.
+    package func reason(at now: Instant = .now) -> SessionReason {
+        guard usableUntil != .past, !isReady(at: now) else { return reason }
+        return reason == .identityGone ? reason : .identityUnreachable
+    }
+}
+
+/// A user as the App Services SDKs see it (architecture.md 5.1): for status and the admin API.
+package enum UserState: String, Sendable, CaseIterable {
+    /// Authenticated, and followed by routes without a user of their own.
+    case active
+    /// Authenticated: may be made active without a new login.
+    case inactive
+    case loggedOut = "logged_out"
+}
+
+extension SessionState {
+    /// There is a session, whether or not its access token can be renewed now.
+    package var isAuthenticated: Bool {
+        switch self {
+        case .valid, .refreshing, .stale, .unreachable: true
+        case .loggedOut, .loggingIn, .loginRequired, .refused: false
+        }
+    }
+}
+
+extension SessionReport {
+    package func userState(of user: SessionStatus) -> UserState {
+        guard user.state.isAuthenticated else { return .loggedOut }
+        return user.index == activeUser ? .active : .inactive
+    }
+
+    /// The user of that name; nil: unknown.
+    package func view(of name: String) -> UserView? {
+        users.first { $0.user == name }.map { UserView(status: $0, userState: userState(of: $0)) }
+    }
+
+    /// All users.
+    package var views: [UserView] { users.map { UserView(status: $0, userState: userState(of: $0)) } }
+}
+
+/// One user as operators see it.
+package struct UserView: Sendable {
+    package var status: SessionStatus
+    package var userState: UserState
+
+    package init(status: SessionStatus, userState: UserState) {
+        self.status = status
+        self.userState = userState
+    }
+}

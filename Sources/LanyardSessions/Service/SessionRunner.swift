@@ -1,0 +1,259 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// Runs one user's coordinator: performs its actions, returns the results and keeps its deadline. Belongs to the queue
+/// of `SessionService`.
+///
+/// The service and the runner hold each other until the runner is stopped, because results come from other queues at
+/// any time.
+package final class SessionRunner: @unchecked Sendable {
+    package typealias Reply = @Sendable (SessionReply) -> Void
+
+    package let managedUser: ManagedUser
+    let index: UserIndex
+    let sessions: SessionService
+    let logger: Logger
+    private(set) var coordinator: SessionCoordinator
+    private var inbox: [SessionCoordinator.Event] = []
+    private var isHandling = false
+    private(set) var isStopped = false
+    /// The waiting replies, by ticket.
+    private var replies: [UInt64: Reply] = [:]
+    private var tickets: UInt64 = 0
+    /// An operator has ended the user's session in this process.
+    private(set) var wasLoggedOutHere = false
+    /// The number of changes sent to the store.
+    private(set) var commitCount: UInt64 = 0
+    private lazy var timer = SessionTimer(on: sessions.loop) { [self] in handle(.due) }
+
+    init(_ managedUser: ManagedUser, index: UserIndex, sessions: SessionService) {
+        self.managedUser = managedUser
+        self.index = index
+        self.sessions = sessions
+        var logger = sessions.logger
+        logger[metadataKey: "user"] = .string(managedUser.settings.name)
+        self.logger = logger
+        coordinator = SessionCoordinator(sessions.setup(of: managedUser, index))
+    }
+
+    /// The user's name.
+    package var name: String { managedUser.settings.name }
+
+    /// Starts with what the store holds, otherwise with a login, or with the reading of a token.
+    ///
+    /// - Parameter other: see `SessionCoordinator.Event.begin`.
+    func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
+        switch managedUser.source {
+        case .feed(let feed):
+            sessions.publisher.publish(.pending, for: index)
+            feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
+        case .service:
+            // The watch starts first, so that it misses no change after the login has read the file.
+            if let login = managedUser.settings.login {
+                managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
+            }
+            handle(.begin(stored, duplicateOf: other))
+        }
+    }
+
+    /// The process is about to end: see `SessionCoordinator.Event.drain`.
+    func drain() { handle(.drain) }
+
+    /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
+    func stop() {
+        isStopped = true
+        if coordinator.isUnsaved {
+            var logEvent = SessionLogEvent(.unsaved, .error, reason: "store_failing")
+            logEvent.details["error"] = coordinator.storeError?.message
+            log(logEvent, at: .now)
+        }
+        timer.drop()
+        managedUser.credential?.stop()
+        if case .feed(let feed) = managedUser.source { feed.stop() }
+        for reply in replies.values { reply(.overtaken) }
+        replies = [:]
+    }
+
+    // MARK: Operator requests. On the service's queue; each gets exactly one reply, on the same queue.
+
+    /// Logs in, whatever was refused before. The session at hand serves until the login has succeeded.
+    package func login(_ credential: Credential, _ reply: @escaping Reply) {
+        request(reply) { .login(credential, ticket: $0) }
+    }
+
+    /// Takes over a session that was obtained for this user.
+    package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
+        request(reply) { .obtained(obtained, ticket: $0) }
+    }
+
+    /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
+    package func refreshNow(_ reply: @escaping Reply) {
+        request(reply) { .refresh(ticket: $0) }
+    }
+
+    /// Erases the tokens, here and in the store, then tells the service.
+    package func logOut(_ reply: @escaping Reply) {
+        wasLoggedOutHere = true
+        request(reply) { .terminate(.logOut, ticket: $0) }
+    }
+
+    /// Like a logout, but the store forgets the user, too. The caller removes the runner.
+    package func remove(_ reply: @escaping Reply) {
+        request(reply) { .terminate(.remove, ticket: $0) }
+    }
+
+    private func request(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
+        guard case .service = managedUser.source else { return reply(.notSupported) }
+        guard !isStopped, !sessions.isStopped else { return reply(.overtaken) }
+        tickets += 1
+        replies[tickets] = reply
+        handle(event(tickets))
+    }
+
+    // MARK: Events and actions
+
+    /// May be called on any queue.
+    private func send(_ event: SessionCoordinator.Event) {
+        sessions.loop.post { [self] in handle(event) }
+    }
+
+    func handle(_ event: SessionCoordinator.Event) {
+        sessions.loop.assertOnQueue()
+        guard !sessions.isStopped, !isStopped else { return }
+        inbox.append(event)
+        // An action may report its result at once. That event is handled after the actions beside it.
+        guard !isHandling else { return }
+        isHandling = true
+        var readyReplies: [(UInt64, SessionReply)] = []
+        while !inbox.isEmpty {
+            let eventContext = EventContext.now
+            for action in coordinator.handle(inbox.removeFirst(), at: eventContext) {
+                if case .reply(let ticket, let reply) = action { readyReplies.append((ticket, reply)) }
+                perform(action, at: eventContext)
+            }
+        }
+        isHandling = false
+        timer.set(at: coordinator.due)
+        sessions.update(self)
+        // The replies come after the report shows what they say.
+        for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
+    }
+
+    private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
+        switch action {
+        case .publish(let availability): sessions.publisher.publish(availability, for: index)
+        case .logEvent(let logEvent): log(logEvent, at: eventContext)
+        case .tryLock: sessions.store.lock(name) { [weak self] in self?.send(.locked($0)) }
+        case .unlock: sessions.store.unlock(name)
+        case .read(let operation):
+            sessions.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
+        case .commit(let change):
+            commitCount += 1
+            if case .saveSession = change { sessions.retryUnsavedEnds(for: self) }
+            sessions.commit(change) { [weak self] in self?.send(.committed($0)) }
+        case .login(let credential, let refused, let call): login(credential, refused, call)
+        case .refresh(let token, let call):
+            guard case .service(let service) = managedUser.source else { return }
+            sessions.callsInFlight += 1
+            service.refresh(token) { [self] result in complete(result, to: call) }
+        case .claim(let account, let operation):
+            handle(.claimed(sessions.userService.claim(account, for: index), operation: operation))
+        case .revoke(let revocation): sessions.revocations.enqueue(revocation, of: name, logger)
+        case .completeTermination(let revocation, let isStored, let ticket):
+            completeTermination(revocation, isStored: isStored, ticket)
+        case .reply: break
+        }
+    }
+
+    private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
+        guard case .service(let service) = managedUser.source else { return }
+        sessions.callsInFlight += 1
+        service.login(credential, guarded: LoginGuard(key: sessions.fingerprintKey, refused: refused)) {
+            [self] result in
+            complete(result, to: call)
+        }
+    }
+
+    /// Replies once the service has been asked, too.
+    private func completeTermination(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
+        let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
+        guard let revocation else {
+            // Like any other reply, it comes when the report shows what it says.
+            return sessions.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
+        }
+        sessions.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
+            reply?(.terminated(isRevoked: $0, isStored: isStored))
+        }
+    }
+
+    /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
+    private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
+        sessions.loop.post { [self] in
+            sessions.callsInFlight -= 1
+            defer { sessions.signalIfDrained() }
+            guard !sessions.isStopped else { return }
+            count(result, call)
+            guard isStopped else { return handle(.callCompleted(result, call)) }
+            guard let token = result.refreshToken else { return }
+            sessions.revocations.enqueue(
+                StoredRevocation(
+                    identity: managedUser.settings.identity, refresh: token, since: .now,
+                    fingerprint: managedUser.storedIdentity.fingerprint),
+                of: name, logger)
+        }
+    }
+
+    private func count(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
+        let outcome: String =
+            switch result {
+            case _ where coordinator.operation?.number != call.number: "late"
+            case .success: "success"
+            case .failure(let error): error.verdict.label
+            }
+        switch call.kind {
+        case .login:
+            let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
+            sessions.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
+        case .refresh:
+            sessions.count(
+                "lanyard_refresh_attempts",
+                [.init("user", name), .init("result", outcome), .init("reason", call.cause.rawValue)])
+            sessions.observe(refresh: .now - call.startedAt)
+        }
+    }
+
+    // MARK: Observed state
+
+    /// See `SessionCoordinator.isDrained`.
+    var isDrained: Bool { if case .feed = managedUser.source { true } else { coordinator.isDrained } }
+
+    var isRefreshing: Bool {
+        if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else { false }
+    }
+
+    package var status: SessionStatus { status(at: .now) }
+
+    private func status(at eventContext: EventContext) -> SessionStatus {
+        let (session, context) = (coordinator.session, coordinator.context)
+        let tokens = session.tokens
+        return SessionStatus(
+            user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
+            state: session.state, reason: session.reason, generation: context.generation,
+            accessTokenExpiry: tokens?.expiry,
+            refreshTokenExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
+            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
+            hasEverBeenReady: context.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past,
+            provider: coordinator.provider, isStoreFailing: coordinator.storeError != nil)
+    }
+
+    private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
+        if logEvent.event == .refreshDenied {
+            sessions.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
+        }
+        SessionLog.write(
+            logEvent, state: coordinator.session.state, generation: coordinator.context.generation, at: eventContext,
+            to: logger)
+    }
+}

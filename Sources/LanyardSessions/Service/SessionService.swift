@@ -1,0 +1,405 @@
+import Dispatch
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// The service of all sessions: one serial queue with every session and its deadlines. It connects the shards that need
+/// tokens, the identity services that issue them, and the store that keeps them.
+///
+/// All members but `report` belong to the queue of `loop`. Functions marked "From anywhere" may be called on any thread
+/// and return at once.
+package final class SessionService: TokenSource, @unchecked Sendable {
+    /// The loop `lanyard.sessions`. Its deadlines include time in which the machine was suspended.
+    package let loop: EventLoop
+    let publisher: any TokenPublisher
+    let store: any SessionStore
+    let logger: Logger
+    private let settings: SessionSettings
+    private let boot = Machine.bootID
+    /// The configured identities, by name.
+    private let identities: [String: ConfiguredIdentity]
+    /// What the store held when it was opened.
+    let contents: StoreContents
+    /// The indices below this one belong to the configured users.
+    private let configuredCount: Int
+    /// The runners, in the order of their `UserIndex`; nil: forgotten. An index is reused only if its first user never
+    /// had a session.
+    private(set) var runners: [SessionRunner?] = []
+    private(set) var isStopped = false
+    /// The process is about to end: what is under way is finished, and nothing begins.
+    private(set) var isDraining = false
+    /// Only operators' requests are waited for any more.
+    private var awaitsOperatorsOnly = false
+    /// Login and refresh calls without a result yet, including those of removed users. The tokens that these bring are
+    /// revoked.
+    var callsInFlight = 0
+    private let drained = DispatchSemaphore(value: 0)
+    private let ended = DispatchSemaphore(value: 0)
+    /// The names of the configured users.
+    private let configured: Set<String>
+    /// The registry as it was at the start. From then on `userService` has it.
+    private let registry: UserRegistry
+    private(set) lazy var userService = UserService(registry, of: self)
+    private(set) lazy var revocations = RevocationRunner(of: self)
+    private var clocks: ClockComparison?
+    private lazy var clockTimer = SessionTimer(on: loop) { [self] in compareClocks() }
+    private let refreshDurations = Histogram()
+    private var startupCheck: StartupCheck
+    /// Called once, on the queue, if the start has failed and the configuration wants the process to end with this
+    /// status.
+    package nonisolated(unsafe) var onFailedStart: @Sendable (Int32) -> Void = { _ in }
+    private let latest = Guarded(SessionReport())
+
+    /// Prepares the service; no thread starts and no call is made before `start`.
+    ///
+    /// - Parameters:
+    ///   - managedUsers: in the order of the configuration; a user's position is its `UserIndex`.
+    ///   - identities: for users that the admin API adds, or that the store has kept.
+    ///   - names: begins with those of `managedUsers`.
+    ///   - contents: what `store` held when it was opened.
+    /// - Throws: the local error of a missing descriptor.
+    package init(
+        _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity] = [], names: UserNames? = nil,
+        settings: SessionSettings = SessionSettings(), store: any SessionStore, contents: StoreContents,
+        publisher: any TokenPublisher, logger: Logger
+    ) throws(SystemError) {
+        loop = try EventLoop(label: "lanyard.sessions")
+        self.publisher = publisher
+        self.store = store
+        self.contents = contents
+        self.settings = settings
+        startupCheck = StartupCheck(settings.login)
+        self.logger = logger
+        self.identities = Dictionary(identities.map { ($0.name, $0) }) { first, _ in first }
+        configured = Set(managedUsers.map(\.settings.name))
+        registry = UserRegistry(
+            managedUsers, identities: identities, contents: contents, settings: settings,
+            names: names ?? UserNames(managedUsers.map(\.settings.name)))
+        configuredCount = managedUsers.count
+        runners = managedUsers.enumerated().map { place, managedUser in
+            SessionRunner(managedUser, index: UserIndex(place), sessions: self)
+        }
+        // Users that only the store knows.
+        for user in registry.users where !user.isConfigured {
+            if let managedUser = managedUser(for: user) {
+                addRunner(SessionRunner(managedUser, index: user.index, sessions: self))
+            }
+        }
+        latest.withLock { report in
+            report.activeUser = registry.active
+            report.isStoreInMemory = store.isMemoryOnly
+            report.users = registry.shown.compactMap { runner(at: $0)?.status }
+            report.expectWrites()
+            // The admin API may log a user in with any of them.
+            if identities.contains(where: \.hasLogins) || managedUsers.contains(where: { $0.settings.login != nil }) {
+                for provider in UserSettings.Login.providers { report.expectLogins(by: provider) }
+            }
+            for user in registry.shown { expectRefreshes(of: user, &report) }
+        }
+    }
+
+    /// A token that is read from a file is not renewed here.
+    private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
+        guard let runner = runner(at: user), case .service = runner.managedUser.source else { return }
+        report.expectRefreshes(of: runner.name)
+    }
+
+    /// Publishes the active user, then continues with the stored sessions and logs in the other users. From anywhere.
+    package func start() {
+        loop.start()
+        loop.post { [self] in
+            publisher.activate(registry.active)
+            for case let runner? in runners {
+                runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
+            }
+            userService.start()
+            for revocation in contents.revocations { revocations.enqueue(revocation, isStored: true, logger) }
+            startClockTimer()
+        }
+    }
+
+    /// Waits until calls under way have a result that is stored. Unsaved changes are tried once more; no further call
+    /// begins. Blocks the calling thread, which owns no queue.
+    ///
+    /// Stopping during a refresh would leave its outcome unknown. Where refresh tokens rotate, that costs a login.
+    ///
+    /// - Parameters:
+    ///   - limit: the longest wait for work that no operator waits for.
+    ///   - operators: the longest wait for operators' requests, if that is longer.
+    package func drain(within limit: Duration, operators: Duration = .zero) {
+        let began = Instant.now
+        loop.post { [self] in
+            isDraining = true
+            userService.drain()
+            for case let runner? in runners { runner.drain() }
+            signalIfDrained()
+        }
+        guard drained.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
+        let left = operators - (.now - began)
+        guard left > .zero else { return }
+        loop.post { [self] in
+            awaitsOperatorsOnly = true
+            signalIfDrained()
+        }
+        _ = drained.wait(timeout: .now() + .nanoseconds(Int(left.nanoseconds)))
+    }
+
+    /// Ends `drain` at once, also one that has not begun. From anywhere.
+    package func endDrain() { drained.signal() }
+
+    /// Ends `drain` if the process may end by now.
+    func signalIfDrained() {
+        guard isDraining, userService.isDrained else { return }
+        let isQuiet = callsInFlight == 0 && revocations.isDrained && runners.allSatisfy { $0?.isDrained ?? true }
+        guard awaitsOperatorsOnly || isQuiet else { return }
+        drained.signal()
+    }
+
+    /// Ends the service: no further call, log line or publication. Published tokens stay usable while they last. From
+    /// anywhere.
+    package func stop() {
+        loop.post { [self] in
+            guard !isStopped else { return }
+            // The waiters of revocations get their reply first: the other waiters only learn that the outcome is
+            // unknown.
+            revocations.stop()
+            loop.post { [self] in end() }
+        }
+    }
+
+    private func end() {
+        guard !isStopped else { return }
+        isStopped = true
+        userService.stop()
+        for case let runner? in runners { runner.stop() }
+        runners = []
+        clockTimer.drop()
+        loop.stop()
+        ended.signal()
+    }
+
+    /// Waits for the end that `stop` has begun. Afterwards no reply is sent and nothing is written to the store. Blocks
+    /// the calling thread, which owns no queue.
+    package func waitForEnd(within limit: Duration) {
+        _ = ended.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
+    }
+
+    /// All sessions as of the latest change. It never waits for the queue. From anywhere.
+    package var report: SessionReport {
+        var report = latest.withLock { $0 }
+        report.refreshDurations = refreshDurations.samples("lanyard_refresh_duration_seconds")
+        return report
+    }
+
+    /// Hands over a session that was obtained elsewhere. It replaces the session of `user`, and its lifetime counts
+    /// from now. From anywhere.
+    package func adopt(_ grant: Grant, for user: UserIndex) {
+        send(.obtained(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
+    }
+
+    /// From anywhere.
+    package func tokenNeeded(by user: UserIndex) { send(.session(.tokenNeeded), to: user) }
+
+    /// From anywhere.
+    package func tokenRefused(by user: UserIndex, generation: UInt64) {
+        send(.session(.tokenRefused(generation)), to: user)
+    }
+
+    private func send(_ event: SessionCoordinator.Event, to user: UserIndex) {
+        loop.post { [self] in runner(at: user)?.handle(event) }
+    }
+
+    // MARK: Users
+
+    /// The runner of a user; nil: unknown or removed.
+    package func runner(at user: UserIndex) -> SessionRunner? {
+        runners.indices.contains(user.number) ? runners[user.number] : nil
+    }
+
+    package func runner(named name: String) -> SessionRunner? {
+        runners.lazy.compactMap(\.self).first { $0.name == name }
+    }
+
+    func addRunner(_ runner: SessionRunner) {
+        while runners.count <= runner.index.number { runners.append(nil) }
+        runners[runner.index.number] = runner
+    }
+
+    /// Takes the runner of a removed user away.
+    func drop(_ runner: SessionRunner) {
+        guard self.runner(at: runner.index) === runner else { return }
+        runner.stop()
+        runners[runner.index.number] = nil
+        // An index below `configuredCount` belongs to a configured name, so its user was removed by an operator.
+        publisher.publish(.none(.userUnknown(wasRemoved: runner.index.number < configuredCount)), for: runner.index)
+    }
+
+    /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
+    func managedUser(for user: RegisteredUser) -> ManagedUser? {
+        guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
+        return ManagedUser(
+            UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
+            isAdded: true)
+    }
+
+    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
+        let credential: Credential? =
+            if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
+        return SessionCoordinator.Setup(
+            user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
+            credential: credential,
+            rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
+            offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
+            others: identities.values.compactMap(\.storedIdentity), configured: configured)
+    }
+
+    // MARK: The store and the service
+
+    var fingerprintKey: Secret { contents.fingerprintKey }
+
+    /// A session is about to be stored. Other users' unsaved ends are tried first, because the store may still hold the
+    /// account for one of them.
+    func retryUnsavedEnds(for runner: SessionRunner) {
+        for case let other? in runners where other !== runner && other.coordinator.hasUnsavedEnd {
+            other.handle(.retryUnsavedEnd)
+        }
+    }
+
+    /// Every change of the store goes through here and is counted. `reply` is called on any queue.
+    package func commit(
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
+    ) {
+        store.commit(change) { [self] result in
+            let outcome =
+                switch result {
+                case .success(.stored): "stored"
+                case .success(.overtaken), .success(.inUse): "overtaken"
+                case .failure: "failed"
+                }
+            count("lanyard_store_writes", [.init("result", outcome)])
+            reply(result)
+        }
+    }
+
+    /// The service that is to be told of a session's end; nil: none is configured.
+    func service(of revocation: StoredRevocation) -> (any IdentityService)? {
+        let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
+        if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
+            return identity.storedIdentity?.matches(wanted) == true ? service : nil
+        }
+        for case let runner? in runners where runner.managedUser.storedIdentity.matches(wanted) {
+            if case .service(let service) = runner.managedUser.source { return service }
+        }
+        return nil
+    }
+
+    // MARK: Reports of runners
+
+    /// Publishes a runner's status in the report. On the queue.
+    func update(_ runner: SessionRunner) {
+        guard !runner.isStopped else { return }
+        let status = runner.status
+        let inFlight = runners.count { $0?.isRefreshing ?? false }
+        latest.withLock { report in
+            if let place = report.users.firstIndex(where: { $0.index == status.index }) {
+                report.users[place] = status
+            }
+            report.refreshesInFlight = inFlight
+            report.skew = runner.coordinator.context.skew ?? report.skew
+        }
+        userService.runnerChanged(runner)
+        checkStartup()
+        signalIfDrained()
+    }
+
+    /// Sets the users that the report shows, in this order.
+    func show(_ shown: [UserIndex], isFailing: Bool) {
+        latest.withLock { report in
+            report.isActiveUserUnsaved = isFailing
+            guard report.users.map(\.index) != shown else { return }
+            report.users = shown.compactMap { runner(at: $0)?.status }
+            for user in shown { expectRefreshes(of: user, &report) }
+        }
+    }
+
+    /// A user as the report shows it; nil: not shown.
+    func view(of user: UserIndex) -> UserView? {
+        let report = latest.withLock { $0 }
+        return report.users.first { $0.index == user }.map { UserView(status: $0, userState: report.userState(of: $0)) }
+    }
+
+    /// Sets the user that routes without a user of their own follow.
+    func activate(_ user: UserIndex?) {
+        publisher.activate(user)
+        latest.withLock { $0.activeUser = user }
+    }
+
+    private func checkStartup() {
+        guard !startupCheck.isOver else { return }
+        let users = runners.compactMap(\.self).filter { $0.coordinator.setup.credential != nil }.map {
+            ($0.coordinator.session.state, $0.coordinator.session.reason, $0.coordinator.context.hasEverBeenReady)
+        }
+        if let status = startupCheck.verdict(users) { onFailedStart(status) }
+    }
+
+    func count(_ name: String, _ labels: [MetricSample.Label]) {
+        latest.withLock { $0.count(name, labels) }
+    }
+
+    func observe(refresh duration: Duration) { refreshDurations.observe(duration) }
+
+    // MARK: Clocks
+
+    private func startClockTimer() {
+        let clocks = ClockComparison(instant: .now, wall: .now)
+        self.clocks = clocks
+        clockTimer.set(at: clocks.nextAt)
+    }
+
+    /// Reads external changes of users that would not read the store for a long time.
+    func readExternalChanges() {
+        let commitCount = runners.map { runner in runner.map { ($0, $0.commitCount) } }
+        store.readAll { [self] users in
+            guard let users else { return }
+            loop.post { [self] in reconcile(users, as: commitCount) }
+        }
+    }
+
+    /// - Parameter commitCount: the number of changes that each runner had sent before the read. A runner that has sent
+    ///   more since is skipped.
+    private func reconcile(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
+        guard !isStopped, !isDraining else { return }
+        let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
+        for case let (runner, count)? in commitCount {
+            guard self.runner(at: runner.index) === runner, runner.commitCount == count else { continue }
+            runner.handle(.storeSnapshot(users[runner.name]))
+        }
+    }
+
+    /// Every 30 s (refresh.md 14).
+    private func compareClocks() {
+        let reason = clocks?.disagreement(at: .now, .now)
+        startClockTimer()
+        readExternalChanges()
+        guard let reason else { return }
+        latest.withLock { $0.clockJumps += 1 }
+        logger.warning(
+            "the clocks jumped: all sessions are re-evaluated",
+            metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
+        for case let runner? in runners { runner.handle(.session(.clockJumped)) }
+    }
+}
+
+/// Operators' requests while Lanyard runs. On the service's queue, unless stated otherwise.
+extension SessionService: UserOperations {
+    /// From anywhere.
+    package func perform(
+        _ request: UserRequest, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void
+    ) {
+        loop.post { [self] in
+            guard !isStopped, !isDraining else { return reply(.failure(.stopping)) }
+            userService.perform(request, reply)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+import LanyardFoundations
+
+/// One deadline on the sessions' loop with a callback. Belongs to that loop's queue.
+package final class SessionTimer: Watcher, @unchecked Sendable {
+    private let loop: EventLoop
+    private var onFire: () -> Void
+    private var deadline: Deadline?
+
+    init(on loop: EventLoop, onFire: @escaping () -> Void) {
+        self.loop = loop
+        self.onFire = onFire
+        super.init()
+        deadline = Deadline(of: self)
+    }
+
+    /// Sets or moves the deadline; `.never` clears it.
+    func set(at instant: Instant) {
+        if let deadline { loop.set(deadline, at: instant) }
+    }
+
+    /// Ends the timer and releases the callback. Call it before the last reference goes.
+    func drop() {
+        if let deadline { loop.drop(deadline) }
+        deadline = nil
+        onFire = {}
+    }
+
+    override package func due(_ deadline: Deadline) { onFire() }
+}

@@ -1,0 +1,29 @@
+import LanyardSettings
+
+/// Whether the start has failed: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes:
+/// architecture.md 7.5). It decides; the caller ends the process.
+struct StartupCheck: Sendable {
+    let settings: LoginSettings
+    /// A user has had a token, or the verdict was given.
+    private(set) var isOver = false
+
+    init(_ settings: LoginSettings) { self.settings = settings }
+
+    /// The exit status, once: 77 if every credential is refused, 75 if no first login is possible for now; nil to go on.
+    ///
+    /// - Parameter users: those with a configured credential. A user that an operator logged out does not count.
+    mutating func verdict(_ users: [(state: SessionState, reason: SessionReason, hasBeenReady: Bool)]) -> Int32? {
+        guard !isOver, settings.exitOnRefusal || settings.exitOnUnreachable else { return nil }
+        if users.contains(where: { $0.hasBeenReady }) {
+            isOver = true
+            return nil
+        }
+        let waited = users.filter { $0.reason != .loggedOut }
+        let refused = waited.count { $0.state == .refused }
+        let unreachable = waited.count { $0.state == .loggingIn && $0.reason != .loggingIn }
+        guard !waited.isEmpty, refused + unreachable == waited.count else { return nil }
+        isOver = unreachable == 0 ? settings.exitOnRefusal : settings.exitOnUnreachable
+        guard isOver else { return nil }
+        return unreachable == 0 ? 77 : 75
+    }
+}

@@ -1,0 +1,125 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The observable state of a session.
+extension Session {
+    package var state: SessionState {
+        switch self {
+        case .loggedOut: .loggedOut
+        case .loggingIn: .loggingIn
+        case .valid: .valid
+        case .refreshing: .refreshing
+        case .stale: .stale
+        case .unreachable: .unreachable
+        case .loginRequired: .loginRequired
+        case .refused: .refused
+        }
+    }
+
+    package var reason: SessionReason {
+        switch self {
+        case .loggedOut(let reason): reason
+        case .loggingIn(let retryState): retryState.failures == 0 ? .loggingIn : retryState.reason
+        case .valid: .tokenValid
+        case .refreshing: .tokenValid
+        case .stale(_, let retryState): retryState.reason == .identityGone ? .identityGone : .refreshFailing
+        case .unreachable(_, let retryState): retryState.reason
+        case .loginRequired(let error): error?.verdict == .unknownOutcome ? .outcomeUnknown : .loginRequired
+        case .refused(let error): error.verdict == .accountInUse ? .accountInUse : .credentialRefused
+        }
+    }
+
+    /// The tokens of an authenticated user, usable or not.
+    package var tokens: SessionTokens? {
+        switch self {
+        case .valid(let tokens, _): tokens
+        case .refreshing(let tokens, _): tokens
+        case .stale(let tokens, _): tokens
+        case .unreachable(let tokens, _): tokens
+        default: nil
+        }
+    }
+
+    /// The call in flight; there is at most one.
+    package var call: SessionCall? {
+        switch self {
+        case .refreshing(_, let call): call
+        default: retryState?.call
+        }
+    }
+
+    /// When the next call is made; `.never` while one is under way or none will be.
+    package var nextCallAt: Instant {
+        switch self {
+        case .valid(_, let refreshAt): refreshAt
+        default: retryState?.nextAttempt ?? .never
+        }
+    }
+
+    var retryState: RetryState? {
+        switch self {
+        case .loggingIn(let retryState): retryState
+        case .stale(_, let retryState): retryState
+        case .unreachable(_, let retryState): retryState
+        default: nil
+        }
+    }
+
+    /// What the shards are told. It never contains an expired token.
+    package func availability(at now: Instant, _ context: borrowing SessionContext) -> AccessToken.Availability {
+        switch self {
+        case .loggedOut: .none(.loginRequired)
+        case .loginRequired: .none(.loginRequired)
+        case .refused(let error): .none(.credentialRefused(because: error.message))
+        case .loggingIn(let retryState):
+            retryState.failures == 0 ? .pending : Self.unreachable(retryState, at: now, context)
+        case .unreachable(_, let retryState): Self.unreachable(retryState, at: now, context)
+        case .valid(let tokens, let refreshAt):
+            Self.token(
+                tokens, awaiting: nil, isResting: false,
+                refreshAt == .never ? .impossible : Self.renewal(from: context.notBefore, at: now, context), at: now,
+                context)
+        case .refreshing(let tokens, let call):
+            Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, context)
+        case .stale(let tokens, let retryState):
+            tokens.isUsable(at: now) || retryState.call != nil
+                ? Self.token(
+                    tokens, awaiting: retryState.call, isResting: retryState.call == nil,
+                    Self.renewal(in: retryState, at: now, context), at: now, context)
+                : Self.unreachable(retryState, at: now, context)
+        }
+    }
+
+    /// The renewal that a refused token would cause after earlier failures.
+    private static func renewal(
+        in retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
+    ) -> AccessToken.Renewal {
+        retryState.call != nil ? .underWay : renewal(from: retryState.notBefore, at: now, context)
+    }
+
+    private static func renewal(
+        from notBefore: Instant, at now: Instant, _ context: borrowing SessionContext
+    ) -> AccessToken.Renewal {
+        notBefore <= now ? .possible(from: context.forcedRefreshAllowedAt(at: now)) : .failing(until: notBefore)
+    }
+
+    /// Requests wait from the mandatory zone on, at once after an upstream's refusal, and not at all between attempts
+    /// (refresh.md 4).
+    private static func token(
+        _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, _ renewal: AccessToken.Renewal,
+        at now: Instant, _ context: borrowing SessionContext
+    ) -> AccessToken.Availability {
+        guard tokens.isUsable(at: now) else { return .pending }
+        let waitsFrom: Instant =
+            if isResting { .never } else if call?.cause == .forced { .past } else { tokens.mandatoryFrom }
+        return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
+    }
+
+    /// The end of an attempt under way is unknown: a request may try again after the longest wait.
+    private static func unreachable(
+        _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
+    ) -> AccessToken.Availability {
+        .none(.identityUnreachable(nextAttempt: retryState.nextAttempt ?? now + context.settings.waitMax))
+    }
+}

@@ -1,0 +1,207 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// How a session handles the outcomes of its calls.
+extension Session {
+    /// Tokens have come. If their call is no longer the current one, the session has moved on: a late response never
+    /// revives it.
+    consuming func accept(_ grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
+        guard self.call?.number == call.number else {
+            // A late login has created another session at the service.
+            if call.kind == .login, let refresh = grant.refreshToken { transition.add(.revoke(refresh)) }
+            transition.logEvent(.late, reason: call.kind.rawValue)
+            return self
+        }
+        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let tokens = transition.context.accept(
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall,
+            keeping: call.kind == .refresh ? tokens : nil)
+        return Self.begin(tokens, grant, of: call, retryState ?? RetryState(calling: call), &transition)
+    }
+
+    /// An operator's login replaces the session and whatever is under way for it.
+    consuming func replace(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
+        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let tokens = transition.context.accept(
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall)
+        return Self.begin(tokens, grant, of: call, RetryState(calling: call), &transition)
+    }
+
+    /// Continues with the tokens of a call.
+    private static func begin(
+        _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, _ known: RetryState,
+        _ transition: inout TransitionContext
+    ) -> Session {
+        // The refresh token belongs to that account, even if the access token is unusable.
+        if let accountID = grant.userID, transition.context.learnAccount(accountID) {
+            transition.logEvent(.accountChanged, .warning, reason: call.cause.rawValue)
+        }
+        guard tokens.isUsable(at: transition.now) else { return failUnusableGrant(tokens, call, known, &transition) }
+        let next = serve(tokens, &transition)
+        let nextAt = next.due(transition.context)
+        let event: SessionLogEvent.Event = call.kind == .login ? .loginSucceeded : .refreshSucceeded
+        transition.logEvent(event, reason: call.cause.rawValue, nextAt: nextAt)
+        if transition.context.isSkewed { transition.logEvent(.skewed, .warning, reason: "clock_off") }
+        return next
+    }
+
+    /// Serves `tokens` from now on.
+    private static func serve(_ tokens: SessionTokens, _ transition: inout TransitionContext) -> Session {
+        transition.context.hasEverBeenReady = true
+        let next = Session.valid(
+            tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
+        transition.publish(next)
+        return next
+    }
+
+    /// The response took longer than its token lives. There is nothing to serve, and asking faster would not help.
+    private static func failUnusableGrant(
+        _ tokens: SessionTokens, _ call: SessionCall, _ known: RetryState, _ transition: inout TransitionContext
+    ) -> Session {
+        let error = IdentityError(
+            .transient(retryAfter: nil), message: "the response took longer than its access token lives")
+        return continueFailing(error, of: call, holding: tokens, known, &transition)
+    }
+
+    consuming func fail(_ error: IdentityError, of call: SessionCall, _ transition: inout TransitionContext) -> Session
+    {
+        guard self.call?.number == call.number else {
+            transition.logEvent(.late, reason: call.kind.rawValue, error: error)
+            return self
+        }
+        let isConfirmed = retryState?.confirmsDoubt(at: transition.now) ?? false
+        switch (error.verdict, call.kind) {
+        case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
+            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _):
+            let asked = min(transition.context.notBefore, tokens?.mandatoryFrom ?? .never)
+            let retryState = retryState ?? RetryState(calling: call, notBefore: asked)
+            return Self.continueFailing(error, of: call, holding: tokens, retryState, &transition)
+        case (.sessionDead, .refresh), (.credentialRefused, .refresh), (.credentialUnavailable, .refresh):
+            transition.logEvent(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, error: error)
+            return endDeadSession(error, .sessionDead, &transition)
+        case (.unknownApp, _), (.accountInUse, _), (_, .login):
+            // The file changed after this call had begun.
+            guard !(call.kind == .login && transition.context.hasUntriedCredential) else {
+                transition.context.lastError = error
+                return Self.beginLogin(.credentialChanged, &transition)
+            }
+            return Self.refuse(error, &transition)
+        }
+    }
+
+    /// Continues without a new token, and tries again.
+    private static func continueFailing(
+        _ error: IdentityError, of call: SessionCall, holding tokens: SessionTokens?, _ known: RetryState,
+        _ transition: inout TransitionContext
+    ) -> Session {
+        transition.context.lastError = error
+        let retryState = known.failed(error, holding: tokens, at: transition.eventContext)
+        transition.context.recordRetryAfter(retryState, error)
+        let next: Session =
+            if let tokens {
+                tokens.isUsable(at: transition.now) ? .stale(tokens, retryState) : .unreachable(tokens, retryState)
+            } else {
+                .loggingIn(retryState)
+            }
+        transition.publish(next)
+        transition.logEvent(
+            call.kind == .login ? .loginFailed : .refreshFailed, error.isAlarming ? .error : .warning,
+            reason: retryState.reason.rawValue,
+            nextAt: retryState.nextAttempt, error: error)
+        return next
+    }
+
+    /// The outcome of the last refresh is unknown, and a repetition might do harm, or did not help (refresh.md 9).
+    consuming func abandon(_ error: IdentityError, of call: SessionCall, _ transition: inout TransitionContext)
+        -> Session
+    {
+        guard self.call?.number == call.number else { return self }
+        transition.logEvent(.outcomeUnknown, .warning, reason: SessionCall.Cause.outcomeUnknown.rawValue, error: error)
+        return endDeadSession(error, .outcomeUnknown, &transition)
+    }
+
+    /// The refresh token is dead (refresh.md 12). With a credential, a login follows while the access token serves on;
+    /// without one, the session ends.
+    private consuming func endDeadSession(
+        _ error: IdentityError, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+    ) -> Session {
+        transition.context.lastError = error
+        switch consume self {
+        case .refreshing(var tokens, _):
+            tokens.refresh = nil
+            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
+            return .refreshing(tokens, call)
+        case .stale(var tokens, let retryState):
+            tokens.refresh = nil
+            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
+            return .stale(tokens, retryState.calling(call))
+        case .unreachable(var tokens, let retryState):
+            tokens.refresh = nil
+            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
+            return .unreachable(tokens, retryState.calling(call))
+        case let same: return same
+        }
+    }
+
+    /// The credential is definitely refused: no further call until it changes or an operator logs in.
+    private static func refuse(_ error: IdentityError, _ transition: inout TransitionContext) -> Session {
+        transition.context.lastError = error
+        let next = Session.refused(error)
+        transition.publish(next)
+        transition.logEvent(.refused, .error, reason: next.reason.rawValue, error: error)
+        return next
+    }
+
+    /// Restores the stored session. An access token that must not be used waits for one refresh.
+    consuming func restore(_ tokens: SessionTokens, _ how: Restoration, _ transition: inout TransitionContext)
+        -> Session
+    {
+        let event: SessionLogEvent.Event = how.isAdopted ? .adopted : .restored
+        guard how.isTrusted, tokens.isUsable(at: transition.now) else {
+            let withheld = tokens.withheld(at: transition.now)
+            guard let next = Self.renewing(withheld, &transition) else {
+                return Self.end(transition.context.lastError, &transition)
+            }
+            transition.publish(next)
+            transition.logEvent(
+                event, reason: how.isTrusted ? "expired" : "offline_never",
+                nextAt: next.call == nil ? next.nextCallAt : transition.now)
+            return next
+        }
+        transition.context.hasEverBeenReady = true
+        let scheduled = tokens.refreshAt(transition.context.settings, transition.eventContext, spread: how.spread)
+        // A Retry-After of the service applies to every token of this user.
+        let allowed = min(transition.context.notBefore, tokens.mandatoryFrom)
+        let next = Session.valid(tokens, refreshAt: max(how.isUrgent ? transition.now : scheduled, allowed))
+        transition.publish(next)
+        transition.logEvent(
+            event, reason: how.isUrgent ? "outcome_unknown" : "token_valid", nextAt: next.due(transition.context))
+        return next
+    }
+
+    /// Renews tokens that cannot be served, at once or after the service's Retry-After; nil if nothing can renew them.
+    private static func renewing(_ withheld: SessionTokens, _ transition: inout TransitionContext) -> Session? {
+        if withheld.refresh != nil || transition.context.hasCredential,
+            let retryState = transition.context.waitBeforeCall(at: transition.now)
+        {
+            return .unreachable(withheld, retryState)
+        }
+        return transition.renewal(of: withheld, .start).map { .refreshing(withheld, $0) }
+    }
+
+    /// A token that is renewed elsewhere: `valid` while it can be read.
+    consuming func feed(_ outcome: Result<Secret, IdentityError>, _ transition: inout TransitionContext) -> Session {
+        switch outcome {
+        case .success(let token):
+            let grant = Grant(
+                accessToken: token, refreshToken: nil, userID: nil, lifetime: .nanoseconds(Int64.max),
+                refreshTokenExpiry: nil, serverDate: nil)
+            let tokens = transition.context.accept(
+                grant, startedAt: transition.now, startedAtWall: transition.eventContext.wall)
+            let next = Self.serve(tokens, &transition)
+            transition.logEvent(.tokenChanged, reason: "read")
+            return next
+        case .failure(let error): return Self.refuse(error, &transition)
+        }
+    }
+}

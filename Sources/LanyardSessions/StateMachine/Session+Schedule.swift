@@ -1,0 +1,182 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The effect of time on a session: the schedule, the attempts after failures, the token's end, and requests without a
+/// token.
+extension Session {
+    /// When to send `.due` next, or `.never`.
+    ///
+    /// With a call in flight, the token's end changes nothing at once: requests wait for the response up to
+    /// `refresh.wait_max`.
+    package func due(_ context: borrowing SessionContext) -> Instant {
+        switch self {
+        case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
+        case .refreshing(let tokens, _): tokens.usableUntil + context.settings.waitMax
+        case .stale(let tokens, let retryState):
+            retryState.nextAttempt.map { min($0, tokens.usableUntil) } ?? tokens.usableUntil + context.settings.waitMax
+        case .loggingIn(let retryState): retryState.nextAttempt ?? .never
+        case .unreachable(_, let retryState): retryState.nextAttempt ?? .never
+        default: .never
+        }
+    }
+
+    /// Does what is due now.
+    consuming func performDue(_ transition: inout TransitionContext) -> Session {
+        let now = transition.now
+        switch consume self {
+        case .valid(let tokens, let refreshAt) where min(refreshAt, tokens.mandatoryFrom) <= now:
+            return Self.renew(tokens, .scheduled, &transition)
+        case .refreshing(let tokens, let call) where tokens.usableUntil + transition.context.settings.waitMax <= now:
+            return Self.expire(tokens, RetryState(calling: call), &transition)
+        case .stale(let tokens, let retryState):
+            let end =
+                retryState.call == nil ? tokens.usableUntil : tokens.usableUntil + transition.context.settings.waitMax
+            guard now < end else { return Self.expire(tokens, retryState, &transition).performDue(&transition) }
+            return retryState.isDue(at: now)
+                ? Self.retry(tokens, retryState, .retry, &transition) : .stale(tokens, retryState)
+        case .unreachable(let tokens, let retryState) where retryState.isDue(at: now):
+            return Self.retry(tokens, retryState, .retry, &transition)
+        case .loggingIn(let retryState) where retryState.isDue(at: now):
+            return .loggingIn(retryState.calling(transition.login(.retry)))
+        case let same: return same
+        }
+    }
+
+    /// Starts the first renewal of a token.
+    private static func renew(
+        _ tokens: SessionTokens, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+    ) -> Session {
+        guard let call = transition.renewal(of: tokens, cause) else {
+            return end(transition.context.lastError, &transition)
+        }
+        return .refreshing(tokens, call)
+    }
+
+    /// Starts another renewal after failures.
+    private static func retry(
+        _ tokens: SessionTokens, _ retryState: RetryState, _ cause: SessionCall.Cause,
+        _ transition: inout TransitionContext
+    ) -> Session {
+        guard let call = transition.renewal(of: tokens, cause) else { return end(retryState.error, &transition) }
+        // Requests that come while the state is `unreachable` are refused at once, with or without an attempt.
+        guard tokens.isUsable(at: transition.now) else { return .unreachable(tokens, retryState.calling(call)) }
+        let next = Session.stale(tokens, retryState.calling(call))
+        // Requests can wait for the token again.
+        transition.publish(next)
+        return next
+    }
+
+    /// The session is over. Only an operator's login can begin a new one.
+    static func end(_ error: IdentityError?, _ transition: inout TransitionContext) -> Session {
+        transition.add(.publish(.none(.loginRequired)))
+        let next = Session.loginRequired(error)
+        transition.logEvent(.loginRequired, .error, reason: next.reason.rawValue, error: error)
+        return next
+    }
+
+    /// The token is no longer usable, no new one has come, and the wait for one has ended.
+    private static func expire(
+        _ tokens: SessionTokens, _ retryState: RetryState, _ transition: inout TransitionContext
+    ) -> Session {
+        let next = Session.unreachable(tokens, retryState)
+        transition.publish(next)
+        transition.logEvent(
+            .expired, .error, reason: retryState.reason.rawValue, nextAt: retryState.nextAttempt,
+            error: retryState.error)
+        return next
+    }
+
+    /// A shard found no usable token. What is due has been done already. A publication follows only if the next attempt
+    /// has moved: a repeated one would wake waiting requests for nothing, and they would ask again.
+    consuming func requestToken(_ transition: inout TransitionContext) -> Session {
+        switch consume self {
+        case .loggingIn(var retryState):
+            let moved = retryState.requestToken(at: transition.eventContext)
+            let next = Session.loggingIn(retryState)
+            if moved { transition.publish(next) }
+            return next
+        case .unreachable(let tokens, var retryState):
+            let moved = retryState.requestToken(at: transition.eventContext)
+            let next = Session.unreachable(tokens, retryState)
+            if moved { transition.publish(next) }
+            return next
+        case let same: return same
+        }
+    }
+
+    /// An upstream refused the token of `generation` (refresh.md 11). A newer token is published at once. Otherwise one
+    /// refresh starts, within cooldown and budget, and requests wait for it at any time of the token's life.
+    consuming func renew(after generation: UInt64, _ transition: inout TransitionContext) -> Session {
+        let next: Session
+        switch consume self {
+        case .valid(let tokens, let refreshAt)
+        where tokens.generation == generation && refreshAt != .never && transition.context.notBefore <= transition.now:
+            let isAllowed = Self.mayForce(refreshAt, &transition)
+            next = isAllowed ? Self.renew(tokens, .forced, &transition) : .valid(tokens, refreshAt: refreshAt)
+        case .stale(let tokens, let retryState)
+        where tokens.generation == generation && retryState.mayRetryEarly(at: transition.now):
+            let isAllowed = Self.mayForce(retryState.nextAttempt, &transition)
+            next = isAllowed ? Self.retry(tokens, retryState, .forced, &transition) : .stale(tokens, retryState)
+        case let same: next = same
+        }
+        if next.tokens != nil { transition.publish(next) }
+        return next
+    }
+
+    /// An operator wants a new token: at once, regardless of Retry-After, unless a call is under way.
+    consuming func renewNow(_ transition: inout TransitionContext) -> Session {
+        switch consume self {
+        case .valid(let tokens, let refreshAt) where refreshAt != .never: Self.renew(tokens, .asked, &transition)
+        case .stale(let tokens, let retryState) where retryState.call == nil:
+            Self.retry(tokens, retryState, .asked, &transition)
+        case .unreachable(let tokens, let retryState) where retryState.call == nil:
+            Self.retry(tokens, retryState, .asked, &transition)
+        case let same: same
+        }
+    }
+
+    private static func mayForce(_ nextAt: Instant?, _ transition: inout TransitionContext) -> Bool {
+        if let denial = transition.context.forcedRefreshDenial(at: transition.now) {
+            // A used-up budget acts as the circuit breaker: an upstream refuses fresh tokens repeatedly (refresh.md 5).
+            transition.logEvent(
+                .refreshDenied, denial == .budget ? .error : .warning, reason: denial.rawValue, nextAt: nextAt)
+            return false
+        }
+        transition.logEvent(.refreshForced, reason: SessionCall.Cause.forced.rawValue)
+        return true
+    }
+
+    /// The clocks disagree, or the machine was suspended. The earlier of the two ends applies, and what is due by it
+    /// happens within 5 s.
+    consuming func reevaluateAfterClockJump(_ transition: inout TransitionContext) -> Session {
+        let soon = transition.now + .seconds(5) * transition.eventContext.chance
+        let next: Session
+        switch consume self {
+        case .valid(var tokens, let refreshAt):
+            let early = tokens.bound(by: transition.eventContext)
+            let isUsable = tokens.isUsable(at: transition.now)
+            // A renewal that the jump has made overdue is spread. A token that it has made useless is renewed at once.
+            let sooner = max(
+                refreshAt - early, min(refreshAt, soon), min(transition.context.notBefore, tokens.mandatoryFrom))
+            next = .valid(tokens, refreshAt: isUsable ? sooner : transition.now)
+        case .refreshing(var tokens, let call):
+            tokens.bound(by: transition.eventContext)
+            next = .refreshing(tokens, call)
+        case .stale(var tokens, var retryState):
+            tokens.bound(by: transition.eventContext)
+            retryState.retryEarly(to: soon, holding: tokens, at: transition.now)
+            next = .stale(tokens, retryState)
+        case .unreachable(let tokens, var retryState):
+            retryState.retryEarly(to: soon, holding: tokens, at: transition.now)
+            next = .unreachable(tokens, retryState)
+        case .loggingIn(var retryState):
+            retryState.retryEarly(to: soon, holding: nil, at: transition.now)
+            next = .loggingIn(retryState)
+        case let same: next = same
+        }
+        let done = next.performDue(&transition)
+        if done.tokens != nil { transition.publish(done) }
+        return done
+    }
+}

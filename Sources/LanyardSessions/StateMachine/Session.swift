@@ -1,0 +1,182 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// The state machine of one user's session (architecture.md 5.1). It decides and does no I/O; `SessionCoordinator`
+/// performs the actions.
+///
+/// Time and chance are arguments. `SessionContext` keeps what outlives the states; the caller lends it to each event.
+/// At most one call is in flight, because a state that has one starts no other. The single flight needs no lock.
+///
+/// Each case names its own transitions. External changes and operators' logins lead to other states, too.
+///
+/// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a
+/// release build then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and
+/// returns the next state.
+package enum Session {
+    /// No session: before the start (reason `loggingIn`), after a logout, or because there is no credential and no login
+    /// was made yet. Goes to `loggingIn` at the start, and to `valid` by an operator's login.
+    case loggedOut(SessionReason)
+    /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
+    case loggingIn(RetryState)
+    /// A token is in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
+    case valid(SessionTokens, refreshAt: Instant)
+    /// A renewal is in flight, and none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`,
+    /// `refused`.
+    case refreshing(SessionTokens, SessionCall)
+    /// Renewal fails and the token is still valid. Goes where `refreshing` goes.
+    case stale(SessionTokens, RetryState)
+    /// Renewal fails and the token is no longer usable. Goes to `valid`, `loginRequired`, `refused`.
+    case unreachable(SessionTokens, RetryState)
+    /// The session is over and there is no credential. Goes to `valid` by an operator's login.
+    case loginRequired(IdentityError?)
+    /// The credential was refused or cannot be read. Goes to `valid` by an operator's login, and to `loggingIn` when
+    /// the credential changes.
+    case refused(IdentityError)
+
+    package enum Event: Sendable {
+        /// The program starts, or a login with the configured credential is requested.
+        case loginRequested
+        /// The instant of `due` has come.
+        case due
+        case granted(Grant, SessionCall)
+        case failed(IdentityError, SessionCall)
+        /// The tokens of an operator's login. They replace whatever there is, and results of calls under way are
+        /// ignored.
+        case loggedIn(Grant, SessionCall)
+        /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh.md 9).
+        case abandoned(IdentityError, SessionCall)
+        /// The stored session: at the start, or because another process has renewed it.
+        case restored(SessionTokens, Restoration)
+        /// The store says that an operator has ended the session; `reason` says where.
+        case ended(reason: String)
+        /// A token that is renewed elsewhere, or the error of reading it: `TokenFeed`.
+        case fed(Result<Secret, IdentityError>)
+        /// A shard has no usable token.
+        case tokenNeeded
+        /// An upstream refused the token of this generation.
+        case tokenRefused(UInt64)
+        case logoutRequested
+        /// An operator wants a new token now: neither cooldown nor budget applies.
+        case refreshRequested
+        case credentialChanged
+        /// The wall clock jumped against the boot clock, or the machine was suspended.
+        case clockJumped
+    }
+
+    /// How a stored session is restored.
+    package struct Restoration: Equatable, Sendable {
+        /// Serve it at once; otherwise only after a successful refresh (`login.offline: never`).
+        package var isTrusted: Bool
+        /// Renew it at once: the outcome of its last refresh is unknown.
+        package var isUrgent: Bool
+        /// The part of the lifetime over which the renewals of a restarted fleet are spread (refresh.md 15).
+        package var spread: Double
+        /// Another process renewed it; false at the start.
+        package var isAdopted: Bool
+
+        package init(isTrusted: Bool, isUrgent: Bool, spread: Double, isAdopted: Bool) {
+            self.isTrusted = isTrusted
+            self.isUrgent = isUrgent
+            self.spread = spread
+            self.isAdopted = isAdopted
+        }
+    }
+
+    /// What to do, in this order. `SessionCoordinator` makes each call by a token operation, and stores its result
+    /// before the session learns of it.
+    package enum Action: Sendable {
+        case login(SessionCall)
+        case refresh(Secret, SessionCall)
+        case revoke(Secret)
+        case publish(AccessToken.Availability)
+        case logEvent(SessionLogEvent)
+    }
+
+    /// Handles one event and returns the actions to perform, in order.
+    package mutating func handle(_ event: Event, at eventContext: EventContext, _ context: inout SessionContext)
+        -> [Action]
+    {
+        var transition = TransitionContext(eventContext, context)
+        self = (consume self).next(after: event, &transition)
+        context = transition.context
+        return transition.actions
+    }
+
+    private consuming func next(after event: Event, _ transition: inout TransitionContext) -> Session {
+        switch event {
+        case .loginRequested: begin(.start, &transition)
+        case .due: performDue(&transition)
+        case .granted(let grant, let call): accept(grant, of: call, &transition)
+        case .failed(let error, let call): fail(error, of: call, &transition)
+        case .loggedIn(let grant, let call): replace(by: grant, of: call, &transition)
+        case .abandoned(let error, let call): abandon(error, of: call, &transition)
+        case .restored(let tokens, let how): restore(tokens, how, &transition)
+        case .ended(let reason): end(reason, &transition)
+        case .refreshRequested: performDue(&transition).renewNow(&transition)
+        case .fed(let outcome): feed(outcome, &transition)
+        case .tokenNeeded: performDue(&transition).requestToken(&transition)
+        case .tokenRefused(let generation): performDue(&transition).renew(after: generation, &transition)
+        case .logoutRequested: logOut(&transition)
+        case .credentialChanged: retryWithChangedCredential(&transition)
+        case .clockJumped: reevaluateAfterClockJump(&transition)
+        }
+    }
+
+    /// Begins a login if no session is at hand and no login is under way.
+    private consuming func begin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
+        switch consume self {
+        case .loggedOut: Self.beginLogin(cause, &transition)
+        case .loginRequired: Self.beginLogin(cause, &transition)
+        case .refused: Self.beginLogin(cause, &transition)
+        case .loggingIn(let retryState) where retryState.call == nil:
+            .loggingIn(retryState.calling(transition.login(cause)))
+        case let same: same
+        }
+    }
+
+    static func beginLogin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
+        guard transition.context.hasCredential else {
+            transition.add(.publish(.none(.loginRequired)))
+            let next = transition.context.hasEverBeenLoggedIn ? Session.loginRequired(nil) : .loggedOut(.loggedOut)
+            transition.logEvent(.loginRequired, .warning, reason: next.reason.rawValue)
+            return next
+        }
+        if cause == .start, let retryState = transition.context.waitBeforeCall(at: transition.now) {
+            let next = Session.loggingIn(retryState)
+            transition.context.lastError = retryState.error
+            transition.publish(next)
+            return next
+        }
+        transition.add(.publish(.pending))
+        let call = transition.login(cause)
+        transition.logEvent(.loginStarted, reason: cause.rawValue)
+        return .loggingIn(RetryState(calling: call, notBefore: transition.context.notBefore))
+    }
+
+    /// A changed credential is tried at once if the old one was refused or missing. A healthy session is left alone.
+    private consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
+        transition.context.credentialChanged()
+        return switch consume self {
+        case .loginRequired: Self.beginLogin(.credentialChanged, &transition)
+        case .refused: Self.beginLogin(.credentialChanged, &transition)
+        case let same: same
+        }
+    }
+
+    /// Local first: the tokens are erased, then the service is told. A late response finds no call that it belongs to.
+    private consuming func logOut(_ transition: inout TransitionContext) -> Session {
+        transition.add(.publish(.none(.loginRequired)))
+        if let refresh = tokens?.refresh { transition.add(.revoke(refresh)) }
+        transition.context.lastError = nil
+        transition.logEvent(.loggedOut, reason: SessionReason.loggedOut.rawValue)
+        return .loggedOut(.loggedOut)
+    }
+
+    /// The process that ended the session has told the service.
+    private consuming func end(_ reason: String, _ transition: inout TransitionContext) -> Session {
+        transition.add(.publish(.none(.loginRequired)))
+        transition.context.lastError = nil
+        transition.logEvent(.loggedOut, reason: reason)
+        return .loggedOut(.loggedOut)
+    }
+}

@@ -1,0 +1,217 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// What outlives a session's states: the user, its settings and its counters.
+package struct SessionContext: Sendable {
+    package let user: UserIndex
+    package let settings: RefreshSettings
+    /// Whether the user can log in without an operator.
+    package let hasCredential: Bool
+    /// The generation of the latest access token; 0 before the first.
+    package internal(set) var generation: UInt64 = 0
+    /// The service's id of the account, as the latest login said.
+    package internal(set) var accountID: String?
+    /// The account of the latest token, with its number. An id of nil: the service has not named the account.
+    private var account: (id: String?, number: AccountNumber)?
+    /// True from the first token on; `/startupz` reads it.
+    package internal(set) var hasEverBeenReady = false
+    /// A login has succeeded at this identity, in this process or before it. The store keeps this after the session has
+    /// ended.
+    package internal(set) var hasEverBeenLoggedIn = false
+    /// The latest error; nil after a success.
+    package internal(set) var lastError: IdentityError?
+    /// The service must not be called before this instant (Retry-After, 410); a success clears it. It outlives
+    /// `RetryState`, because a session that is taken over from another process comes from the same service.
+    package internal(set) var notBefore = Instant.past
+    /// The error that set `notBefore`.
+    private(set) var retryAfterError: IdentityError?
+    /// The service's clock minus ours, smoothed (refresh.md 13).
+    package internal(set) var skew: Duration?
+    /// The credential's file has changed since the latest login began. A refusal then says nothing about its new
+    /// content.
+    private(set) var hasUntriedCredential = false
+    private var calls: UInt64 = 0
+    /// When the forced refreshes of the last hour began, oldest first.
+    private var forced: [Instant] = []
+
+    package init(user: UserIndex, settings: RefreshSettings, hasCredential: Bool) {
+        self.user = user
+        self.settings = settings
+        self.hasCredential = hasCredential
+    }
+
+    /// Begins and numbers a call.
+    mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at eventContext: EventContext)
+        -> SessionCall
+    {
+        calls += 1
+        if kind == .login { hasUntriedCredential = false }
+        if cause == .forced { forced.append(eventContext.instant) }
+        return SessionCall(
+            number: calls, kind: kind, cause: cause, startedAt: eventContext.instant, startedAtWall: eventContext.wall)
+    }
+
+    mutating func credentialChanged() { hasUntriedCredential = true }
+
+    /// Records when the service may be called again after an attempt failed with `error`. The service's latest request
+    /// applies. A failure without one clears only a 410, because the attempt may have been an operator's, or one that
+    /// could not wait.
+    mutating func recordRetryAfter(_ retryState: RetryState, _ error: IdentityError) {
+        let isNews =
+            switch error.verdict {
+            case .gone, .transient(retryAfter: .some): true
+            default: retryAfterError?.verdict == .gone || retryState.notBefore > notBefore
+            }
+        guard isNews else { return }
+        retryAfterError = error
+        notBefore = retryState.notBefore
+    }
+
+    /// How long to wait without a usable token; nil: not at all. Retry-After is honoured for at most 30 s
+    /// (architecture.md 5.3), a 410 in full.
+    func waitBeforeCall(at now: Instant) -> RetryState? {
+        guard notBefore > now else { return nil }
+        let until = retryAfterError?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))
+        return RetryState(restingUntil: until, because: retryAfterError)
+    }
+
+    /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
+    mutating func forcedRefreshDenial(at now: Instant) -> SessionLogEvent.Denial? {
+        forced.removeAll { now - $0 >= .seconds(3600) }
+        if let last = forced.last, now - last < settings.cooldown { return .cooldown }
+        return forced.count >= settings.perHourMax ? .budget : nil
+    }
+
+    /// When cooldown and hourly budget allow another forced refresh; `.past`: now.
+    func forcedRefreshAllowedAt(at now: Instant) -> Instant {
+        let recent = forced.filter { now - $0 < .seconds(3600) }
+        guard let last = recent.last else { return .past }
+        let budget =
+            recent.count >= settings.perHourMax ? recent[recent.count - settings.perHourMax] + .seconds(3600) : .past
+        let from = max(last + settings.cooldown, budget)
+        return from <= now ? .past : from
+    }
+
+    /// Learns the skew from a response's `Date`. It has whole seconds, so half a second is added as the best guess.
+    mutating func learnSkew(from date: WallTime?, call: SessionCall, at eventContext: EventContext) {
+        guard let date else { return }
+        let middle = call.startedAtWall + (eventContext.wall - call.startedAtWall) / 2
+        let measured = (date + .milliseconds(500)) - middle
+        skew = skew.map { $0 + (measured - $0) / 4 } ?? measured
+    }
+
+    /// Whether the skew is large enough for a warning (refresh.md 13).
+    var isSkewed: Bool { skew.map { max($0, .zero - $0) > .seconds(30) } ?? false }
+
+    /// Returns whether another account was known before.
+    mutating func learnAccount(_ id: String) -> Bool {
+        defer { accountID = id }
+        return accountID.map { $0 != id } ?? false
+    }
+
+    /// The number of the account of a new token. It stays the same until the account is another one.
+    mutating func accountNumber(of id: String?) -> AccountNumber {
+        if let account, account.id == id { return account.number }
+        let number = AccountNumber.next()
+        account = (id, number)
+        return number
+    }
+
+    /// Makes the next generation at least `stored`: the store counts generations for all processes.
+    mutating func expect(generation stored: UInt64) {
+        generation = max(generation, stored == 0 ? 0 : stored - 1)
+    }
+
+    /// The generation of a token from the store. It is higher than all generations published here before.
+    mutating func resume(generation stored: UInt64) -> UInt64 {
+        generation = max(generation + 1, stored)
+        hasEverBeenLoggedIn = true
+        return generation
+    }
+
+    /// Turns a grant into the session's tokens.
+    ///
+    /// - Parameter old: the tokens that a refresh renews. Its response need not repeat the account nor bring a refresh
+    ///   token.
+    mutating func accept(
+        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
+    ) -> SessionTokens {
+        generation += 1
+        hasEverBeenLoggedIn = true
+        lastError = nil
+        notBefore = .past
+        let accountID = grant.userID ?? old?.accountID
+        return SessionTokens(
+            grant, generation: generation, accountID: accountID, account: accountNumber(of: accountID),
+            startedAt: startedAt, startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry),
+            skew: skew ?? .zero, settings: settings)
+    }
+}
+
+/// The time of an event, and its random values: the machine reads no clock and makes no random number.
+package struct EventContext: Sendable {
+    /// On the clock of all deadlines.
+    package var instant: Instant
+    /// The wall clock at that instant.
+    package var wall: WallTime
+    /// Uniform in 0 ..< 1 and new for each event; it places whatever this event schedules.
+    package var chance: Double
+    /// Random, never 0 and new for each event: the id of a session that begins with this event.
+    package var name: UInt64
+
+    package init(instant: Instant, wall: WallTime, chance: Double, name: UInt64 = 1) {
+        self.instant = instant
+        self.wall = wall
+        self.chance = chance
+        self.name = name
+    }
+
+    /// The clocks' time now, with real random values.
+    package static var now: EventContext {
+        EventContext(instant: .now, wall: .now, chance: .random(in: 0..<1), name: .random(in: 1 ... .max))
+    }
+}
+
+/// One transition of a session: the event's context, the session's context, and the actions decided so far.
+struct TransitionContext {
+    let eventContext: EventContext
+    var context: SessionContext
+    private(set) var actions: [Session.Action] = []
+
+    init(_ eventContext: EventContext, _ context: SessionContext) {
+        self.eventContext = eventContext
+        self.context = context
+    }
+
+    var now: Instant { eventContext.instant }
+
+    mutating func add(_ action: Session.Action) { actions.append(action) }
+
+    mutating func logEvent(
+        _ event: SessionLogEvent.Event, _ level: SessionLogEvent.Level = .info, reason: String, nextAt: Instant? = nil,
+        error: IdentityError? = nil
+    ) {
+        actions.append(.logEvent(SessionLogEvent(event, level, reason: reason, nextAt: nextAt, error: error)))
+    }
+
+    /// Publishes the availability of `session` to the shards.
+    mutating func publish(_ session: borrowing Session) {
+        actions.append(.publish(session.availability(at: now, context)))
+    }
+
+    mutating func login(_ cause: SessionCall.Cause) -> SessionCall {
+        let call = context.begin(.login, cause, at: eventContext)
+        actions.append(.login(call))
+        return call
+    }
+
+    /// Begins the call that renews `tokens`: by the refresh token, otherwise by a login; nil if there is neither a
+    /// token nor a credential.
+    mutating func renewal(of tokens: SessionTokens, _ cause: SessionCall.Cause) -> SessionCall? {
+        guard let refresh = tokens.refresh else { return context.hasCredential ? login(cause) : nil }
+        let call = context.begin(.refresh, cause, at: eventContext)
+        actions.append(.refresh(refresh, call))
+        return call
+    }
+}

@@ -1,0 +1,36 @@
+/// The eight states of a session (architecture.md 5.1), for status, metrics and log.
+package enum SessionState: String, Sendable, CaseIterable {
+    case loggedOut = "logged_out"
+    case loggingIn = "logging_in"
+    case valid
+    case refreshing
+    case stale
+    case unreachable
+    case loginRequired = "login_required"
+    case refused
+}
+
+/// The reason of a user's readiness: the machine-readable `reason` of health's `session:USER` check
+/// (architecture.md 7.1).
+package enum SessionReason: String, Sendable, CaseIterable {
+    /// A valid token is at hand.
+    case tokenValid = "token_valid"
+    /// A valid token is at hand, but its renewal fails. Still ready.
+    case refreshFailing = "refresh_failing"
+    /// The first login is under way.
+    case loggingIn = "logging_in"
+    /// An operator logged the user out, or no login was made yet and no configured credential can make one.
+    case loggedOut = "logged_out"
+    /// The session is over and nothing configured can begin a new one.
+    case loginRequired = "login_required"
+    /// The configured credential was refused or cannot be read, or the application does not exist.
+    case credentialRefused = "credential_refused"
+    /// The identity service does not respond, or not correctly.
+    case identityUnreachable = "identity_unreachable"
+    /// The identity service responded 410.
+    case identityGone = "identity_gone"
+    /// A refresh's response was lost, its refresh token must not be sent again, and nothing configured can log in.
+    case outcomeUnknown = "outcome_unknown"
+    /// The configured credential leads to an account that another user of this device is logged in to.
+    case accountInUse = "account_in_use"
+}

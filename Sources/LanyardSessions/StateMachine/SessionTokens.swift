@@ -1,0 +1,141 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The tokens of an authenticated session, with the instants that follow from the lifetime (refresh.md 1, refresh.md 2,
+/// refresh.md 3, refresh.md 4).
+package struct SessionTokens: Sendable {
+    package let access: Secret
+    package let generation: UInt64
+    /// The service's id of the account, if it is known.
+    package let accountID: String?
+    /// The account for the request path: `SessionContext.accountNumber(of:)`.
+    package let account: AccountNumber
+    /// nil: dead or never issued; the next renewal is a login.
+    package var refresh: Secret?
+    /// The refresh token's own expiry, if it is known.
+    package let refreshExpiry: WallTime?
+    /// Counts from the moment before the request was sent; endless for a token that is not renewed here.
+    package let lifetime: Duration
+    /// The start of the mandatory zone, the last min(`refresh.mandatory`, lifetime / 4). From here on, failures delay
+    /// requests.
+    package private(set) var mandatoryFrom: Instant
+    /// The expiry minus the skew allowance: from here on the token must not be used.
+    package private(set) var usableUntil: Instant
+    /// The expiry on the wall clock; nil if there is none.
+    package private(set) var expiry: WallTime?
+    private var expiresAt: Instant
+
+    /// - Parameters:
+    ///   - grant: the tokens of the response.
+    ///   - accountID, account: the account of the tokens.
+    ///   - startedAt, startedAtWall: the clocks before the request was sent.
+    ///   - refresh: the refresh token that stays if the grant brings none, with its expiry.
+    ///   - skew: the difference between the service's clock and ours, in either direction.
+    package init(
+        _ grant: Grant, generation: UInt64, accountID: String?, account: AccountNumber, startedAt: Instant,
+        startedAtWall: WallTime, keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration,
+        settings: RefreshSettings
+    ) {
+        access = grant.accessToken
+        self.generation = generation
+        self.accountID = accountID
+        self.account = account
+        self.refresh = grant.refreshToken ?? refresh.token
+        refreshExpiry = grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry
+        lifetime = grant.lifetime
+        expiresAt = startedAt + lifetime
+        guard expiresAt != .never else {
+            mandatoryFrom = .never
+            usableUntil = .never
+            expiry = nil
+            return
+        }
+        let allowance = Self.allowance(lifetime: lifetime, skew: skew)
+        usableUntil = expiresAt - allowance
+        // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
+        // instant.
+        mandatoryFrom = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
+        expiry = startedAtWall + lifetime
+    }
+
+    /// The stored tokens at the time of `eventContext`, perhaps from an earlier boot of this machine.
+    ///
+    /// Their age is that of the boot clock if this is still the same boot, otherwise that of the wall clock. An
+    /// impossible age leaves an access token that must not be used. The earlier of the two ends applies (refresh.md 1).
+    package init(
+        _ stored: StoredSession, generation: UInt64, accountID: String?, account: AccountNumber, boot: String,
+        at eventContext: EventContext, skew: Duration, settings: RefreshSettings
+    ) {
+        let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
+        let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
+        let age = isSameBoot ? eventContext.instant - stored.issuedAtBoot.instant : eventContext.wall - stored.issuedAt
+        let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
+        self.init(
+            Grant(
+                accessToken: stored.access, refreshToken: stored.refresh, userID: nil, lifetime: stored.lifetime,
+                refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
+            generation: generation, accountID: accountID, account: account,
+            startedAt: eventContext.instant - max(age, .zero), startedAtWall: stored.issuedAt,
+            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
+        if isSameBoot { bound(by: eventContext) }
+        if !makesSense { self = withheld(at: eventContext.instant) }
+    }
+
+    /// The same tokens, not to be used from `instant` on.
+    func withheld(at instant: Instant) -> SessionTokens {
+        var tokens = self
+        tokens.mandatoryFrom = min(mandatoryFrom, instant)
+        tokens.usableUntil = min(usableUntil, instant)
+        return tokens
+    }
+
+    /// Subtracted from the expiry: min(max(5 s, |skew|), 120 s, lifetime / 10) (architecture.md 5.4).
+    static func allowance(lifetime: Duration, skew: Duration) -> Duration {
+        min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
+    }
+
+    /// When to renew: `chance` places it uniformly in the configured part of the lifetime, or at the refresh token's
+    /// own expiry if that is earlier. A part that would reach into the mandatory zone is moved before it as a whole,
+    /// since requests wait there.
+    ///
+    /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
+    ///   overdue renewal is spread from now on.
+    package func refreshAt(
+        _ settings: RefreshSettings, _ eventContext: EventContext, spread: Double = 0
+    ) -> Instant {
+        guard expiresAt != .never else { return .never }
+        let issuedAt = expiresAt - lifetime
+        let excess = max(0, settings.at.upperBound - (mandatoryFrom - issuedAt) / lifetime)
+        let low = max(0, settings.at.lowerBound - excess)
+        let high = settings.at.upperBound - excess
+        var scheduled = issuedAt + lifetime * (low + (high - low) * eventContext.chance)
+        if spread > 0 {
+            let late = max(scheduled, eventContext.instant) + lifetime * (spread * eventContext.chance)
+            scheduled = max(scheduled, min(late, mandatoryFrom))
+        }
+        guard refresh != nil, let refreshExpiry, refreshExpiry > eventContext.wall else { return scheduled }
+        return min(scheduled, eventContext.instant + (refreshExpiry - eventContext.wall))
+    }
+
+    package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }
+
+    /// Applies the earlier end of the two clocks (refresh.md 1): after a forward jump of the wall clock the token ends
+    /// earlier by as much.
+    @discardableResult
+    mutating func bound(by eventContext: EventContext) -> Duration {
+        guard let expiry else { return .zero }
+        let early = (expiresAt - eventContext.instant) - (expiry - eventContext.wall)
+        guard early > .zero else { return .zero }
+        expiresAt = expiresAt - early
+        mandatoryFrom = mandatoryFrom - early
+        usableUntil = usableUntil - early
+        return early
+    }
+
+    func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
+        AccessToken(
+            user: user, generation: generation, account: account, token: access, waitsFrom: waitsFrom,
+            usableUntil: usableUntil, renewal: renewal)
+    }
+}

@@ -1,0 +1,69 @@
+import LanyardSessionInterface
+import LanyardSettings
+
+/// One user with what the service needs to keep it logged in.
+package struct ManagedUser: Sendable {
+    package enum Source: Sendable {
+        /// Lanyard logs in and renews.
+        case service(any IdentityService)
+        /// The token is renewed elsewhere; Lanyard reads it.
+        case feed(any TokenFeed)
+    }
+
+    package var settings: UserSettings
+    package var source: Source
+    /// Reports changes of the credential's file; nil: no file.
+    package var credential: (any CredentialWatch)?
+    /// The rotation of the user's identity.
+    package var rotation: RefreshTokenRotation
+    /// The user is not configured: the admin API added it.
+    package var isAdded: Bool
+
+    /// The user's identity as the store names it.
+    package var storedIdentity: StoredIdentity {
+        if case .service(let service) = source {
+            StoredIdentity(settings.identity, service.fingerprint)
+        } else {
+            StoredIdentity(settings.identity)
+        }
+    }
+
+    package init(
+        _ settings: UserSettings, source: Source, credential: (any CredentialWatch)? = nil,
+        rotation: RefreshTokenRotation = .none, isAdded: Bool = false
+    ) {
+        self.settings = settings
+        self.source = source
+        self.credential = credential
+        self.rotation = rotation
+        self.isAdded = isAdded
+    }
+}
+
+/// A configured identity, for users that are added at run time.
+package struct ConfiguredIdentity: Sendable {
+    package enum Kind: Sendable {
+        /// Lanyard logs in and renews.
+        case service(any IdentityService, RefreshTokenRotation)
+        /// The tokens of configured users are renewed elsewhere; no user can be added.
+        case fixed
+    }
+
+    package var name: String
+    package var kind: Kind
+
+    /// Whether Lanyard logs users in there.
+    var hasLogins: Bool { if case .service = kind { true } else { false } }
+
+    package init(_ name: String, _ kind: Kind) {
+        self.name = name
+        self.kind = kind
+    }
+
+    /// The identity as the store names it; nil for a static one, which is not stored.
+    var storedIdentity: StoredIdentity? {
+        if case .service(let service, _) = kind { StoredIdentity(name, service.fingerprint) } else { nil }
+    }
+
+    var isStatic: Bool { if case .fixed = kind { true } else { false } }
+}

@@ -1,0 +1,61 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// One user in the registry.
+package struct RegisteredUser: Equatable, Sendable {
+    package let name: String
+    package let index: UserIndex
+    package let identity: String
+    /// The user is configured: a restart brings it back, whatever an operator has done to it here.
+    package let isConfigured: Bool
+    /// The kind of the configured login; nil: an operator gives the credential.
+    package let configuredProvider: String?
+    /// The identity is static: its tokens are renewed elsewhere.
+    package let isStatic: Bool
+    /// The service's id of the account, from the latest login.
+    package internal(set) var accountID: String?
+    /// The kind of the latest login.
+    package internal(set) var provider: String?
+    /// The user has a session.
+    package internal(set) var isAuthenticated: Bool
+    /// An operator logged this user out: no automatic login until an operator requests one.
+    package internal(set) var isLoggedOut: Bool
+    /// The user's first login is under way. If it fails, the user is removed.
+    package internal(set) var isProvisional: Bool
+    /// The account in which a login under way has ended; it is being stored.
+    var claimedAccountID: String?
+
+    /// - Parameter isAuthenticated: a session was restored.
+    package init(
+        name: String, index: UserIndex, identity: String, isConfigured: Bool, configuredProvider: String? = nil,
+        isStatic: Bool = false, accountID: String? = nil, provider: String? = nil, isAuthenticated: Bool = false,
+        isLoggedOut: Bool = false, isProvisional: Bool = false
+    ) {
+        self.name = name
+        self.index = index
+        self.identity = identity
+        self.isConfigured = isConfigured
+        self.configuredProvider = configuredProvider
+        self.isStatic = isStatic
+        self.accountID = accountID
+        self.provider = provider
+        self.isAuthenticated = isAuthenticated
+        self.isLoggedOut = isLoggedOut
+        self.isProvisional = isProvisional
+    }
+
+    /// The account ends with its session: nothing could log in to it again (appservices.md 2.5).
+    var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
+
+    static let anonymous = GivenCredential.anonymous.provider
+}
+
+/// Whether a login's account may be its user's: two users of one device never share an account (architecture.md 5.7).
+package enum AccountOwnership: Equatable, Sendable {
+    /// No other user has the account.
+    case free
+    /// Another user is logged in to it: the new session is revoked.
+    case inUse(by: String)
+    /// Another user without a session is known by the account: the login is taken as that user's.
+    case belongs(to: String)
+}

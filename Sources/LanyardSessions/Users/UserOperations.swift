@@ -1,0 +1,76 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// The operations that the admin API uses. From any thread; every call returns at once.
+package protocol UserOperations: AnyObject, Sendable {
+    /// All users as of the latest change: in the order of the configuration, then in the order in which they were
+    /// added. It never waits.
+    var report: SessionReport { get }
+
+    /// Carries out an operator's request (architecture.md 5.6). The reply comes exactly once, on any queue, after
+    /// `report` and requests show what it says. Calls to an identity service in between have their own time limits (30
+    /// s).
+    func perform(_ request: UserRequest, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void)
+}
+
+/// A request of an operator, by user name.
+package enum UserRequest: Sendable {
+    /// Adds a user and logs it in.
+    case add(name: String, identity: String, GivenCredential)
+    /// Logs in a known user: with the given credential, otherwise with the configured one.
+    case login(String, GivenCredential?)
+    /// Routes without a user of their own follow this one from now on.
+    case activate(String)
+    /// A new access token, now.
+    case refresh(String)
+    /// Ends the session here, then at the service.
+    case logOut(String)
+    /// Forgets the user. A live session is revoked at the service.
+    case remove(String)
+}
+
+/// The result of an operator's request that was carried out.
+package enum UserOutcome: Sendable {
+    /// There is a new user, logged in and active.
+    ///
+    /// - isStored: a restart will find the user so; otherwise storing is tried again. The same holds for the other
+    ///   cases.
+    case added(UserView, isStored: Bool)
+    /// The user as it is now. After a login it may be another user than the named one: the owner of the account.
+    case user(UserView, isStored: Bool)
+    /// The access token is new; its end, if it has one.
+    case refreshed(WallTime?)
+    /// Logged out here for good. Carries the user as it is now, nil if it is forgotten with its session. If the service
+    /// does not know yet, it is told in the background.
+    case loggedOut(UserView?, isRevoked: Bool, isStored: Bool)
+    /// Forgotten here; whether the store has forgotten it, too. If not, that is tried again.
+    case removed(isStored: Bool)
+}
+
+/// Why an operator's request was not carried out. Nothing has changed then.
+package enum UserError: Error, Equatable, Sendable {
+    case noSuchUser
+    /// No identity of that name is configured.
+    case noSuchIdentity
+    case nameInUse
+    /// The login ended in the account of this user, whose session stays as it was; the new one is revoked.
+    case accountInUse(by: String)
+    /// There is no session to use or renew.
+    case notLoggedIn
+    /// The identity is static: its tokens are renewed elsewhere.
+    case notSupported
+    /// Another login of that user is under way.
+    case loginInProgress
+    /// No credential was given, and none is configured.
+    case noCredential
+    /// The identity service refused, or could not be reached.
+    case identity(IdentityError)
+    /// Lanyard is ending; the call has not begun.
+    case stopping
+    /// Lanyard ended before the call did, and the outcome is unknown. Only after this error something may have changed.
+    case outcomeUnknown
+    /// The session has just ended, because the response to its renewal was lost: an operator must log in.
+    case loginRequired
+    /// The store cannot be read or written, and only the store knows the user.
+    case storeFailing
+}

@@ -1,0 +1,134 @@
+import LanyardFoundations
+
+/// Logins that operators request, the ownership of their accounts, and changes of sessions (architecture.md 5.7).
+extension UserRegistry {
+    mutating func add(
+        _ name: String, _ identity: String, _ provider: String, _ requestID: RequestID
+    ) throws(UserError) -> [Action] {
+        guard let isStatic = identities[identity] else { throw .noSuchIdentity }
+        guard !isStatic else { throw .notSupported }
+        if provider == RegisteredUser.anonymous {
+            // A second anonymous login makes no second account (appservices.md 2.5).
+            if let user = users.first(where: { $0.identity == identity && $0.isAnonymous && $0.isAuthenticated }) {
+                return makeActive(user.index) + [.respond(requestID, .user(user.index))]
+            }
+            // Two anonymous logins at the same time would make two accounts.
+            let isUnderWay = logins.values.contains { $0.provider == provider && self[$0.user]?.identity == identity }
+            guard !isUnderWay else { throw .loginInProgress }
+        }
+        if let user = self[name] { throw user.isProvisional ? .loginInProgress : .nameInUse }
+        let index = names.reserveIndex(of: name)
+        guard !beingRemoved.contains(index), !hidden.contains(where: { $0.index == index }) else { throw .nameInUse }
+        let user = RegisteredUser(
+            name: name, index: index, identity: identity, isConfigured: false, isProvisional: true)
+        users.append(user)
+        logins[requestID] = Login(name: name, provider: provider, isNew: true, user: index)
+        return [.admit(user), .logIn(requestID, index)]
+    }
+
+    /// - Parameter given: the kind of the credential that was given.
+    mutating func logIn(_ name: String, _ given: String?, _ requestID: RequestID) throws(UserError) -> [Action] {
+        // A configured anonymous user is not shown after its logout, but can log in.
+        guard let user = self[name] ?? hidden.first(where: { $0.name == name }), !user.isProvisional else {
+            throw .noSuchUser
+        }
+        guard !user.isStatic else { throw .notSupported }
+        guard let provider = given ?? user.configuredProvider else { throw .noCredential }
+        if provider == RegisteredUser.anonymous, user.isAnonymous, let known = self[name], known.isAuthenticated {
+            return makeActive(user.index) + [.respond(requestID, .user(user.index))]
+        }
+        guard !logins.values.contains(where: { $0.user == user.index }) else { throw .loginInProgress }
+        logins[requestID] = Login(name: name, provider: provider, isNew: false, user: user.index)
+        return [.logIn(requestID, user.index)]
+    }
+
+    // MARK: Account ownership
+
+    /// Whether a login of `user` may keep the account in which it ended. `free` also reserves the account: of two
+    /// logins under way, the second finds the first.
+    package mutating func claim(_ accountID: String, for user: UserIndex) -> AccountOwnership {
+        guard let own = self[user] ?? hidden.first(where: { $0.index == user }) else { return .free }
+        let others = users.filter { $0.identity == own.identity && $0.index != user }
+        let holder = others.first {
+            $0.claimedAccountID == accountID || $0.accountID == accountID && $0.isAuthenticated
+        }
+        if let holder { return .inUse(by: holder.name) }
+        if let holder = others.first(where: { $0.accountID == accountID }) { return .belongs(to: holder.name) }
+        self[user]?.claimedAccountID = accountID
+        return .free
+    }
+
+    /// The account belongs to another known user, which has no session. The login continues as that user's.
+    mutating func transferLogin(_ requestID: RequestID, to name: String) -> [Action] {
+        guard let login = logins[requestID] else { return [] }
+        guard let holder = self[name] else { return failLogin(requestID, nil) }
+        logins[requestID]?.user = holder.index
+        return dropProvisional(login) + [.adopt(requestID, holder.index)]
+    }
+
+    // MARK: Ends of logins
+
+    /// The session becomes the user's, and the user becomes active.
+    mutating func completeLogin(_ requestID: RequestID) -> [Action] {
+        guard let login = logins.removeValue(forKey: requestID) else { return [] }
+        restoreHidden(login.user)
+        guard let user = self[login.user] else { return [.respond(requestID, .error(.noSuchUser))] }
+        // Requests may name the user from now on.
+        _ = names.index(of: user.name)
+        self[user.index]?.isAuthenticated = true
+        self[user.index]?.isLoggedOut = false
+        self[user.index]?.isProvisional = false
+        self[user.index]?.provider = login.provider
+        let isNew = login.isNew && user.name == login.name
+        return makeActive(user.index) + [.respond(requestID, isNew ? .added(user.index) : .user(user.index))]
+    }
+
+    private mutating func restoreHidden(_ index: UserIndex) {
+        guard let place = hidden.firstIndex(where: { $0.index == index }) else { return }
+        let user = hidden.remove(at: place)
+        // At its position in the configuration, before the users that were added.
+        users.insert(user, at: users.firstIndex { !$0.isConfigured || $0.index.number > index.number } ?? users.count)
+    }
+
+    /// The login has failed, and the users are as before.
+    ///
+    /// - Parameter error: nil: something else happened first.
+    mutating func failLogin(_ requestID: RequestID, _ error: UserError?) -> [Action] {
+        guard let login = logins.removeValue(forKey: requestID) else { return [] }
+        let provisional = dropProvisional(login)
+        let isKnown = self[login.user] != nil || hidden.contains { $0.index == login.user }
+        return provisional + [.respond(requestID, .error(error ?? (isKnown ? .notLoggedIn : .noSuchUser)))]
+    }
+
+    /// The provisional user exists already, added by another process.
+    mutating func confirmProvisional(_ requestID: RequestID) -> [Action] {
+        guard let login = logins.removeValue(forKey: requestID) else { return [] }
+        self[login.user]?.isProvisional = false
+        _ = names.index(of: login.name)
+        return [.respond(requestID, .error(.nameInUse))]
+    }
+
+    private mutating func dropProvisional(_ login: Login) -> [Action] {
+        guard login.isNew, let user = self[login.user], user.isProvisional else { return [] }
+        users.removeAll { $0.index == user.index }
+        beingRemoved.insert(user.index)
+        return [.drop(user.index)]
+    }
+
+    /// The state of a session has changed.
+    mutating func sessionChanged(_ index: UserIndex, _ snapshot: SessionSnapshot) -> [Action] {
+        guard var user = self[index] else { return [] }
+        let wasAuthenticated = user.isAuthenticated
+        user.isAuthenticated = snapshot.state.isAuthenticated
+        if !snapshot.isLoggingIn { user.claimedAccountID = nil }
+        user.accountID = snapshot.accountID ?? user.accountID
+        user.provider = snapshot.provider ?? user.provider
+        if user.isAuthenticated { user.isLoggedOut = false }
+        self[index] = user
+        // An anonymous account cannot be logged in to again. Without a configured login its user is forgotten.
+        guard wasAuthenticated, snapshot.state == .loginRequired, user.isAnonymous, !user.isConfigured else {
+            return []
+        }
+        return forget(user, nil)
+    }
+}

@@ -1,0 +1,248 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Decides which users are known and which is active (architecture.md 5.6, 5.7 about several users). It takes an event
+/// and returns actions, in order; `UserService` performs them. It does no I/O and sees no secret.
+package struct UserRegistry: Sendable {
+    /// Names one request of an operator until it has a response.
+    package struct RequestID: Hashable, Sendable {
+        package let number: UInt64
+        package init(_ number: UInt64) { self.number = number }
+    }
+
+    package enum Event: Sendable {
+        case requested(UserRequest, RequestID)
+        /// The login of the request has succeeded.
+        case loggedIn(RequestID)
+        /// The login succeeded in the account of this user, which has no session. The session becomes that user's.
+        case belongs(RequestID, to: String)
+        case failed(RequestID, UserError)
+        /// Another process has added a user of the requested name. That user is known here from now on.
+        case nameExists(RequestID)
+        /// Something else happened first, such as a logout.
+        case overtaken(RequestID)
+        /// The state of a user's session has changed.
+        case changed(UserIndex, SessionSnapshot)
+        /// A forgotten user is gone completely: its name is free again.
+        case removalCompleted(UserIndex)
+    }
+
+    /// What a session reports after each change.
+    package struct SessionSnapshot: Equatable, Sendable {
+        package var state: SessionState
+        /// A login is under way, whatever its cause.
+        package var isLoggingIn: Bool
+        package var accountID: String?
+        /// The kind of the latest login.
+        package var provider: String?
+
+        package init(state: SessionState, isLoggingIn: Bool = false, accountID: String?, provider: String?) {
+            self.state = state
+            self.isLoggingIn = isLoggingIn
+            self.accountID = accountID
+            self.provider = provider
+        }
+    }
+
+    package enum Action: Equatable, Sendable {
+        /// A new user, not shown before its login has succeeded.
+        case admit(RegisteredUser)
+        /// Log in with the request's credential, otherwise with the configured one; then `loggedIn`, `belongs`,
+        /// `failed` or `overtaken`.
+        case logIn(RequestID, UserIndex)
+        /// Give the session that the request's login obtained to this user; then `loggedIn`, `failed` or `overtaken`.
+        case adopt(RequestID, UserIndex)
+        /// Routes without a user of their own follow this one from now on, and after a restart.
+        case activate(StoreContents.ActiveChoice, UserIndex?)
+        case refresh(RequestID, UserIndex)
+        /// End the session: erase the tokens, tell the service, send the response.
+        case logOut(RequestID, UserIndex)
+        /// The same, and the user is not shown any more.
+        case hide(RequestID, UserIndex)
+        /// The same, and the user is forgotten; then `removalCompleted`.
+        case forget(RequestID?, UserIndex)
+        /// Remove an unknown user from the store, tell the service, send the response.
+        case removeStored(RequestID, String)
+        /// Remove a user whose login never succeeded; then `removalCompleted`.
+        case drop(UserIndex)
+        case respond(RequestID, Response)
+    }
+
+    package enum Response: Equatable, Sendable {
+        case added(UserIndex)
+        case user(UserIndex)
+        case loggedOutBefore(UserIndex)
+        case error(UserError)
+    }
+
+    /// A login that an operator requested.
+    struct Login: Sendable {
+        /// The name in the request.
+        let name: String
+        let provider: String
+        /// Whether the request adds a user of that name.
+        let isNew: Bool
+        /// The user that logs in, or the owner of the account if that is another user.
+        var user: UserIndex
+    }
+
+    /// In the order of the configuration, then in the order in which they were added; includes provisional users.
+    package internal(set) var users: [RegisteredUser]
+    package internal(set) var active: UserIndex?
+    /// The names of the identities, and whether each is static.
+    let identities: [String: Bool]
+    /// `active_user`, as configured.
+    let configuredActive: String?
+    let activatesNext: Bool
+    let names: UserNames
+    var logins: [RequestID: Login] = [:]
+    /// Configured anonymous users that an operator has logged out. They are forgotten with their account until the next
+    /// start, or until an operator logs in one of that name.
+    var hidden: [RegisteredUser] = []
+    /// The names of stored users that are not known.
+    var unknownStoredUsers: Set<String> = []
+    /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
+    var duplicateAccounts: [UserIndex: String] = [:]
+    /// Forgotten users that the store still knows.
+    var beingRemoved: Set<UserIndex> = []
+
+    /// - Parameters:
+    ///   - users: in their order; each with what the store held of it.
+    ///   - identities: the names, and whether each is static.
+    ///   - configuredActive: `active_user`; nil: not configured, so it is the first configured user.
+    ///   - remembered: what the store held. It applies until `active_user` changes.
+    ///   - activatesNext: `on_active_logout: next`.
+    ///   - names: assigns an index to each name.
+    package init(
+        _ users: [RegisteredUser], identities: [String: Bool], configuredActive: String?,
+        remembered: StoreContents.ActiveChoice?, activatesNext: Bool, names: UserNames
+    ) {
+        self.users = users
+        self.identities = identities
+        self.configuredActive = configuredActive
+        self.activatesNext = activatesNext
+        self.names = names
+        let standard = configuredActive ?? users.first { $0.isConfigured }?.name
+        if let remembered, remembered.configured == configuredActive {
+            // The remembered user may be unknown now, because the configuration has changed.
+            let isKnown = remembered.user.map { name in users.contains { $0.name == name } } ?? true
+            active = self[isKnown ? remembered.user : standard]?.index
+        } else {
+            active = self[standard]?.index
+        }
+    }
+
+    /// The user of that name, provisional users included.
+    subscript(name: String?) -> RegisteredUser? { users.first { $0.name == name } }
+
+    subscript(index: UserIndex) -> RegisteredUser? {
+        get { users.first { $0.index == index } }
+        set {
+            guard let place = users.firstIndex(where: { $0.index == index }), let newValue else { return }
+            users[place] = newValue
+        }
+    }
+
+    /// The user is forgotten, but its runner still has work.
+    func isBeingRemoved(_ user: UserIndex) -> Bool { beingRemoved.contains(user) }
+
+    /// The users that are shown, in their order.
+    package var shown: [UserIndex] { users.filter { !$0.isProvisional }.map(\.index) }
+
+    /// Handles one event and returns the actions to perform, in order.
+    package mutating func handle(_ event: Event) -> [Action] {
+        switch event {
+        case .requested(let request, let requestID): respond(request, requestID)
+        case .loggedIn(let requestID): completeLogin(requestID)
+        case .belongs(let requestID, let name): transferLogin(requestID, to: name)
+        case .failed(let requestID, let error): failLogin(requestID, error)
+        case .nameExists(let requestID): confirmProvisional(requestID)
+        case .overtaken(let requestID): failLogin(requestID, nil)
+        case .changed(let user, let snapshot): sessionChanged(user, snapshot)
+        case .removalCompleted(let user): giveBack(user)
+        }
+    }
+
+    private mutating func giveBack(_ user: UserIndex) -> [Action] {
+        beingRemoved.remove(user)
+        names.giveBack(user)
+        return []
+    }
+
+    private mutating func respond(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
+        do throws(UserError) {
+            switch request {
+            case .add(let name, let identity, let credential):
+                return try add(name, identity, credential.provider, requestID)
+            case .login(let name, let credential): return try logIn(name, credential?.provider, requestID)
+            case .activate(let name): return try activate(try known(name), requestID)
+            case .refresh(let name): return try refresh(try known(name), requestID)
+            case .logOut(let name): return try logOut(try known(name), requestID)
+            case .remove(let name):
+                if self[name] == nil, unknownStoredUsers.contains(name) { return [.removeStored(requestID, name)] }
+                return forget(try known(name), requestID)
+            }
+        } catch {
+            return [.respond(requestID, .error(error))]
+        }
+    }
+
+    /// Provisional users do not count.
+    private func known(_ name: String) throws(UserError) -> RegisteredUser {
+        guard let user = self[name], !user.isProvisional else { throw .noSuchUser }
+        return user
+    }
+
+    // MARK: The active user
+
+    private mutating func activate(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+        guard user.isAuthenticated else { throw .notLoggedIn }
+        return makeActive(user.index) + [.respond(requestID, .user(user.index))]
+    }
+
+    mutating func makeActive(_ user: UserIndex?) -> [Action] {
+        guard active != user else { return [] }
+        active = user
+        let name = user.flatMap { self[$0]?.name }
+        return [.activate(StoreContents.ActiveChoice(user: name, configured: configuredActive), user)]
+    }
+
+    /// A user that leaves is not active any more. The configuration decides which user is active next.
+    private mutating func deactivate(_ user: UserIndex) -> [Action] {
+        guard active == user else { return [] }
+        return makeActive(activatesNext ? users.first { $0.isAuthenticated && $0.index != user }?.index : nil)
+    }
+
+    private func refresh(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+        guard !user.isStatic else { throw .notSupported }
+        guard user.isAuthenticated else { throw .notLoggedIn }
+        return [.refresh(requestID, user.index)]
+    }
+
+    // MARK: Logout and removal
+
+    private mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+        guard !user.isStatic else { throw .notSupported }
+        // A second logout changes nothing (appservices.md 7.1).
+        guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }
+        if user.isAnonymous { return user.isConfigured ? hide(user, requestID) : forget(user, requestID) }
+        let actions = deactivate(user.index)
+        self[user.index]?.isAuthenticated = false
+        self[user.index]?.isLoggedOut = true
+        return actions + [.logOut(requestID, user.index)]
+    }
+
+    private mutating func hide(_ user: RegisteredUser, _ requestID: RequestID) -> [Action] {
+        let actions = deactivate(user.index)
+        users.removeAll { $0.index == user.index }
+        hidden.append(user)
+        return actions + [.hide(requestID, user.index)]
+    }
+
+    mutating func forget(_ user: RegisteredUser, _ requestID: RequestID?) -> [Action] {
+        let actions = deactivate(user.index)
+        users.removeAll { $0.index == user.index }
+        beingRemoved.insert(user.index)
+        return actions + [.forget(requestID, user.index)]
+    }
+}

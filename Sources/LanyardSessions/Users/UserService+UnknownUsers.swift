@@ -1,0 +1,85 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import Logging
+
+/// Users that only the store knows: they are not configured any more, and the admin API did not add them.
+extension UserService {
+    /// Logs the unknown users with the remedy. Removes what an interrupted login has left.
+    func start() {
+        for stored in sessions.contents.users where registry.unknownStoredUsers.contains(stored.name) {
+            if Self.isInterruptedLogin(stored) {
+                removeInterruptedLogin(stored.name)
+            } else {
+                sessions.logger.warning(
+                    """
+                    the store holds a user that is not configured (any more); name it in the configuration, or forget \
+                    it with DELETE /v1/users/\(stored.name)
+                    """,
+                    metadata: [
+                        "event": "store.user.unknown", "user": .string(stored.name),
+                        "identity": .string(stored.identity),
+                        "reason": stored.session == nil ? "logged_out" : "session_kept",
+                    ])
+            }
+        }
+    }
+
+    /// Forgets an unknown user. Its session is revoked if the identity is still configured.
+    func removeStored(_ requestID: UserRegistry.RequestID, _ name: String) {
+        sessions.store.read(name) { [weak self] result in
+            self?.later { [weak self] in self?.removeStored(requestID, name, result) }
+        }
+    }
+
+    private func removeStored(
+        _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<StoredUser?, StoreError>
+    ) {
+        guard case .success(let found) = result else { return deliver(requestID, .failure(.storeFailing)) }
+        guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
+        let revocation = user.evictionRevocation(at: .now).flatMap { sessions.service(of: $0) == nil ? nil : $0 }
+        sessions.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
+            self?.later { [weak self] in self?.removedStored(requestID, name, revocation, result) }
+        }
+    }
+
+    private func removedStored(
+        _ requestID: UserRegistry.RequestID, _ name: String, _ revocation: StoredRevocation?,
+        _ result: Result<StoreChange.Verdict, StoreError>
+    ) {
+        guard case .success = result else { return deliver(requestID, .failure(.storeFailing)) }
+        guard let revocation else { return removedStored(requestID, name, .success(.removed(isStored: true))) }
+        sessions.revocations.enqueue(revocation, of: name, isStored: true, sessions.logger) { [weak self] _ in
+            self?.removedStored(requestID, name, .success(.removed(isStored: true)))
+        }
+    }
+
+    private func removedStored(
+        _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<UserOutcome, UserError>
+    ) {
+        registry.unknownStoredUsers.remove(name)
+        deliver(requestID, result)
+    }
+
+    // MARK: Interrupted logins
+
+    /// A new user's first login has begun and never ended.
+    private static func isInterruptedLogin(_ user: StoredUser) -> Bool {
+        user.session == nil && user.generation == 0 && !user.isLoggedOut && user.intent?.kind == .login
+    }
+
+    /// Takes the user's lock first: the login may be another process's and still under way. That process then handles
+    /// it.
+    private func removeInterruptedLogin(_ name: String) {
+        sessions.store.lock(name) { [weak self] lock in
+            guard lock == .taken, let self else { return }
+            sessions.store.read(name) { [weak self] result in
+                guard let self else { return }
+                if case .success(let user?) = result, Self.isInterruptedLogin(user) {
+                    sessions.commit(.remove(user: name, revocation: nil)) { _ in }
+                }
+                sessions.store.unlock(name)
+            }
+        }
+        registry.unknownStoredUsers.remove(name)
+    }
+}

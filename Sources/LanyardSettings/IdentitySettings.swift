@@ -1,0 +1,44 @@
+/// One entry of `identities:`.
+package struct IdentitySettings: Equatable, Sendable {
+    package enum Kind: Equatable, Sendable {
+        case appServices(AppServices)
+        /// The file's content is the token; read again when it changes.
+        case fixed(tokenFile: String)
+    }
+
+    package struct AppServices: Equatable, Sendable {
+        package var appID: String
+        /// An origin, no trailing slash.
+        package var baseURL: String
+        package var rotation = RefreshTokenRotation.none
+        package init(appID: String, baseURL: String) {
+            self.appID = appID
+            self.baseURL = baseURL
+        }
+    }
+
+    package enum Proxy: Equatable, Sendable { case none, environment, url(String) }
+
+    package var name: String
+    package var kind: Kind
+    package var caFile: String?
+    package var certificateFile: String?
+    package var keyFile: String?
+    package var proxy = Proxy.none
+
+    package init(name: String, kind: Kind) {
+        self.name = name
+        self.kind = kind
+    }
+}
+
+/// What a refresh does to the refresh token, as the identity's profile says: it decides what follows from a lost response
+/// (refresh.md 9), and whether the user's lock outlasts a failure to store.
+package enum RefreshTokenRotation: String, Sendable, CaseIterable {
+    /// The refresh token stays (App Services).
+    case none
+    /// Each refresh brings a new one; a repeat soon after is answered with the same successor.
+    case grace
+    /// Each refresh brings a new one; a repeat ends the session at the identity service.
+    case oneUse = "one_use"
+}

@@ -1,0 +1,39 @@
+/// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture.md 4.2).
+package struct ListenerSettings: Equatable, Sendable {
+    package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
+        /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
+        case tcp(host: String, port: UInt16)
+        case unix(path: String)
+
+        package var description: String {
+            switch self {
+            case .tcp(let host, let port):
+                host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+            case .unix(let path): "unix:\(path)"
+            }
+        }
+    }
+
+    package var address: Address
+    /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the
+    /// port.
+    package var allowedHosts: [String]?
+    /// Origins of web pages that may send requests.
+    package var allowedOrigins: [String] = []
+    /// Permissions of a unix socket.
+    package var socketMode: UInt16 = 0o600
+    /// A non-loopback address may be bound without caller authentication.
+    package var unsafe = false
+
+    package init(address: Address) { self.address = address }
+}
+
+/// `shutdown:` of the configuration (architecture.md 7.7).
+package struct ShutdownSettings: Equatable, Sendable {
+    /// How long requests are still accepted while readiness is off.
+    package var drainMin = Duration.zero
+    /// How long requests under way may take to end.
+    package var drainMax = Duration.seconds(30)
+    package var exitZeroOnSIGTERM = false
+    package init() {}
+}

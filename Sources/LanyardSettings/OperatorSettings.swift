@@ -1,0 +1,38 @@
+/// `admin:` of the configuration (architecture.md 4.2): the API that logs users in and out and switches the active user.
+package struct AdminSettings: Equatable, Sendable {
+    /// Bytes of the shortest allowed token: 16 random bytes in hexadecimal.
+    package static let tokenLengthMin = 32
+    /// What is wrong with a token file that holds fewer.
+    package static let shortTokenMessage =
+        "holds fewer than \(tokenLengthMin) characters, which could be guessed; openssl rand -hex 32 makes a good one"
+
+    /// nil: the default socket, `admin.sock` in `folder`.
+    package var address: ListenerSettings.Address?
+    /// The folder of the default socket; created if it is missing. nil: this process has no folder for it.
+    package var folder: String?
+    /// The file with the bearer token of calls over TCP; never nil for a TCP address.
+    package var tokenFile: String?
+
+    package init(address: ListenerSettings.Address? = nil, folder: String? = nil, tokenFile: String? = nil) {
+        self.address = address
+        self.folder = folder
+        self.tokenFile = tokenFile
+    }
+
+    /// The folder of the default socket: systemd's runtime folder, root's, or that of the login session.
+    package static func defaultFolder(environment: [String: String], uid: UInt32) -> String? {
+        // systemd separates several folders with colons.
+        if let first = environment["RUNTIME_DIRECTORY"]?.split(separator: ":").first, first.hasPrefix("/") {
+            return String(first)
+        }
+        if uid == 0 { return "/run/lanyard" }
+        guard let session = environment["XDG_RUNTIME_DIR"], session.hasPrefix("/") else { return nil }
+        return session + "/lanyard"
+    }
+}
+
+/// `health:` of the configuration (architecture.md 7.1): the listener of probes and metrics.
+package struct HealthSettings: Equatable, Sendable {
+    package var address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)
+    package init() {}
+}

@@ -1,0 +1,43 @@
+/// Where a route's requests are sent and how long each step may take (architecture.md 4.3).
+package struct UpstreamSettings: Equatable, Sendable {
+    package enum Endpoint: Equatable, Hashable, Sendable {
+        /// A name or address literal (v6 without brackets) and a port; `tls` for `https:`.
+        case tcp(host: String, port: UInt16, tls: Bool)
+        case unix(path: String)
+    }
+
+    package struct Timeouts: Equatable, Sendable {
+        /// One address.
+        package var connect = Duration.seconds(5)
+        /// All addresses together.
+        package var connectAll = Duration.seconds(10)
+        /// From the last request byte to the whole response head.
+        package var responseHeader = Duration.seconds(60)
+        /// Time without a byte of a request body.
+        package var requestIdle = Duration.seconds(30)
+        /// Time without a byte of a response body; nil is no limit.
+        package var responseIdle: Duration? = .seconds(300)
+        /// Time in which a side takes no byte.
+        package var write = Duration.seconds(60)
+        package var upgradedIdle = Duration.seconds(3600)
+        package init() {}
+    }
+
+    package var endpoint: Endpoint
+    /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
+    package var authority: String
+    package var timeouts = Timeouts()
+    /// Connections to this upstream, all shards together.
+    package var connectionsMax = 1024
+    /// Link-local addresses (169.254.0.0/16, fe80::/10) may be connected to; metadata services use them.
+    package var allowLinkLocal = false
+    /// `unsafe_plain`: tokens may be sent over plain http to addresses that are not loopback.
+    package var allowPlain = false
+    /// How long resolved addresses are used.
+    package var dnsRefresh = Duration.seconds(30)
+
+    package init(endpoint: Endpoint, authority: String) {
+        self.endpoint = endpoint
+        self.authority = authority
+    }
+}

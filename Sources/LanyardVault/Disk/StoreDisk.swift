@@ -1,0 +1,103 @@
+/// The file calls that the store consists of, in one folder. Each returns when the kernel does. The program may die, or the machine may
+/// lose its power, before and after each of them. A simulated disk does both.
+///
+/// Names are single components. No call follows a symbolic link at a name.
+package protocol StoreDisk: AnyObject, Sendable {
+    /// The uid with which this process creates files.
+    var owner: UInt32 { get }
+
+    /// The folder itself.
+    func inspectFolder() throws(DiskError) -> DiskEntry
+
+    /// A whole file; nil if there is none.
+    func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent?
+
+    /// Creates an empty file with mode 0600. Fails if there is one.
+    func create(_ name: String) throws(DiskError) -> any DiskWriter
+
+    /// Replaces `other`, if it exists, in one step. Outlasts a loss of power only after `syncFolder`.
+    func rename(_ name: String, to other: String) throws(DiskError)
+
+    /// After this the folder's names outlast a loss of power.
+    func syncFolder() throws(DiskError)
+
+    /// Succeeds if there is none.
+    func remove(_ name: String) throws(DiskError)
+
+    /// Tries to lock the file at `name`, which is created if necessary. Only the holder of the exclusive lock may remove the file. It is
+    /// never renamed: a lock is granted only on the file that has the name at that moment.
+    ///
+    /// - Returns: nil if a holder in this process or another excludes this one.
+    func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)?
+}
+
+package enum DiskLockKind: Sendable {
+    /// No other holder, of either kind.
+    case exclusive
+    /// Other shared holders are possible.
+    case shared
+}
+
+/// A file that is being written. Closed when the last reference goes.
+package protocol DiskWriter: AnyObject {
+    /// Adds bytes at the end.
+    ///
+    /// - Returns: how many of them, at least one.
+    func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int
+
+    /// After this its bytes outlast a loss of power.
+    func sync() throws(DiskError)
+}
+
+/// A lock that is held. It ends with `release`, with the last reference, or with the process.
+package protocol DiskLock: AnyObject, Sendable {
+    func release()
+}
+
+/// An entry at a name, or the folder itself: the facts that decide whether it may be trusted.
+package struct DiskEntry: Equatable, Sendable {
+    package enum Kind: Equatable, Sendable { case file, folder, link, other }
+
+    package var kind: Kind
+    /// The uid that owns it.
+    package var owner: UInt32
+    /// Permissions: the twelve lower bits of `st_mode`.
+    package var mode: UInt32
+    /// In bytes.
+    package var size: Int
+
+    package init(_ kind: Kind, owner: UInt32, mode: UInt32, size: Int = 0) {
+        self.kind = kind
+        self.owner = owner
+        self.mode = mode
+        self.size = size
+    }
+}
+
+/// A file as it was read: what it is, and its bytes.
+package struct DiskContent: Equatable, Sendable {
+    package var entry: DiskEntry
+    /// nil: not read, because it is not a regular file or is too large, or because of `openError`. Sealed bytes are not secret.
+    package var bytes: [UInt8]?
+    /// `errno` of an `open` that was refused to this process.
+    package var openError: CInt?
+
+    package init(_ entry: DiskEntry, bytes: [UInt8]?, openError: CInt? = nil) {
+        self.entry = entry
+        self.bytes = bytes
+        self.openError = openError
+    }
+}
+
+/// A file call of the store that failed. It changed nothing.
+package struct DiskError: Error, Equatable, Sendable {
+    /// `errno`.
+    package var code: CInt
+    /// A participle: "writing".
+    package var doing: String
+
+    package init(_ code: CInt, _ doing: String) {
+        self.code = code
+        self.doing = doing
+    }
+}

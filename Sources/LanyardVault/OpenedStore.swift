@@ -1,0 +1,199 @@
+import Glibc
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// The store as the program's start needs it: opened before the first thread, while the process may read its key.
+package struct OpenedStore: Sendable {
+    private enum Place {
+        case memory
+        /// `openFileLock` is `PATH.open`, held shared until the process ends. A rekey needs it exclusively.
+        case file(StoreFile, openFileLock: any DiskLock)
+    }
+
+    /// The contents found.
+    package let contents: StoreContents
+    /// Why the store cannot be written yet. New sessions live in memory until it can.
+    package let unwritten: StoreError?
+    private let logEvents: [StoreLogEvent]
+    private let place: Place
+
+    /// Opens, checks and reads. Blocks as long as the disk does, and at most 10 s while another process writes. Starts no thread.
+    ///
+    /// - Throws: what an operator must do, with the path. The file is unchanged. Only `busy` passes without an operator.
+    package static func open(_ settings: StoreSettings) throws(StoreError) -> OpenedStore {
+        switch settings {
+        case .memory:
+            return OpenedStore(
+                contents: StoreContents(fingerprintKey: try randomKey()), unwritten: nil, logEvents: [], place: .memory)
+        case .file(let path, let keyFile):
+            let secret = try StoreSecret.read(keyFile)
+            return try open(file(path, makesFolder: true, sealing: AESSealing(secret)))
+        }
+    }
+
+    /// The same for a file on a given disk.
+    package static func open(_ file: StoreFile) throws(StoreError) -> OpenedStore {
+        try file.inspect()
+        let openFileLock = try retryingWhileBusy { () throws(StoreError) in try file.lockOpenFile(.shared) }
+        let (contents, unwritten) = try retryingWhileBusy { () throws(StoreError) in try file.begin() }
+        return OpenedStore(
+            contents: contents, unwritten: unwritten, logEvents: file.takeLogEvents(),
+            place: .file(file, openFileLock: openFileLock))
+    }
+
+    /// What `inspect` has found that would stop `open`.
+    package enum Obstacle: Equatable, Sendable {
+        /// `open` fails for every user.
+        case forEveryUser(StoreError)
+        /// `open` may succeed for another user of the machine.
+        case forThisUser(StoreError)
+    }
+
+    /// What `open` would report of an existing store. Changes nothing: it makes no lock, folder or file.
+    ///
+    /// - Returns: nil if `open` would succeed, or if there is no folder yet.
+    package static func inspect(at settings: StoreSettings) -> Obstacle? {
+        guard case .file(let text, let keyFile) = settings else { return nil }
+        let path: StorePath
+        let disk: SystemDisk
+        do throws(StoreError) {
+            let sealing = AESSealing(try StoreSecret.read(keyFile))
+            path = try storePath(text)
+            disk = try Self.disk(path, makesFolder: false)
+            try StoreFile(path, on: disk, sealing: sealing, fingerprintKey: try randomKey()).inspect()
+        } catch {
+            return switch error.kind {
+            case .system(ENOENT): nil
+            case .foreignOwner, .system: .forThisUser(error)
+            default: .forEveryUser(error)
+            }
+        }
+        do throws(DiskError) {
+            try disk.checkWritable()
+            return nil
+        } catch {
+            // The folder belongs to this user, and `open` refuses another user's folder.
+            return .forEveryUser(StoreError(path, error, owner: disk.owner))
+        }
+    }
+
+    /// Changes the key of a store that no process has open.
+    ///
+    /// - Throws: `busy` if a process has it open; else the reason. The file then keeps its former seal.
+    package static func rekey(
+        path: String, from old: StoreSettings.KeyFile, to new: StoreSettings.KeyFile
+    ) throws(StoreError) {
+        let (oldSecret, newSecret) = (try StoreSecret.read(old), try StoreSecret.read(new))
+        let file = try file(path, makesFolder: false, sealing: AESSealing(oldSecret))
+        guard try file.inspect() else {
+            throw StoreError(
+                .system(ENOENT),
+                message: "there is no store at \(path) yet: the first run creates one with the configured key")
+        }
+        let openFileLock: any DiskLock
+        do throws(StoreError) {
+            openFileLock = try file.lockOpenFile(.exclusive)
+        } catch  where error.kind == .busy {
+            throw StoreError(.busy, message: "\(path) is in use; stop every Lanyard that has it open, then rekey it")
+        }
+        defer { openFileLock.release() }
+        try retryingWhileBusy { () throws(StoreError) in try file.reseal(with: AESSealing(newSecret)) }
+    }
+
+    package var isMemoryOnly: Bool {
+        if case .memory = place { true } else { false }
+    }
+
+    /// The store for the life of the process. Its queue exists from now on, its thread only from the first call on.
+    ///
+    /// - Throws: `.local` errors if no descriptor is available.
+    package func store(log: Logger) throws(SystemError) -> any SessionStore {
+        switch place {
+        case .memory: MemoryStore(fingerprintKey: contents.fingerprintKey)
+        case .file(let file, let openFileLock):
+            try SealedStore(
+                file, openFileLock: openFileLock, unwritten: unwritten, loop: EventLoop(label: "lanyard.store"),
+                log: log)
+        }
+    }
+
+    /// Logs where sessions are stored, and one line for each condition that needs an operator's attention.
+    package func announce(on log: Logger) {
+        guard case .file(let file, _) = place else {
+            return log.warning(
+                "sessions are kept in memory only: a restart forgets every login; name a file with store.path and store.key_file",
+                metadata: ["event": "store.memory_only"])
+        }
+        for note in logEvents { note.announce(of: file.path, on: log) }
+        if let unwritten {
+            log.error("\(unwritten.message)", metadata: ["event": "store.write_failed", "path": "\(file.path.path)"])
+        }
+        log.info(
+            "the store is open",
+            metadata: [
+                "event": "store.opened", "path": "\(file.path.path)",
+                "users": .stringConvertible(contents.users.count), "writes": .stringConvertible(contents.writes),
+            ])
+        for user in contents.users {
+            guard let intent = user.intent else { continue }
+            log.warning(
+                "a call was in flight when the last process ended: its outcome is unknown",
+                metadata: [
+                    "event": "store.intent.open", "user": "\(user.name)", "kind": "\(intent.kind.rawValue)",
+                    "tries": .stringConvertible(intent.tries),
+                ])
+        }
+    }
+
+    private static func file(
+        _ text: String, makesFolder: Bool, sealing: any Sealing
+    ) throws(StoreError) -> StoreFile {
+        let path = try storePath(text)
+        let fingerprintKey = try randomKey()
+        return StoreFile(
+            path, on: try disk(path, makesFolder: makesFolder), sealing: sealing, fingerprintKey: fingerprintKey)
+    }
+
+    private static func storePath(_ text: String) throws(StoreError) -> StorePath {
+        guard let path = StorePath(text) else {
+            throw StoreError(
+                .unfit,
+                message: "\(text) cannot be a store's path; name a file that does not end in .lock, .open or .tmp"
+            )
+        }
+        return path
+    }
+
+    private static func disk(_ path: StorePath, makesFolder: Bool) throws(StoreError) -> SystemDisk {
+        do throws(DiskError) {
+            return try SystemDisk(folder: path.folder, makesFolder: makesFolder)
+        } catch {
+            throw StoreError(path, error, owner: geteuid())
+        }
+    }
+
+    private static func randomKey() throws(StoreError) -> Secret {
+        try Secret(capacity: StoreText.fingerprintKeyByteCount) { room throws(StoreError) in
+            guard AESSealing.random(room) else {
+                throw StoreError(
+                    .unfit, message: "OpenSSL provides no random bytes; repair the library or the kernel's generator")
+            }
+            return room.count
+        }
+    }
+
+    /// Retries for a lock that other processes hold briefly. There is no queue yet on which to wait.
+    private static func retryingWhileBusy<Value>(_ call: () throws(StoreError) -> Value) throws(StoreError) -> Value {
+        let end = Instant.now + StoreLockRetry.limit
+        while true {
+            do throws(StoreError) {
+                return try call()
+            } catch {
+                guard error.kind == .busy, Instant.now < end else { throw error }
+                usleep(UInt32(StoreLockRetry.delay.nanoseconds / 1000))
+            }
+        }
+    }
+}

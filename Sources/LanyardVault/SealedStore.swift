@@ -1,0 +1,285 @@
+import Dispatch
+import Glibc
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+import Synchronization
+
+/// The store with a file: `StoreFile` on a queue of its own, because a file call may take any amount of time.
+///
+/// Requests are carried out strictly in order. Changes that wait behind one another are written together. All state except `isFailing` and
+/// the inbox belongs to `loop`'s queue.
+package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
+    private enum Request: Sendable {
+        case read(String, @Sendable (Result<StoredUser?, StoreError>) -> Void)
+        case readAll(@Sendable ([StoredUser]?) -> Void)
+        case commit(StoreChange, since: Instant, @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)
+        case lock(String, @Sendable (StoreLock) -> Void)
+        case unlock(String)
+        case close(@Sendable () -> Void)
+    }
+
+    /// Changes in one write at most. Many sessions may wait for one write at the same time.
+    private static let batchMax = 64
+
+    private let loop: EventLoop
+    private let file: StoreFile
+    private let log: Logger
+    private let failing: Atomic<Bool>
+    /// Why the latest write failed.
+    private var writeError: StoreError?
+    private var openFileLock: (any DiskLock)?
+    /// Requests that the queue has not taken yet.
+    private let inbox = Guarded<[Request]>([])
+    private var requests: [Request] = []
+    private var heldUserLocks: [String: any DiskLock] = [:]
+    /// Users that a change has removed while their lock was held here. Their lock files are removed with the lock.
+    private var removed: Set<String> = []
+    private let deadline = Deadline()
+    private var isWaiting = false
+    private var isClosed = false
+    private let isStarted = Atomic<Bool>(false)
+
+    /// - Parameters:
+    ///   - openFileLock: `PATH.open`, until `close`.
+    ///   - unwritten: why the file could not be written at the start.
+    ///   - loop: the store's own loop; started with the first call.
+    package init(_ file: StoreFile, openFileLock: any DiskLock, unwritten: StoreError?, loop: EventLoop, log: Logger) {
+        self.file = file
+        self.openFileLock = openFileLock
+        self.loop = loop
+        self.log = log
+        writeError = unwritten
+        failing = Atomic(unwritten != nil)
+        super.init()
+        deadline.owner = self
+    }
+
+    package var isMemoryOnly: Bool { false }
+
+    package var isFailing: Bool { failing.load(ordering: .relaxed) }
+
+    package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
+        enqueue(.read(user, reply))
+    }
+
+    package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { enqueue(.readAll(reply)) }
+
+    package func commit(
+        _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
+    ) {
+        enqueue(.commit(change, since: .now, reply))
+    }
+
+    package func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { enqueue(.lock(user, reply)) }
+
+    package func unlock(_ user: String) { enqueue(.unlock(user)) }
+
+    package func close(within limit: Duration) {
+        let done = DispatchSemaphore(value: 0)
+        enqueue(.close { done.signal() })
+        _ = done.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
+    }
+
+    // MARK: The queue's side
+
+    private func enqueue(_ request: Request) {
+        if !isStarted.exchange(true, ordering: .relaxed) { loop.start() }
+        let isFirst = inbox.withLock { inbox in
+            inbox.append(request)
+            return inbox.count == 1
+        }
+        // A request that comes while the queue is busy with the disk is found when the queue checks the inbox again.
+        guard isFirst else { return }
+        loop.post { [self] in if !isWaiting { work() } }
+    }
+
+    private func collect() {
+        requests += inbox.withLock { inbox in
+            defer { inbox = [] }
+            return inbox
+        }
+    }
+
+    /// The wait for another process's write is over.
+    override package func due(_ deadline: Deadline) {
+        isWaiting = false
+        work()
+    }
+
+    private func work() {
+        loop.assertOnQueue()
+        while !isWaiting {
+            collect()
+            guard let request = requests.first else { return }
+            switch request {
+            case .commit: commitBatch()
+            case .read(let user, let reply):
+                requests.removeFirst()
+                reply(isClosed ? .failure(.closed) : read(user))
+            case .readAll(let reply):
+                requests.removeFirst()
+                reply(isClosed ? nil : readAll())
+            case .lock(let user, let reply):
+                requests.removeFirst()
+                reply(isClosed ? .failed("the store is closed") : tryLock(user))
+            case .unlock(let user):
+                requests.removeFirst()
+                unlockUser(user)
+            case .close(let reply):
+                requests.removeFirst()
+                closeAll()
+                reply()
+            }
+        }
+    }
+
+    private func read(_ user: String) -> Result<StoredUser?, StoreError> {
+        do throws(StoreError) {
+            let contents = try file.read()
+            updateFailureState()
+            announceLogEvents()
+            return .success(contents[user])
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Called every 30 s. Other failed calls are repeated by their callers. The failed write of the start is repeated only here.
+    private func readAll() -> [StoredUser]? {
+        if writeError != nil { tryToWrite() }
+        guard let contents = try? file.read() else { return nil }
+        announceLogEvents()
+        return contents.users
+    }
+
+    /// Writes the file's present contents to find out whether writing works again.
+    private func tryToWrite() {
+        guard (try? file.commit([], now: .now, tries: true)) != nil, file.hasWritten else { return }
+        recordWriteResult(nil)
+    }
+
+    /// All changes up to the next request of another kind.
+    private func commitBatch() {
+        var batch: [(change: StoreChange, reply: @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)] = []
+        for request in requests.prefix(Self.batchMax) {
+            guard case .commit(let change, _, let reply) = request else { break }
+            batch.append((change, reply))
+        }
+        let verdicts: [StoreChange.Verdict]
+        do throws(StoreError) {
+            guard !isClosed else { throw .closed }
+            verdicts = try file.commit(batch.map(\.change), now: .now, tries: isFailing)
+        } catch {
+            if error.kind == .busy, waitForLock() { return }
+            let failed = error.kind == .busy ? 1 : batch.count
+            requests.removeFirst(failed)
+            recordWriteResult(error)
+            for (_, reply) in batch.prefix(failed) { reply(.failure(error)) }
+            return
+        }
+        requests.removeFirst(batch.count)
+        // Changes that the file already held prove nothing.
+        if file.hasWritten { recordWriteResult(nil) }
+        announceLogEvents()
+        for (entry, verdict) in zip(batch, verdicts) {
+            if case .stored(let user) = verdict { handleRemoval(entry.change, standing: user) }
+            entry.reply(.success(verdict))
+        }
+    }
+
+    /// A removed user's lock has no further purpose.
+    private func handleRemoval(_ change: StoreChange, standing: StoredUser?) {
+        if let standing { removed.remove(standing.name) }
+        guard case .remove(let user, _) = change else { return }
+        if heldUserLocks[user] != nil {
+            removed.insert(user)
+        } else if let lock = try? file.disk.lock(file.path.lock(of: user), .exclusive) {
+            removeLockFile(of: user)
+            lock.release()
+        }
+    }
+
+    private func unlockUser(_ user: String) {
+        guard let lock = heldUserLocks.removeValue(forKey: user) else { return }
+        if removed.remove(user) != nil { removeLockFile(of: user) }
+        lock.release()
+    }
+
+    /// Under the lock. A lock file that cannot be removed does no harm.
+    private func removeLockFile(of user: String) { try? file.disk.remove(file.path.lock(of: user)) }
+
+    /// - Returns: false if the first change has waited long enough.
+    private func waitForLock() -> Bool {
+        guard case .commit(_, let since, _) = requests.first, loop.now - since < StoreLockRetry.limit else {
+            return false
+        }
+        isWaiting = true
+        loop.set(deadline, at: loop.now + StoreLockRetry.delay)
+        return true
+    }
+
+    private func tryLock(_ user: String) -> StoreLock {
+        do throws(DiskError) {
+            guard let lock = try file.disk.lock(file.path.lock(of: user), .exclusive) else { return .busy }
+            heldUserLocks[user] = lock
+            return .taken
+        } catch {
+            let message = "\(file.path.folder): \(error.doing) failed (\(Errno.text(of: error.code)))"
+            log.warning(
+                "a user's lock cannot be taken: other processes on this store may call for the user at the same time",
+                metadata: ["event": "store.lock_failed", "user": "\(user)", "reason": "\(message)"])
+            return .failed(message)
+        }
+    }
+
+    private func closeAll() {
+        isClosed = true
+        for user in Array(heldUserLocks.keys) { unlockUser(user) }
+        openFileLock?.release()
+        openFileLock = nil
+        loop.drop(deadline)
+        loop.stop()
+    }
+
+    // MARK: Log
+
+    private func recordWriteResult(_ fault: StoreError?) {
+        writeError = fault
+        updateFailureState()
+    }
+
+    /// Logs a line when the store starts to fail and when it works again. The metrics count the failures.
+    private func updateFailureState() {
+        let fault = writeError ?? file.unsynced
+        let was = failing.exchange(fault != nil, ordering: .relaxed)
+        guard was != (fault != nil) else { return }
+        let path: Logger.MetadataValue = "\(file.path.path)"
+        if let fault {
+            let what =
+                writeError == nil
+                ? "what the store holds may not outlast a loss of power"
+                : "sessions cannot be stored and live in memory until they can"
+            log.error("\(what): \(fault.message)", metadata: ["event": "store.write_failed", "path": path])
+        } else {
+            log.notice("sessions are stored again", metadata: ["event": "store.write_recovered", "path": path])
+        }
+    }
+
+    private func announceLogEvents() {
+        for note in file.takeLogEvents() { note.announce(of: file.path, on: log) }
+    }
+}
+
+extension StoreError {
+    fileprivate static let closed = StoreError(.system(EBADF), message: "the store is closed")
+}
+
+/// How long a process retries to take the sealed file's lock (architecture.md 4.9). Other processes hold it for one read and one write.
+enum StoreLockRetry {
+    static let limit = Duration.seconds(10)
+
+    /// The delay before the next attempt: random, so that two waiting processes do not collide repeatedly.
+    static var delay: Duration { .milliseconds(Int64.random(in: 20...200)) }
+}

@@ -1,0 +1,97 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/store.md has them one by one).
+///
+/// Each contents has exactly one text. The reader accepts nothing else, is linear in the text and never traps, for any bytes. A secret is
+/// copied only from wiped block to wiped block.
+package enum StoreText {
+    /// Bytes of the text: about ten thousand users.
+    package static let bytesMax = 16 << 20
+    /// The newest version that is read. Version 1 is written, or 2 if a value needs a field that 1 lacks.
+    static let version = 2
+    static let secretBytesMax = 64 << 10
+    static let textBytesMax = 1024
+    static let fingerprintKeyByteCount = 32
+    static let credentialFingerprintByteCount = 32
+    static let identityFingerprintByteCount = 32
+
+    /// Why bytes cannot be read as contents, or contents cannot be written as bytes.
+    package enum FormatError: Error, Equatable, Sendable {
+        /// Written by a later release.
+        case newerVersion(Int)
+        /// Lanyard never writes such a byte at this offset.
+        case malformed(at: Int)
+        /// A value exceeds a bound of the format; the text names it.
+        case tooLarge(String)
+    }
+
+    /// The text of `contents`.
+    ///
+    /// - Throws: `tooLarge`. The returned text has been read back successfully.
+    package static func write(_ contents: StoreContents) throws(FormatError) -> Secret {
+        var writer = StoreTextWriter()
+        try writer.write(contents)
+        let text = writer.finish()
+        guard text.count <= bytesMax else { throw .tooLarge("the store is full: 16 MiB") }
+        do throws(FormatError) {
+            _ = try text.withBytes { bytes throws(FormatError) in try read(bytes) }
+        } catch {
+            throw .tooLarge("a value in it is beyond what the format can hold")
+        }
+        return text
+    }
+
+    /// The contents of a text.
+    package static func read(_ text: UnsafeRawBufferPointer) throws(FormatError) -> StoreContents {
+        var reader = StoreTextReader(text)
+        return try reader.read()
+    }
+
+    /// The parts of a user record, as bits.
+    struct UserFlags: OptionSet {
+        let rawValue: UInt16
+        static let isAdded = UserFlags(rawValue: 1)
+        static let isLoggedOut = UserFlags(rawValue: 2)
+        static let session = UserFlags(rawValue: 4)
+        static let account = UserFlags(rawValue: 8)
+        static let provider = UserFlags(rawValue: 16)
+        static let accountSince = UserFlags(rawValue: 32)
+        static let intent = UserFlags(rawValue: 64)
+        static let refused = UserFlags(rawValue: 128)
+        /// From version 2 on.
+        static let identityFingerprint = UserFlags(rawValue: 256)
+        static let refusedCode = UserFlags(rawValue: 512)
+        static let first = UserFlags(rawValue: 255)
+        static let all = UserFlags(rawValue: 1023)
+    }
+
+    /// The parts of a session record.
+    struct SessionFlags: OptionSet {
+        let rawValue: UInt8
+        static let refresh = SessionFlags(rawValue: 1)
+        static let refreshExpiry = SessionFlags(rawValue: 2)
+        static let all = SessionFlags(rawValue: 3)
+    }
+
+    /// The parts of a revocation record, from version 2 on.
+    struct RevocationFlags: OptionSet {
+        let rawValue: UInt8
+        static let identityFingerprint = RevocationFlags(rawValue: 1)
+    }
+
+    /// Whether version 1 cannot hold the contents.
+    static func needsVersion2(_ contents: StoreContents) -> Bool {
+        contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }
+            || contents.revocations.contains { $0.fingerprint != nil }
+    }
+
+    /// The parts of the record of the active user.
+    struct ActiveFlags: OptionSet {
+        let rawValue: UInt8
+        static let isChosen = ActiveFlags(rawValue: 1)
+        static let user = ActiveFlags(rawValue: 2)
+        static let configured = ActiveFlags(rawValue: 4)
+        static let all = ActiveFlags(rawValue: 7)
+    }
+}

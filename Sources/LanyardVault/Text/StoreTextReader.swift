@@ -1,0 +1,144 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Reads a store's text, which the caller owns. Valid only while the text is.
+struct StoreTextReader: ~Copyable {
+    private let bytes: UnsafeRawBufferPointer
+    private var offset = 0
+    private var version = 0
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func read() throws(StoreText.FormatError) -> StoreContents {
+        version = Int(try integer(UInt16.self))
+        guard version <= StoreText.version else { throw .newerVersion(version) }
+        guard version >= 1, bytes.count <= StoreText.bytesMax else { throw malformed }
+        let writes = try integer(UInt64.self)
+        var contents = StoreContents(fingerprintKey: Secret(copying: try take(StoreText.fingerprintKeyByteCount)))
+        contents.writes = writes
+        var names: Set<String> = []
+        for _ in 0..<(try integer(UInt16.self)) {
+            let user = try self.user()
+            guard names.insert(user.name).inserted else { throw malformed }
+            contents.users.append(user)
+        }
+        contents.active = try active()
+        for _ in 0..<(try integer(UInt16.self)) {
+            contents.revocations.append(try revocation())
+        }
+        // Contents that fit into version 1 are always written as version 1.
+        guard offset == bytes.count, (version == 2) == StoreText.needsVersion2(contents) else { throw malformed }
+        return contents
+    }
+
+    private mutating func revocation() throws(StoreText.FormatError) -> StoredRevocation {
+        let flags = StoreText.RevocationFlags(rawValue: version == 1 ? 0 : try integer(UInt8.self))
+        guard flags.isSubset(of: .identityFingerprint) else { throw malformed }
+        var revocation = StoredRevocation(identity: try name(), refresh: try secret(), since: try time())
+        if flags.contains(.identityFingerprint) { revocation.fingerprint = try identityFingerprint() }
+        return revocation
+    }
+
+    private mutating func identityFingerprint() throws(StoreText.FormatError) -> IdentityFingerprint {
+        IdentityFingerprint(bytes: Array(try take(StoreText.identityFingerprintByteCount)))
+    }
+
+    private mutating func user() throws(StoreText.FormatError) -> StoredUser {
+        let flags = StoreText.UserFlags(rawValue: try integer(UInt16.self))
+        guard flags.isSubset(of: version == 1 ? .first : .all) else { throw malformed }
+        guard flags.contains(.refused) || !flags.contains(.refusedCode) else { throw malformed }
+        var user = StoredUser(name: try name(), identity: try name())
+        user.isAdded = flags.contains(.isAdded)
+        user.isLoggedOut = flags.contains(.isLoggedOut)
+        user.generation = try integer(UInt64.self)
+        if flags.contains(.session) { user.session = try session() }
+        if flags.contains(.account) { user.accountID = try text() }
+        if flags.contains(.provider) { user.provider = try text() }
+        if flags.contains(.accountSince) { user.accountSince = try time() }
+        if flags.contains(.intent) { user.intent = try intent() }
+        if flags.contains(.refused) {
+            // A fingerprint is not secret: without the key it reveals nothing.
+            user.refused = CredentialFingerprint(bytes: Array(try take(StoreText.credentialFingerprintByteCount)))
+        }
+        if flags.contains(.identityFingerprint) { user.identityFingerprint = try identityFingerprint() }
+        if flags.contains(.refusedCode) { user.refused?.code = try text() }
+        return user
+    }
+
+    private mutating func session() throws(StoreText.FormatError) -> StoredSession {
+        let flags = StoreText.SessionFlags(rawValue: try integer(UInt8.self))
+        guard flags.isSubset(of: .all) else { throw malformed }
+        let id = try integer(UInt64.self)
+        guard id != 0 else { throw malformed }
+        let access = try secret()
+        let refresh = flags.contains(.refresh) ? try secret() : nil
+        let expiry = flags.contains(.refreshExpiry) ? try time() : nil
+        let issuedAt = try time()
+        let boot = try text()
+        let instant = Instant(nanoseconds: Int64(bitPattern: try integer(UInt64.self)))
+        let lifetime = Duration.nanoseconds(Int64(bitPattern: try integer(UInt64.self)))
+        return StoredSession(
+            id: id, access: access, refresh: refresh, refreshExpiry: expiry, issuedAt: issuedAt,
+            issuedAtBoot: BootInstant(boot: boot, instant: instant), lifetime: lifetime)
+    }
+
+    private mutating func intent() throws(StoreText.FormatError) -> StoredIntent {
+        let kind = try integer(UInt8.self)
+        guard kind == 1 || kind == 2 else { throw malformed }
+        let at = try time()
+        return StoredIntent(kind: kind == 1 ? .login : .refresh, at: at, tries: Int(try integer(UInt16.self)))
+    }
+
+    private mutating func active() throws(StoreText.FormatError) -> StoreContents.ActiveChoice? {
+        let flags = StoreText.ActiveFlags(rawValue: try integer(UInt8.self))
+        guard flags.isSubset(of: .all), flags.isEmpty || flags.contains(.isChosen) else { throw malformed }
+        guard flags.contains(.isChosen) else { return nil }
+        let user = flags.contains(.user) ? try name() : nil
+        return StoreContents.ActiveChoice(user: user, configured: flags.contains(.configured) ? try name() : nil)
+    }
+
+    // MARK: Values
+
+    private var malformed: StoreText.FormatError { .malformed(at: offset) }
+
+    /// The next bytes, lent.
+    private mutating func take(_ count: Int) throws(StoreText.FormatError) -> UnsafeRawBufferPointer {
+        guard count <= bytes.count - offset else { throw malformed }
+        defer { offset += count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
+    }
+
+    private mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws(StoreText.FormatError) -> Value {
+        try take(MemoryLayout<Value>.size).reduce(0) { $0 << 8 | Value(truncatingIfNeeded: $1) }
+    }
+
+    private mutating func time() throws(StoreText.FormatError) -> WallTime {
+        WallTime(nanoseconds: Int64(bitPattern: try integer(UInt64.self)))
+    }
+
+    private mutating func text() throws(StoreText.FormatError) -> String {
+        let count = Int(try integer(UInt16.self))
+        guard count <= StoreText.textBytesMax else { throw malformed }
+        guard let text = String(validating: try take(count), as: UTF8.self) else { throw malformed }
+        return text
+    }
+
+    /// `[A-Za-z0-9._-]{1,64}`: user names become parts of file names.
+    private mutating func name() throws(StoreText.FormatError) -> String {
+        let text = try text()
+        let isName = text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2d, 0x2e, 0x5f: true
+            default: false
+            }
+        }
+        guard isName, (1...64).contains(text.utf8.count) else { throw malformed }
+        return text
+    }
+
+    private mutating func secret() throws(StoreText.FormatError) -> Secret {
+        let count = Int(try integer(UInt32.self))
+        guard count <= StoreText.secretBytesMax else { throw malformed }
+        return Secret(copying: try take(count))
+    }
+}

@@ -1,0 +1,125 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Writes a store's text. Integers are big-endian. A value of variable length is preceded by its length.
+struct StoreTextWriter: ~Copyable {
+    private var bytes = SecretBuffer(capacity: 4096)
+
+    consuming func finish() -> Secret { bytes.seal() }
+
+    mutating func write(_ contents: StoreContents) throws(StoreText.FormatError) {
+        let isVersion2 = StoreText.needsVersion2(contents)
+        integer(UInt16(isVersion2 ? 2 : 1))
+        integer(contents.writes)
+        guard contents.fingerprintKey.count == StoreText.fingerprintKeyByteCount else {
+            throw .tooLarge("its fingerprint key")
+        }
+        contents.fingerprintKey.withBytes { bytes.append($0) }
+        try count(contents.users.count, "users")
+        for user in contents.users { try write(user) }
+        try write(contents.active)
+        try count(contents.revocations.count, "revocations")
+        for revocation in contents.revocations {
+            if isVersion2 {
+                bytes.append(revocation.fingerprint == nil ? 0 : StoreText.RevocationFlags.identityFingerprint.rawValue)
+            }
+            try text(revocation.identity)
+            try secret(revocation.refresh)
+            time(revocation.since)
+            try write(revocation.fingerprint)
+        }
+    }
+
+    private mutating func write(_ user: StoredUser) throws(StoreText.FormatError) {
+        var flags: StoreText.UserFlags = []
+        if user.isAdded { flags.insert(.isAdded) }
+        if user.isLoggedOut { flags.insert(.isLoggedOut) }
+        if user.session != nil { flags.insert(.session) }
+        if user.accountID != nil { flags.insert(.account) }
+        if user.provider != nil { flags.insert(.provider) }
+        if user.accountSince != nil { flags.insert(.accountSince) }
+        if user.intent != nil { flags.insert(.intent) }
+        if user.refused != nil { flags.insert(.refused) }
+        if user.identityFingerprint != nil { flags.insert(.identityFingerprint) }
+        if user.refused?.code != nil { flags.insert(.refusedCode) }
+        integer(flags.rawValue)
+        try text(user.name)
+        try text(user.identity)
+        integer(user.generation)
+        if let session = user.session { try write(session) }
+        if let account = user.accountID { try text(account) }
+        if let provider = user.provider { try text(provider) }
+        if let since = user.accountSince { time(since) }
+        if let intent = user.intent {
+            bytes.append(intent.kind == .login ? 1 : 2)
+            time(intent.at)
+            integer(UInt16(clamping: intent.tries))
+        }
+        if let refused = user.refused {
+            guard refused.bytes.count == StoreText.credentialFingerprintByteCount else {
+                throw .tooLarge("a credential's fingerprint")
+            }
+            for byte in refused.bytes { bytes.append(byte) }
+        }
+        try write(user.identityFingerprint)
+        if let code = user.refused?.code { try text(code) }
+    }
+
+    private mutating func write(_ fingerprint: IdentityFingerprint?) throws(StoreText.FormatError) {
+        guard let fingerprint else { return }
+        guard fingerprint.bytes.count == StoreText.identityFingerprintByteCount else {
+            throw .tooLarge("an identity's fingerprint")
+        }
+        for byte in fingerprint.bytes { bytes.append(byte) }
+    }
+
+    private mutating func write(_ session: StoredSession) throws(StoreText.FormatError) {
+        var flags: StoreText.SessionFlags = []
+        if session.refresh != nil { flags.insert(.refresh) }
+        if session.refreshExpiry != nil { flags.insert(.refreshExpiry) }
+        bytes.append(flags.rawValue)
+        integer(session.id)
+        try secret(session.access)
+        if let refresh = session.refresh { try secret(refresh) }
+        if let expiry = session.refreshExpiry { time(expiry) }
+        time(session.issuedAt)
+        try text(session.issuedAtBoot.boot)
+        integer(UInt64(bitPattern: session.issuedAtBoot.instant.nanoseconds))
+        integer(UInt64(bitPattern: session.lifetime.nanoseconds))
+    }
+
+    private mutating func write(_ active: StoreContents.ActiveChoice?) throws(StoreText.FormatError) {
+        var flags: StoreText.ActiveFlags = []
+        if active != nil { flags.insert(.isChosen) }
+        if active?.user != nil { flags.insert(.user) }
+        if active?.configured != nil { flags.insert(.configured) }
+        bytes.append(flags.rawValue)
+        if let user = active?.user { try text(user) }
+        if let configured = active?.configured { try text(configured) }
+    }
+
+    // MARK: Values
+
+    private mutating func integer(_ value: some FixedWidthInteger) {
+        withUnsafeBytes(of: value.bigEndian) { bytes.append($0) }
+    }
+
+    private mutating func time(_ time: WallTime) { integer(UInt64(bitPattern: time.nanoseconds)) }
+
+    private mutating func count(_ count: Int, _ what: String) throws(StoreText.FormatError) {
+        guard let short = UInt16(exactly: count) else { throw .tooLarge("more than 65,535 \(what)") }
+        integer(short)
+    }
+
+    private mutating func text(_ text: String) throws(StoreText.FormatError) {
+        guard text.utf8.count <= StoreText.textBytesMax else { throw .tooLarge("a text of \(text.utf8.count) bytes") }
+        integer(UInt16(text.utf8.count))
+        bytes.append(text)
+    }
+
+    private mutating func secret(_ secret: Secret) throws(StoreText.FormatError) {
+        guard secret.count <= StoreText.secretBytesMax else { throw .tooLarge("a token of \(secret.count) bytes") }
+        integer(UInt32(secret.count))
+        secret.withBytes { bytes.append($0) }
+    }
+}

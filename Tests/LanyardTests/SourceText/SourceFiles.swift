@@ -1,0 +1,31 @@
+import Foundation
+import TestSupport
+
+/// The text files of this checkout, for tests that read them.
+enum SourceFiles {
+    /// Texts by their path from the root, of the files below `folder` whose names end in one of these.
+    static func texts(below folder: String, _ endings: [String] = [".swift"]) throws -> [String: String] {
+        var texts: [String: String] = [:]
+        for path in try FileManager.default.subpathsOfDirectory(atPath: "\(Products.root)/\(folder)")
+        where endings.contains(where: path.hasSuffix) {
+            texts["\(folder)/\(path)"] = try text(of: "\(folder)/\(path)")
+        }
+        return texts
+    }
+
+    static func text(of path: String) throws -> String {
+        try String(contentsOfFile: "\(Products.root)/\(path)", encoding: .utf8)
+    }
+
+    /// The lines of a Swift text without those that are comments, with their numbers from 1.
+    static func codeLines(of text: String) -> [(number: Int, text: Substring)] {
+        text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().compactMap { index, line in
+            line.drop { $0 == " " }.hasPrefix("//") ? nil : (index + 1, line)
+        }
+    }
+
+    /// The words of a line: runs of letters, digits and underscores.
+    static func words(of line: Substring) -> [Substring] {
+        line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
+    }
+}
