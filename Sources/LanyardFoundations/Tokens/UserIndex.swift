@@ -3,7 +3,10 @@ import Synchronization
 /// A user's index in the table of users. The request path carries it instead of a name.
 package struct UserIndex: Hashable, Sendable {
     package let number: Int
-    package init(_ number: Int) { self.number = number }
+
+    @inlinable package init(_ number: Int) { self.number = number }
+
+    @inlinable package static func == (left: UserIndex, right: UserIndex) -> Bool { left.number == right.number }
 }
 
 /// Distinguishes the accounts that the users of this process have had (threats.md T18).
@@ -15,8 +18,11 @@ package struct AccountNumber: Hashable, Sendable {
     package static let unknown = AccountNumber(0)
     private static let latest = Atomic<UInt64>(0)
 
-    private let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
+    @usableFromInline let number: UInt64
+
+    @inlinable package init(_ number: UInt64) { self.number = number }
+
+    @inlinable package static func == (left: AccountNumber, right: AccountNumber) -> Bool { left.number == right.number }
 
     /// From any thread.
     package static func next() -> AccountNumber { AccountNumber(latest.add(1, ordering: .relaxed).newValue) }

@@ -118,32 +118,3 @@ package enum HostValue {
         return parts == 4
     }
 }
-
-/// Which hosts and origins requests on one listener may name (http-rules.md 4.2, 4.4).
-package struct ListenerRules: Sendable {
-    private let hosts: AllowedHosts
-    /// The bound port; nil: a unix socket.
-    private let port: UInt16?
-    private let origins: [[UInt8]]
-    /// The scheme of absolute targets.
-    let scheme: StaticString = "http"
-
-    package init(hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String]) {
-        self.hosts = hosts
-        self.port = port
-        origins = allowedOrigins.map { Array($0.utf8) }
-    }
-
-    /// Checks a `Host` value or the authority of an absolute target. A host that a route names is allowed with the
-    /// listener's port.
-    func check(host value: Bytes, _ routes: RouteTable) -> AllowedHosts.Decision {
-        let decision = hosts.check(value)
-        guard decision == .unknown, let port, let (name, namedPort) = HostValue.split(value), (namedPort ?? 80) == port,
-            routes.names(host: value[run: name])
-        else { return decision }
-        return .allowed
-    }
-
-    /// Whether requests of web pages of this origin are allowed.
-    func allows(origin: Bytes) -> Bool { origins.contains { $0.elementsEqual(origin) } }
-}

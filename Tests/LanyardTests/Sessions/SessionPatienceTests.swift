@@ -40,7 +40,9 @@ struct SessionDrainTests {
         home.start()
         try await eventually("carol's third token") { home.report.users[1].generation >= 3 }
         try await eventually("bob's failure") { home.report.users[0].reason == .identityUnreachable }
-        #expect(Instant.now - began < .seconds(10 * Sanitizer.stretch) && home.report.users[1].isReady())
+        #expect(Instant.now - began < .seconds(10 * Sanitizer.stretch))
+        // Her token lives for 2 s: on a loaded machine a single look may come between two of them.
+        try await eventually("carol is ready") { home.report.users[1].isReady() }
         home.stop()
         slow.stop()
         silent.stop()
