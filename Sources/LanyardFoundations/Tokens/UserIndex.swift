@@ -22,7 +22,9 @@ package struct AccountNumber: Hashable, Sendable {
 
     @inlinable package init(_ number: UInt64) { self.number = number }
 
-    @inlinable package static func == (left: AccountNumber, right: AccountNumber) -> Bool { left.number == right.number }
+    @inlinable package static func == (left: AccountNumber, right: AccountNumber) -> Bool {
+        left.number == right.number
+    }
 
     /// From any thread.
     package static func next() -> AccountNumber { AccountNumber(latest.add(1, ordering: .relaxed).newValue) }
