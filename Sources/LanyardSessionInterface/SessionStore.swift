@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// The store that keeps sessions across restarts. Every call returns at once and gets exactly one reply, on any queue,
 /// in the order of the calls.
 package protocol SessionStore: AnyObject, Sendable {
@@ -41,6 +43,12 @@ package enum StoreLock: Equatable, Sendable {
     case busy
     /// It cannot be taken for another reason, given as a message. The single flight within this process must suffice.
     case failed(String)
+}
+
+extension Backoff {
+    /// Between two attempts to take a lock of the store that another process holds: 20 to 200 ms, so that two waiting
+    /// processes do not collide repeatedly (architecture.md 4.9).
+    package static let storeLock = Backoff(first: .milliseconds(200), max: .milliseconds(200), fixedShare: 0.1)
 }
 
 /// Why the store could not be read or written. The file is unchanged.

@@ -280,6 +280,6 @@ extension StoreError {
 enum StoreLockRetry {
     static let limit = Duration.seconds(10)
 
-    /// The delay before the next attempt: random, so that two waiting processes do not collide repeatedly.
-    static var delay: Duration { .milliseconds(Int64.random(in: 20...200)) }
+    /// The delay before the next attempt.
+    static var delay: Duration { Backoff.storeLock.delay(after: 1, chance: .random(in: 0..<1)) }
 }

@@ -49,7 +49,7 @@ extension SessionCoordinator {
         guard eventContext.instant < operation.lockDeadline else {
             return failed(IdentityError(.transient(retryAfter: nil), message: "another process has the user's lock"))
         }
-        let until = eventContext.instant + .milliseconds(20) + .milliseconds(180) * eventContext.chance
+        let until = eventContext.instant + Backoff.storeLock.delay(after: 1, chance: eventContext.chance)
         if !operation.hasLoggedWait { logEvent(.waitingForLock, reason: "busy", nextAt: until) }
         self.operation?.hasLoggedWait = true
         self.operation?.stage = .queueing(until: until)

@@ -35,6 +35,8 @@ struct SessionWrites: Sendable {
     private(set) var error: StoreError?
     private(set) var retryAt = Instant.never
     private var failures = 0
+    /// The random half makes the users of a full disk retry at different times.
+    private static let backoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5)
     /// The version that the latest failed login or refresh would have produced.
     private var possiblyWritten: (version: SessionVersion, issuedAt: WallTime)?
 
@@ -99,9 +101,8 @@ struct SessionWrites: Sendable {
     mutating func failed(_ error: StoreError, at eventContext: EventContext) -> Bool {
         defer { self.error = error }
         failures += 1
-        // 1 s to 30 s, the second half of it random, so that the users of a full disk retry at different times.
-        let longest = Duration.seconds(1) * Double(min(30, 1 << min(failures - 1, 5)))
-        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + longest * (0.5 + 0.5 * eventContext.chance)
+        let delay = Self.backoff.delay(after: failures, chance: eventContext.chance)
+        retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + delay
         return self.error == nil
     }
 

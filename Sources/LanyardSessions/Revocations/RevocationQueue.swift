@@ -34,7 +34,8 @@ package struct RevocationQueue: Sendable {
     /// The most calls at one time: after an outage a thousand revocations may be pending.
     private static let callsMax = 4
     static let retryPeriod = Duration.seconds(86_400)
-    private static let backOffMax = Duration.seconds(300)
+    private static let retryAfterMax = Duration.seconds(300)
+    private static let backoff = Backoff(first: .seconds(1), max: .seconds(300), min: .seconds(1), fixedShare: 0.5)
 
     private var entries: [Entry] = []
     private var calls: Int { entries.count { $0.nextAt == .never } }
@@ -105,11 +106,10 @@ package struct RevocationQueue: Sendable {
         [.done(entries.remove(at: place).revocation, outcome)] + due(at: eventContext)
     }
 
-    /// Between half of the back-off and the whole.
+    /// Retry-After makes the delay longer, never shorter.
     private func delay(after failures: Int, _ error: IdentityError, _ eventContext: EventContext) -> Duration {
-        let doubled = min(.seconds(1) * (1 << min(failures - 1, 16)), Self.backOffMax)
-        let jittered = max(doubled * (0.5 + 0.5 * eventContext.chance), .seconds(1))
-        guard case .transient(let asked?) = error.verdict else { return jittered }
-        return max(jittered, min(asked, Self.backOffMax))
+        let delay = Self.backoff.delay(after: failures, chance: eventContext.chance)
+        guard case .transient(let retryAfter?) = error.verdict else { return delay }
+        return max(delay, min(retryAfter, Self.retryAfterMax))
     }
 }

@@ -25,7 +25,16 @@ package struct RetryState: Sendable {
     /// After this time, a second doubtful refusal counts as a refusal.
     private static let doubtConfirmationDelay = Duration.seconds(30)
     /// The shortest delay, whatever the random value: attempts never spin.
-    private static let backOffMin = Duration.milliseconds(250)
+    private static let delayMin = Duration.milliseconds(250)
+    /// While requests come, the whole jitter lies within 10 s.
+    private static let backoffWhileRequested = Backoff(first: .seconds(10), max: .seconds(10), min: delayMin)
+    /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.
+    /// Requests do not shorten it.
+    private static let backoffAfterUnusableLogin = Backoff(first: .seconds(30), max: .seconds(300), fixedShare: 0.5)
+
+    private static func backoff(max delayMax: Duration) -> Backoff {
+        Backoff(first: .seconds(1), max: delayMax, min: delayMin)
+    }
 
     /// - Parameter notBefore: the service's earlier limit. An operator's login or a changed credential need not wait;
     ///   the attempts that follow do.
@@ -86,7 +95,8 @@ package struct RetryState: Sendable {
         let advisoryEnd = tokens?.mandatoryFrom ?? .past
         // The service's limit outlives failures that do not mention one.
         next.notBefore = allowed(notBefore, advisoryEnd: advisoryEnd, now)
-        var delay = next.backOff(max: isRelogin ? .seconds(300) : .seconds(now < advisoryEnd ? 60 : 30), eventContext)
+        let delayMax = Duration.seconds(isRelogin ? 300 : now < advisoryEnd ? 60 : 30)
+        var delay = Self.backoff(max: delayMax).delay(after: next.failures, chance: eventContext.chance)
         if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd { delay = min(delay, .seconds(30)) }
         switch error.verdict {
         case .gone:
@@ -101,11 +111,11 @@ package struct RetryState: Sendable {
         default: break
         }
         if error.hasMadeSession {
-            delay = unusableLoginBackOff(eventContext)
+            delay = Self.backoffAfterUnusableLogin.delay(after: next.failures, chance: eventContext.chance)
             next.notBefore = max(next.notBefore, now + delay)
         }
         if hasTokenRequest, tokens?.isUsable(at: now) != true, error.verdict != .gone {
-            delay = min(delay, Self.requestedBackOff(eventContext))
+            delay = min(delay, Self.backoffWhileRequested.delay(after: 1, chance: eventContext.chance))
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
@@ -116,28 +126,12 @@ package struct RetryState: Sendable {
         instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
     }
 
-    private func backOff(max limit: Duration, _ eventContext: EventContext) -> Duration {
-        let doubled = Duration.seconds(1) * (1 << min(failures - 1, 16))
-        return max(min(doubled, limit) * eventContext.chance, Self.backOffMin)
-    }
-
-    /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.
-    /// Requests do not shorten it.
-    private func unusableLoginBackOff(_ eventContext: EventContext) -> Duration {
-        let doubled = Duration.seconds(30) * (1 << min(failures, 4))
-        return min(doubled, .seconds(300)) * (0.5 + 0.5 * eventContext.chance)
-    }
-
-    /// While requests come, the whole jitter lies within 10 s.
-    private static func requestedBackOff(_ eventContext: EventContext) -> Duration {
-        max(Duration.seconds(10) * eventContext.chance, backOffMin)
-    }
-
     /// A request wants a token and there is none. Returns whether the next attempt has moved.
     mutating func requestToken(at eventContext: EventContext) -> Bool {
         hasTokenRequest = true
         guard case .resting(let until) = phase, until > eventContext.instant + .seconds(10) else { return false }
-        let sooner = max(notBefore, eventContext.instant + Self.requestedBackOff(eventContext))
+        let delay = Self.backoffWhileRequested.delay(after: 1, chance: eventContext.chance)
+        let sooner = max(notBefore, eventContext.instant + delay)
         guard sooner < until else { return false }
         phase = .resting(until: sooner)
         return true

@@ -29,6 +29,8 @@ final class UserService: @unchecked Sendable {
     /// The change of the active user that the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
+    /// Only one change waits at a time, so it needs no jitter.
+    private static let choiceBackoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 1)
     private lazy var timer = SessionTimer(on: sessions.loop) { [unowned self] in saveAgain() }
 
     init(_ registry: UserRegistry, of sessions: SessionService) {
@@ -293,8 +295,7 @@ final class UserService: @unchecked Sendable {
         case .failure(let error):
             unsavedChoice = choice
             choiceFailures += 1
-            let pause = Duration.seconds(min(30, 1 << min(choiceFailures - 1, 5)))
-            timer.set(at: .now + pause)
+            timer.set(at: .now + Self.choiceBackoff.delay(after: choiceFailures, chance: 0))
             sessions.logger.error(
                 "the active user could not be stored; it is tried again",
                 metadata: ["event": "store.active.failed", "reason": "store_failing", "error": .string(error.message)])
