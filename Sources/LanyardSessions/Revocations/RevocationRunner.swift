@@ -4,8 +4,8 @@ import LanyardSettings
 import Logging
 
 /// Tells identity services of sessions that are over, and repeats that after failures: it runs `RevocationQueue`.
-/// Belongs to the queue of `SessionService`.
-final class RevocationRunner: @unchecked Sendable {
+/// Belongs to the queue of `SessionService`, which owns it.
+final class RevocationRunner: RevocationSending, @unchecked Sendable {
     /// A caller that waits for the outcome of a revocation.
     private struct Waiter {
         let token: Secret
@@ -16,28 +16,23 @@ final class RevocationRunner: @unchecked Sendable {
     /// The longest wait of an operator for a service that does not respond. The call itself continues.
     private static let waitMax = Duration.seconds(5)
 
-    private unowned let sessions: SessionService
+    private unowned let environment: any RevocationEnvironment
     private var queue = RevocationQueue()
     private var waiters: [Waiter] = []
     /// The revocations that the store could not take.
     private var unsaved: [StoredRevocation] = []
     /// By the token's object identity, which the queue preserves.
     private var loggers: [ObjectIdentifier: Logger] = [:]
-    private lazy var timer = SessionTimer(on: sessions.loop) { [unowned self] in due() }
+    private lazy var timer = SessionTimer(on: environment.loop) { [unowned self] in due() }
 
-    init(of sessions: SessionService) { self.sessions = sessions }
+    init(environment: any RevocationEnvironment) { self.environment = environment }
 
-    /// - Parameters:
-    ///   - user: the owner of the session; nil: unknown, for example from an earlier process.
-    ///   - isStored: the store holds the revocation already. Otherwise it is stored now, so that a crash does not lose
-    ///     it.
-    ///   - reply: called once, on the service's queue; true: the identity service knows, false: not yet.
     func enqueue(
-        _ revocation: StoredRevocation, of user: String? = nil, isStored: Bool = false, _ logger: Logger,
-        _ reply: @escaping @Sendable (Bool) -> Void = { _ in }
+        _ revocation: StoredRevocation, of user: String?, isStored: Bool, _ logger: Logger,
+        _ reply: @escaping @Sendable (Bool) -> Void
     ) {
         if !isStored, !queue.contains(revocation.refresh) { save(revocation) }
-        guard sessions.service(of: revocation) != nil else {
+        guard environment.service(of: revocation) != nil else {
             giveUp(revocation, logger)
             return reply(false)
         }
@@ -46,20 +41,17 @@ final class RevocationRunner: @unchecked Sendable {
         perform(queue.add(revocation, of: user, at: .now))
     }
 
-    /// Whether a revocation of this user's sessions is pending. A revocation from an earlier process has no known
-    /// owner. It counts for any user that was not logged out in this process.
-    func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
-        queue.contains(user: runner.name)
-            || !runner.wasLoggedOutHere && queue.containsOrphan(of: runner.managedUser.settings.identity)
+    func hasPendingRevocation(of user: String, identity: String, wasLoggedOutHere: Bool) -> Bool {
+        queue.contains(user: user) || !wasLoggedOutHere && queue.containsOrphan(of: identity)
     }
 
     /// Every service has been asked at least once. What is left can wait for the next start.
     var isDrained: Bool { queue.isDrained }
 
     private func save(_ revocation: StoredRevocation) {
-        sessions.commit(.addRevocation(revocation)) { [weak self] result in
+        environment.commit(.addRevocation(revocation)) { [weak self] result in
             guard case .failure = result else { return }
-            self?.sessions.loop.post { [weak self] in
+            self?.environment.loop.post { [weak self] in
                 guard let self, queue.contains(revocation.refresh) else { return }
                 unsaved.append(revocation)
             }
@@ -85,7 +77,7 @@ final class RevocationRunner: @unchecked Sendable {
     /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
         if .now - revocation.since >= RevocationQueue.retryPeriod {
-            sessions.commit(.removeRevocation(revocation.refresh)) { _ in }
+            environment.commit(.removeRevocation(revocation.refresh)) { _ in }
         }
         logger.warning(
             "a session cannot be revoked, because its identity is not configured here",
@@ -119,26 +111,25 @@ final class RevocationRunner: @unchecked Sendable {
 
     private func call(_ revocation: StoredRevocation) {
         let token = revocation.refresh
-        guard let service = sessions.service(of: revocation) else {
-            let error = IdentityError(.transient(retryAfter: nil), message: "the identity is not configured any more")
-            return sessions.loop.post { [weak sessions] in sessions?.revocations.handleReply(.failure(error), token) }
-        }
         // The service may respond at any time, even after the end of the session service.
-        service.revoke(token) { [weak sessions] result in
-            sessions?.loop.post { [weak sessions] in sessions?.revocations.handleReply(result, token) }
+        let complete: @Sendable (Result<Void, IdentityError>) -> Void = { [weak self, weak environment] result in
+            environment?.loop.post { [weak self, weak environment] in
+                guard let self, let environment, !environment.isStopped else { return }
+                perform(queue.callCompleted(token, result, at: .now))
+                environment.signalIfDrained()
+            }
         }
-    }
-
-    private func handleReply(_ result: Result<Void, IdentityError>, _ token: Secret) {
-        guard !sessions.isStopped else { return }
-        perform(queue.callCompleted(token, result, at: .now))
-        sessions.signalIfDrained()
+        guard let service = environment.service(of: revocation) else {
+            let error = IdentityError(.transient(retryAfter: nil), message: "the identity is not configured any more")
+            return complete(.failure(error))
+        }
+        service.revoke(token, reply: complete)
     }
 
     /// The waiters get their reply once the store no longer holds the token.
     private func forget(_ token: Secret, _ outcome: RevocationQueue.Outcome) {
-        sessions.commit(.removeRevocation(token)) { [weak self] _ in
-            self?.sessions.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
+        environment.commit(.removeRevocation(token)) { [weak self] _ in
+            self?.environment.loop.post { [weak self] in self?.notifyWaiters(outcome == .told) { $0.token == token } }
         }
     }
 
@@ -152,7 +143,7 @@ final class RevocationRunner: @unchecked Sendable {
     // MARK: Log
 
     private func log(_ revocation: StoredRevocation, _ outcome: RevocationQueue.Outcome) {
-        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? sessions.logger
+        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? environment.logger
         switch outcome {
         case .told:
             logger.info(
@@ -167,7 +158,7 @@ final class RevocationRunner: @unchecked Sendable {
 
     private func log(_ revocation: StoredRevocation, _ error: IdentityError, _ until: Instant) {
         let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
-        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? sessions.logger
+        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? environment.logger
         logger.warning(
             "the session is not revoked at the identity service yet; it is tried again",
             metadata: [

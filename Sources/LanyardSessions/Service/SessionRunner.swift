@@ -7,13 +7,13 @@ import Logging
 /// of `SessionService`.
 ///
 /// The service and the runner hold each other until the runner is stopped, because results come from other queues at
-/// any time.
+/// any time. The runner sees of the service what `RunnerEnvironment` has.
 package final class SessionRunner: @unchecked Sendable {
     package typealias Reply = @Sendable (SessionReply) -> Void
 
     package let managedUser: ManagedUser
     let index: UserIndex
-    let sessions: SessionService
+    private let environment: any RunnerEnvironment
     let logger: Logger
     private(set) var coordinator: SessionCoordinator
     private var inbox: [SessionCoordinator.Event] = []
@@ -26,16 +26,16 @@ package final class SessionRunner: @unchecked Sendable {
     private(set) var wasLoggedOutHere = false
     /// The number of changes sent to the store.
     private(set) var commitCount: UInt64 = 0
-    private lazy var timer = SessionTimer(on: sessions.loop) { [self] in handle(.due) }
+    private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
 
-    init(_ managedUser: ManagedUser, index: UserIndex, sessions: SessionService) {
+    init(_ managedUser: ManagedUser, setup: SessionCoordinator.Setup, environment: any RunnerEnvironment) {
         self.managedUser = managedUser
-        self.index = index
-        self.sessions = sessions
-        var logger = sessions.logger
+        index = setup.index
+        self.environment = environment
+        var logger = environment.logger
         logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
-        coordinator = SessionCoordinator(sessions.setup(of: managedUser, index))
+        coordinator = SessionCoordinator(setup)
     }
 
     /// The user's name.
@@ -47,7 +47,7 @@ package final class SessionRunner: @unchecked Sendable {
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
         switch managedUser.source {
         case .feed(let feed):
-            sessions.publisher.publish(.pending, for: index)
+            environment.publisher.publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // The watch starts first, so that it misses no change after the login has read the file.
@@ -106,7 +106,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func request(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
         guard case .service = managedUser.source else { return reply(.notSupported) }
-        guard !isStopped, !sessions.isStopped else { return reply(.overtaken) }
+        guard !isStopped, !environment.isStopped else { return reply(.overtaken) }
         tickets += 1
         replies[tickets] = reply
         handle(event(tickets))
@@ -116,12 +116,12 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// May be called on any queue.
     private func send(_ event: SessionCoordinator.Event) {
-        sessions.loop.post { [self] in handle(event) }
+        environment.loop.post { [self] in handle(event) }
     }
 
     func handle(_ event: SessionCoordinator.Event) {
-        sessions.loop.assertOnQueue()
-        guard !sessions.isStopped, !isStopped else { return }
+        environment.loop.assertOnQueue()
+        guard !environment.isStopped, !isStopped else { return }
         inbox.append(event)
         // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling else { return }
@@ -136,31 +136,31 @@ package final class SessionRunner: @unchecked Sendable {
         }
         isHandling = false
         timer.set(at: coordinator.due)
-        sessions.update(self)
+        environment.update(self)
         // The replies come after the report shows what they say.
         for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
     }
 
     private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
         switch action {
-        case .publish(let availability): sessions.publisher.publish(availability, for: index)
+        case .publish(let availability): environment.publisher.publish(availability, for: index)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
-        case .tryLock: sessions.store.lock(name) { [weak self] in self?.send(.locked($0)) }
-        case .unlock: sessions.store.unlock(name)
+        case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
+        case .unlock: environment.store.unlock(name)
         case .read(let operation):
-            sessions.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
+            environment.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
             commitCount += 1
-            if case .saveSession = change { sessions.retryUnsavedEnds(for: self) }
-            sessions.commit(change) { [weak self] in self?.send(.committed($0)) }
+            if case .saveSession = change { environment.retryUnsavedEnds(for: self) }
+            environment.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
             guard case .service(let service) = managedUser.source else { return }
-            sessions.callsInFlight += 1
+            environment.callBegan()
             service.refresh(token) { [self] result in complete(result, to: call) }
         case .claim(let account, let operation):
-            handle(.claimed(sessions.userService.claim(account, for: index), operation: operation))
-        case .revoke(let revocation): sessions.revocations.enqueue(revocation, of: name, logger)
+            handle(.claimed(environment.accounts.claim(account, for: index), operation: operation))
+        case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
         case .completeTermination(let revocation, let isStored, let ticket):
             completeTermination(revocation, isStored: isStored, ticket)
         case .reply: break
@@ -169,8 +169,8 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = managedUser.source else { return }
-        sessions.callsInFlight += 1
-        service.login(credential, guarded: LoginGuard(key: sessions.fingerprintKey, refused: refused)) {
+        environment.callBegan()
+        service.login(credential, guarded: LoginGuard(key: environment.fingerprintKey, refused: refused)) {
             [self] result in
             complete(result, to: call)
         }
@@ -181,23 +181,23 @@ package final class SessionRunner: @unchecked Sendable {
         let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
         guard let revocation else {
             // Like any other reply, it comes when the report shows what it says.
-            return sessions.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
+            return environment.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
         }
-        sessions.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
+        environment.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
             reply?(.terminated(isRevoked: $0, isStored: isStored))
         }
     }
 
     /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
-        sessions.loop.post { [self] in
-            sessions.callsInFlight -= 1
-            defer { sessions.signalIfDrained() }
-            guard !sessions.isStopped else { return }
+        environment.loop.post { [self] in
+            environment.callEnded()
+            defer { environment.signalIfDrained() }
+            guard !environment.isStopped else { return }
             count(result, call)
             guard isStopped else { return handle(.callCompleted(result, call)) }
             guard let token = result.refreshToken else { return }
-            sessions.revocations.enqueue(
+            environment.revocations.enqueue(
                 StoredRevocation(
                     identity: managedUser.settings.identity, refresh: token, since: .now,
                     fingerprint: managedUser.storedIdentity.fingerprint),
@@ -215,12 +215,12 @@ package final class SessionRunner: @unchecked Sendable {
         switch call.kind {
         case .login:
             let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
-            sessions.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
+            environment.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
         case .refresh:
-            sessions.count(
+            environment.count(
                 "lanyard_refresh_attempts",
                 [.init("user", name), .init("result", outcome), .init("reason", call.cause.rawValue)])
-            sessions.observe(refresh: .now - call.startedAt)
+            environment.observe(refresh: .now - call.startedAt)
         }
     }
 
@@ -250,7 +250,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
         if logEvent.event == .refreshDenied {
-            sessions.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
+            environment.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
         }
         SessionLog.write(
             logEvent, state: coordinator.session.state, generation: coordinator.context.generation, at: eventContext,

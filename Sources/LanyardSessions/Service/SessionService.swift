@@ -33,15 +33,15 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private var awaitsOperatorsOnly = false
     /// Login and refresh calls without a result yet, including those of removed users. The tokens that these bring are
     /// revoked.
-    var callsInFlight = 0
+    private var callsInFlight = 0
     private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
     /// The names of the configured users.
     private let configured: Set<String>
     /// The registry as it was at the start. From then on `userService` has it.
     private let registry: UserRegistry
-    private(set) lazy var userService = UserService(registry, of: self)
-    private(set) lazy var revocations = RevocationRunner(of: self)
+    private lazy var userService = UserService(registry, environment: self)
+    private lazy var revocationRunner = RevocationRunner(environment: self)
     private var clocks: ClockComparison?
     private lazy var clockTimer = SessionTimer(on: loop) { [self] in compareClocks() }
     private let refreshDurations = Histogram()
@@ -78,14 +78,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
         configuredCount = managedUsers.count
         runners = managedUsers.enumerated().map { place, managedUser in
-            SessionRunner(managedUser, index: UserIndex(place), sessions: self)
+            makeRunner(managedUser, UserIndex(place))
         }
         // Users that only the store knows.
-        for user in registry.users where !user.isConfigured {
-            if let managedUser = managedUser(for: user) {
-                addRunner(SessionRunner(managedUser, index: user.index, sessions: self))
-            }
-        }
+        for user in registry.users where !user.isConfigured { addRunner(for: user) }
         latest.withLock { report in
             report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
@@ -114,7 +110,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
                 runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
             }
             userService.start()
-            for revocation in contents.revocations { revocations.enqueue(revocation, isStored: true, logger) }
+            for revocation in contents.revocations {
+                revocationRunner.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
+            }
             startClockTimer()
         }
     }
@@ -148,10 +146,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// Ends `drain` at once, also one that has not begun. From anywhere.
     package func endDrain() { drained.signal() }
 
-    /// Ends `drain` if the process may end by now.
     func signalIfDrained() {
         guard isDraining, userService.isDrained else { return }
-        let isQuiet = callsInFlight == 0 && revocations.isDrained && runners.allSatisfy { $0?.isDrained ?? true }
+        let isQuiet = callsInFlight == 0 && revocationRunner.isDrained && runners.allSatisfy { $0?.isDrained ?? true }
         guard awaitsOperatorsOnly || isQuiet else { return }
         drained.signal()
     }
@@ -163,7 +160,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             guard !isStopped else { return }
             // The waiters of revocations get their reply first: the other waiters only learn that the outcome is
             // unknown.
-            revocations.stop()
+            revocationRunner.stop()
             loop.post { [self] in end() }
         }
     }
@@ -212,7 +209,6 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     // MARK: Users
 
-    /// The runner of a user; nil: unknown or removed.
     package func runner(at user: UserIndex) -> SessionRunner? {
         runners.indices.contains(user.number) ? runners[user.number] : nil
     }
@@ -221,12 +217,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         runners.lazy.compactMap(\.self).first { $0.name == name }
     }
 
-    func addRunner(_ runner: SessionRunner) {
-        while runners.count <= runner.index.number { runners.append(nil) }
-        runners[runner.index.number] = runner
+    func addRunner(for user: RegisteredUser) {
+        guard let managedUser = managedUser(for: user) else { return }
+        while runners.count <= user.index.number { runners.append(nil) }
+        runners[user.index.number] = makeRunner(managedUser, user.index)
     }
 
-    /// Takes the runner of a removed user away.
+    private func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex) -> SessionRunner {
+        SessionRunner(managedUser, setup: setup(of: managedUser, index), environment: self)
+    }
+
     func drop(_ runner: SessionRunner) {
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
@@ -236,14 +236,14 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
-    func managedUser(for user: RegisteredUser) -> ManagedUser? {
+    private func managedUser(for user: RegisteredUser) -> ManagedUser? {
         guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
         return ManagedUser(
             UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
             isAdded: true)
     }
 
-    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
+    private func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
         let credential: Credential? =
             if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
         return SessionCoordinator.Setup(
@@ -258,15 +258,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     var fingerprintKey: Secret { contents.fingerprintKey }
 
-    /// A session is about to be stored. Other users' unsaved ends are tried first, because the store may still hold the
-    /// account for one of them.
     func retryUnsavedEnds(for runner: SessionRunner) {
         for case let other? in runners where other !== runner && other.coordinator.hasUnsavedEnd {
             other.handle(.retryUnsavedEnd)
         }
     }
 
-    /// Every change of the store goes through here and is counted. `reply` is called on any queue.
     package func commit(
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
@@ -282,7 +279,6 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// The service that is to be told of a session's end; nil: none is configured.
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
         let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
         if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
@@ -294,9 +290,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         return nil
     }
 
-    // MARK: Reports of runners
+    // MARK: Reports of the parts
 
-    /// Publishes a runner's status in the report. On the queue.
     func update(_ runner: SessionRunner) {
         guard !runner.isStopped else { return }
         let status = runner.status
@@ -313,7 +308,6 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         signalIfDrained()
     }
 
-    /// Sets the users that the report shows, in this order.
     func show(_ shown: [UserIndex], isFailing: Bool) {
         latest.withLock { report in
             report.isActiveUserUnsaved = isFailing
@@ -323,13 +317,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    /// A user as the report shows it; nil: not shown.
     func view(of user: UserIndex) -> UserView? {
         let report = latest.withLock { $0 }
         return report.users.first { $0.index == user }.map { UserView(status: $0, userState: report.userState(of: $0)) }
     }
 
-    /// Sets the user that routes without a user of their own follow.
     func activate(_ user: UserIndex?) {
         publisher.activate(user)
         latest.withLock { $0.activeUser = user }
@@ -342,6 +334,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
         if let status = startupCheck.verdict(users) { onFailedStart(status) }
     }
+
+    func callBegan() { callsInFlight += 1 }
+
+    func callEnded() { callsInFlight -= 1 }
 
     func count(_ name: String, _ labels: [MetricSample.Label]) {
         latest.withLock { $0.count(name, labels) }
@@ -389,6 +385,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
         for case let runner? in runners { runner.handle(.session(.clockJumped)) }
     }
+}
+
+/// What the parts see of the service.
+extension SessionService: RunnerEnvironment, UserEnvironment, RevocationEnvironment {
+    var accounts: any AccountRegistry { userService }
+    var revocations: any RevocationSending { revocationRunner }
 }
 
 /// Operators' requests while Lanyard runs. On the service's queue, unless stated otherwise.

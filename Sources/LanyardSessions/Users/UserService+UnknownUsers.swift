@@ -6,11 +6,11 @@ import Logging
 extension UserService {
     /// Logs the unknown users with the remedy. Removes what an interrupted login has left.
     func start() {
-        for stored in sessions.contents.users where registry.unknownStoredUsers.contains(stored.name) {
+        for stored in environment.contents.users where registry.unknownStoredUsers.contains(stored.name) {
             if Self.isInterruptedLogin(stored) {
                 removeInterruptedLogin(stored.name)
             } else {
-                sessions.logger.warning(
+                environment.logger.warning(
                     """
                     the store holds a user that is not configured (any more); name it in the configuration, or forget \
                     it with DELETE /v1/users/\(stored.name)
@@ -26,7 +26,7 @@ extension UserService {
 
     /// Forgets an unknown user. Its session is revoked if the identity is still configured.
     func removeStored(_ requestID: UserRegistry.RequestID, _ name: String) {
-        sessions.store.read(name) { [weak self] result in
+        environment.store.read(name) { [weak self] result in
             self?.later { [weak self] in self?.removeStored(requestID, name, result) }
         }
     }
@@ -36,8 +36,8 @@ extension UserService {
     ) {
         guard case .success(let found) = result else { return deliver(requestID, .failure(.storeFailing)) }
         guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
-        let revocation = user.evictionRevocation(at: .now).flatMap { sessions.service(of: $0) == nil ? nil : $0 }
-        sessions.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
+        let revocation = user.evictionRevocation(at: .now).flatMap { environment.service(of: $0) == nil ? nil : $0 }
+        environment.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
             self?.later { [weak self] in self?.removedStored(requestID, name, revocation, result) }
         }
     }
@@ -48,7 +48,7 @@ extension UserService {
     ) {
         guard case .success = result else { return deliver(requestID, .failure(.storeFailing)) }
         guard let revocation else { return removedStored(requestID, name, .success(.removed(isStored: true))) }
-        sessions.revocations.enqueue(revocation, of: name, isStored: true, sessions.logger) { [weak self] _ in
+        environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
             self?.removedStored(requestID, name, .success(.removed(isStored: true)))
         }
     }
@@ -70,14 +70,14 @@ extension UserService {
     /// Takes the user's lock first: the login may be another process's and still under way. That process then handles
     /// it.
     private func removeInterruptedLogin(_ name: String) {
-        sessions.store.lock(name) { [weak self] lock in
+        environment.store.lock(name) { [weak self] lock in
             guard lock == .taken, let self else { return }
-            sessions.store.read(name) { [weak self] result in
+            environment.store.read(name) { [weak self] result in
                 guard let self else { return }
                 if case .success(let user?) = result, Self.isInterruptedLogin(user) {
-                    sessions.commit(.remove(user: name, revocation: nil)) { _ in }
+                    environment.commit(.remove(user: name, revocation: nil)) { _ in }
                 }
-                sessions.store.unlock(name)
+                environment.store.unlock(name)
             }
         }
         registry.unknownStoredUsers.remove(name)

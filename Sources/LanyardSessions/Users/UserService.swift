@@ -4,8 +4,8 @@ import LanyardSettings
 import Logging
 
 /// Performs the decisions of the user registry: between operators, the runners, the store and the report. Belongs to
-/// the queue of `SessionService`.
-final class UserService: @unchecked Sendable {
+/// the queue of `SessionService`, which owns it.
+final class UserService: AccountRegistry, @unchecked Sendable {
     typealias RequestID = UserRegistry.RequestID
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
@@ -17,7 +17,7 @@ final class UserService: @unchecked Sendable {
         var obtained: (session: ObtainedSession, identity: StoredIdentity)?
     }
 
-    unowned let sessions: SessionService
+    unowned let environment: any UserEnvironment
     var registry: UserRegistry
     private var pendingRequests: [RequestID: PendingRequest] = [:]
     private var requestCount: UInt64 = 0
@@ -31,11 +31,11 @@ final class UserService: @unchecked Sendable {
     private var choiceFailures = 0
     /// Only one change waits at a time, so it needs no jitter.
     private static let choiceBackoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 1)
-    private lazy var timer = SessionTimer(on: sessions.loop) { [unowned self] in saveAgain() }
+    private lazy var timer = SessionTimer(on: environment.loop) { [unowned self] in saveAgain() }
 
-    init(_ registry: UserRegistry, of sessions: SessionService) {
+    init(_ registry: UserRegistry, environment: any UserEnvironment) {
         self.registry = registry
-        self.sessions = sessions
+        self.environment = environment
     }
 
     func perform(_ request: UserRequest, _ reply: @escaping Reply) {
@@ -55,7 +55,7 @@ final class UserService: @unchecked Sendable {
     func stop() {
         timer.drop()
         if let unsavedChoice {
-            sessions.logger.error(
+            environment.logger.error(
                 "the process ends, and the store does not hold the active user",
                 metadata: [
                     "event": "store.active.unsaved", "reason": "store_failing",
@@ -68,7 +68,6 @@ final class UserService: @unchecked Sendable {
         for requestID in pendingRequests.keys { deliver(requestID, .failure(.outcomeUnknown)) }
     }
 
-    /// Whether an account may be this user's.
     func claim(_ account: String, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
 
     /// Handles a change of a runner.
@@ -84,7 +83,7 @@ final class UserService: @unchecked Sendable {
     /// Removes the runner of a forgotten user once nothing of it is under way.
     private func removeIfIdle(_ runner: SessionRunner) {
         guard registry.isBeingRemoved(runner.index), runner.coordinator.isIdle else { return }
-        sessions.drop(runner)
+        environment.drop(runner)
         carryOut(registry.handle(.removalCompleted(runner.index)))
         for (requestID, response) in responsesAfterRemoval.removeValue(forKey: runner.index) ?? [] {
             later { self.deliver(requestID, response) }
@@ -97,7 +96,7 @@ final class UserService: @unchecked Sendable {
         var dropped: UserIndex?
         for action in actions {
             switch action {
-            case .admit(let user): admit(user)
+            case .admit(let user): environment.addRunner(for: user)
             case .logIn(let requestID, let user): logIn(requestID, user)
             case .adopt(let requestID, let user): adopt(requestID, user)
             case .activate(let choice, let user): activate(choice, user)
@@ -113,7 +112,7 @@ final class UserService: @unchecked Sendable {
             case .removeStored(let requestID, let name): removeStored(requestID, name)
             case .drop(let user):
                 dropped = user
-                if let runner = sessions.runner(at: user) { removeIfIdle(runner) }
+                if let runner = environment.runner(at: user) { removeIfIdle(runner) }
             case .respond(let requestID, let response): self.respond(requestID, response, after: dropped)
             }
         }
@@ -122,7 +121,7 @@ final class UserService: @unchecked Sendable {
 
     /// - Parameter leaving: a user that is being removed; its name must be free when the response is sent.
     private func respond(_ requestID: RequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
-        if let leaving, registry.isBeingRemoved(leaving), sessions.runner(at: leaving) != nil {
+        if let leaving, registry.isBeingRemoved(leaving), environment.runner(at: leaving) != nil {
             responsesAfterRemoval[leaving, default: []].append((requestID, response))
         } else if openChoices > 0 {
             heldResponses.append((requestID, response))
@@ -131,24 +130,18 @@ final class UserService: @unchecked Sendable {
         }
     }
 
-    private func show() { sessions.show(registry.shown, isFailing: unsavedChoice != nil) }
+    private func show() { environment.show(registry.shown, isFailing: unsavedChoice != nil) }
 
     /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the request
     /// gets `noSuchUser`.
     private func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
-        if let runner = sessions.runner(at: user) { return runner }
+        if let runner = environment.runner(at: user) { return runner }
         if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
         return nil
     }
 
-    /// Adds a runner that waits for its first login.
-    private func admit(_ user: RegisteredUser) {
-        guard let managedUser = sessions.managedUser(for: user) else { return }
-        sessions.addRunner(SessionRunner(managedUser, index: user.index, sessions: sessions))
-    }
-
     private func logIn(_ requestID: RequestID, _ user: UserIndex) {
-        guard let runner = sessions.runner(at: user), let credential = credential(for: requestID, runner) else {
+        guard let runner = environment.runner(at: user), let credential = credential(for: requestID, runner) else {
             return carryOut(registry.handle(.failed(requestID, .noCredential)))
         }
         let identity = runner.managedUser.storedIdentity
@@ -163,7 +156,7 @@ final class UserService: @unchecked Sendable {
     }
 
     private func adopt(_ requestID: RequestID, _ user: UserIndex) {
-        guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = sessions.runner(at: user)
+        guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = environment.runner(at: user)
         else {
             return carryOut(registry.handle(.overtaken(requestID)))
         }
@@ -174,7 +167,7 @@ final class UserService: @unchecked Sendable {
     private func forget(_ requestID: RequestID?, _ user: UserIndex) {
         guard let runner = runner(of: user, for: requestID) else { return }
         if case .feed = runner.managedUser.source {
-            sessions.drop(runner)
+            environment.drop(runner)
             carryOut(registry.handle(.removalCompleted(user)))
             if let requestID { deliver(requestID, .success(.removed(isStored: true))) }
             return
@@ -208,7 +201,7 @@ final class UserService: @unchecked Sendable {
         later { [self] in
             switch reply {
             case .refreshed:
-                deliver(requestID, .success(.refreshed(sessions.runner(at: user)?.status.accessTokenExpiry)))
+                deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.accessTokenExpiry)))
             case .failed(let error): deliver(requestID, .failure(.identity(error)))
             case .loginRequired: deliver(requestID, .failure(.loginRequired))
             case .notSupported: deliver(requestID, .failure(.notSupported))
@@ -225,68 +218,74 @@ final class UserService: @unchecked Sendable {
             if case .remove? = pendingRequests[requestID]?.request {
                 return deliver(requestID, .success(.removed(isStored: isStored)))
             }
-            deliver(requestID, .success(.loggedOut(sessions.view(of: user), isRevoked: isRevoked, isStored: isStored)))
+            let view = environment.view(of: user)
+            deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
         }
     }
 
     // MARK: Responses
 
     /// Runs after the event at hand, so that the report already shows what the response says.
-    func later(_ work: @escaping @Sendable () -> Void) { sessions.loop.post(work) }
+    func later(_ work: @escaping @Sendable () -> Void) { environment.loop.post(work) }
 
     private func deliver(_ requestID: RequestID, _ response: UserRegistry.Response) {
         switch response {
         case .added(let user):
-            let view = sessions.view(of: user)
+            let view = environment.view(of: user)
             deliver(requestID, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .user(let user):
-            let view = sessions.view(of: user)
+            let view = environment.view(of: user)
             deliver(requestID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
-            let view = sessions.view(of: user)
-            let runner = sessions.runner(at: user)
-            let isRevoked = runner.map { !sessions.revocations.hasPendingRevocation($0) } ?? true
+            let view = environment.view(of: user)
+            let runner = environment.runner(at: user)
+            let isRevoked = runner.map { !hasPendingRevocation($0) } ?? true
             let isStored = runner?.coordinator.isUnsaved != true
             deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
         case .error(let error): deliver(requestID, .failure(error))
         }
     }
 
+    private func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
+        environment.revocations.hasPendingRevocation(
+            of: runner.name, identity: runner.managedUser.settings.identity, wasLoggedOutHere: runner.wasLoggedOutHere)
+    }
+
     /// Whether a restart will find the user as it is now: with this session, and active.
     private func isStored(_ user: UserIndex) -> Bool {
-        unsavedChoice == nil && sessions.runner(at: user)?.coordinator.isStored != false
+        unsavedChoice == nil && environment.runner(at: user)?.coordinator.isStored != false
     }
 
     func deliver(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
         guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
         // No runner took the session.
         if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {
-            sessions.revocations.enqueue(
+            environment.revocations.enqueue(
                 StoredRevocation(
                     identity: identity.name, refresh: token, since: .now, fingerprint: identity.fingerprint),
-                sessions.logger)
+                environment.logger)
         }
         pendingRequest.reply(result)
-        sessions.signalIfDrained()
+        environment.signalIfDrained()
     }
 
     // MARK: The active user
 
     /// Requests follow the new active user at once. The response waits until the change survives a crash.
     private func activate(_ choice: StoreContents.ActiveChoice, _ user: UserIndex?) {
-        sessions.activate(user)
+        environment.activate(user)
         save(choice)
     }
 
     private func save(_ choice: StoreContents.ActiveChoice) {
         openChoices += 1
-        sessions.commit(.activate(choice)) { [weak self] result in
-            self?.sessions.loop.post { [weak self] in self?.saved(choice, result) }
+        environment.commit(.activate(choice)) { [weak self] result in
+            self?.environment.loop.post { [weak self] in self?.saved(choice, result) }
         }
     }
 
     private func saved(_ choice: StoreContents.ActiveChoice, _ result: Result<StoreChange.Verdict, StoreError>) {
-        guard !sessions.isStopped else { return }
+        guard !environment.isStopped else { return }
         openChoices -= 1
         switch result {
         case .success:
@@ -296,7 +295,7 @@ final class UserService: @unchecked Sendable {
             unsavedChoice = choice
             choiceFailures += 1
             timer.set(at: .now + Self.choiceBackoff.delay(after: choiceFailures, chance: 0))
-            sessions.logger.error(
+            environment.logger.error(
                 "the active user could not be stored; it is tried again",
                 metadata: ["event": "store.active.failed", "reason": "store_failing", "error": .string(error.message)])
         }
@@ -305,7 +304,7 @@ final class UserService: @unchecked Sendable {
         heldResponses = []
         show()
         for (requestID, response) in responses { later { self.deliver(requestID, response) } }
-        sessions.signalIfDrained()
+        environment.signalIfDrained()
     }
 
     private func saveAgain() {
