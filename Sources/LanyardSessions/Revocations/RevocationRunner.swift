@@ -21,7 +21,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     private var waiters: [Waiter] = []
     /// The revocations that the store could not take.
     private var unsaved: [StoredRevocation] = []
-    /// By the token's object identity, which the queue preserves.
+    /// Exactly one for each pending revocation, by the identity of the token that the queue holds.
     private var loggers: [ObjectIdentifier: Logger] = [:]
     private lazy var timer = SessionTimer(on: environment.loop) { [unowned self] in due() }
 
@@ -31,12 +31,14 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         _ revocation: StoredRevocation, of user: String?, isStored: Bool, _ logger: Logger,
         _ reply: @escaping @Sendable (Bool) -> Void
     ) {
-        if !isStored, !queue.contains(revocation.refresh) { save(revocation) }
+        let isPending = queue.contains(revocation.refresh)
+        if !isStored, !isPending { save(revocation) }
         guard environment.service(of: revocation) != nil else {
             giveUp(revocation, logger)
             return reply(false)
         }
-        loggers[ObjectIdentifier(revocation.refresh)] = logger
+        // The queue keeps the first object of a token. An entry for another object would never be removed.
+        if !isPending { loggers[ObjectIdentifier(revocation.refresh)] = logger }
         waiters.append(Waiter(token: revocation.refresh, until: .now + Self.waitMax, reply: reply))
         perform(queue.add(revocation, of: user, at: .now))
     }
