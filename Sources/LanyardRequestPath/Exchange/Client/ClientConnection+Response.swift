@@ -179,10 +179,7 @@ extension ClientConnection {
         responseBody = body
         if body.isEnded, !partialHead.isEmpty { return deliverLast(data, leftover: leftover) }
         var tail: StaticString = ""
-        if body.delivery == .chunked {
-            if data.count > 0 { shard.out.write(chunkOf: data.count) }
-            tail = data.count > 0 ? (body.isEnded ? "\r\n0\r\n\r\n" : "\r\n") : (body.isEnded ? "0\r\n\r\n" : "")
-        }
+        if body.delivery == .chunked { tail = shard.out.writeChunkStart(of: data.count, ends: body.isEnded) }
         push(data, tail)
         guard phase == .exchange else { return }
         if body.isEnded { return perform(exchange.responseEnded(leftover: leftover)) }

@@ -45,8 +45,8 @@ extension ClientConnection {
 
     /// Sends the last data, the last chunk, and the trailers that may be forwarded. Then the exchange has ended.
     func deliverLast(_ data: UnsafeRawBufferPointer, leftover: Bool) {
-        if data.count > 0 { shard.out.write(chunkOf: data.count) }
-        send(data, data.count > 0 ? "\r\n" : "")
+        let tail = shard.out.writeChunkStart(of: data.count, ends: false)
+        send(data, tail)
         guard phase == .exchange else { return }
         shard.out.clear()
         shard.out.write("0\r\n" as StaticString)

@@ -180,10 +180,7 @@ extension ClientConnection {
     func sendBody(_ data: UnsafeRawBufferPointer) {
         shard.out.clear()
         var tail: StaticString = ""
-        if body.framing == .chunked {
-            if data.count > 0 { shard.out.write(chunkOf: data.count) }
-            tail = data.count > 0 ? (body.isEnded ? "\r\n0\r\n\r\n" : "\r\n") : (body.isEnded ? "0\r\n\r\n" : "")
-        }
+        if body.framing == .chunked { tail = shard.out.writeChunkStart(of: data.count, ends: body.isEnded) }
         push(data, tail)
     }
 
@@ -195,10 +192,7 @@ extension ClientConnection {
         let (first, second) = replayBody.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
-        if body.framing == .chunked {
-            if count > 0 { shard.out.write(chunkOf: count) }
-            tail = count > 0 ? (ends ? "\r\n0\r\n\r\n" : "\r\n") : (ends ? "0\r\n\r\n" : "")
-        }
+        if body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
         shard.out.write(first)
         push(UnsafeRawBufferPointer(second), tail, withHead: withHead)
     }

@@ -69,8 +69,18 @@ struct HeadWriter: ~Copyable {
         }
     }
 
+    /// Starts a chunk of `size` body bytes, which the caller sends next (RFC 9112 §7.1). Without bytes there is no chunk.
+    ///
+    /// - Parameter ends: the body ends with these bytes.
+    /// - Returns: what follows the bytes: the end of their chunk, and the last chunk if the body ends.
+    mutating func writeChunkStart(of size: Int, ends: Bool) -> StaticString {
+        guard size > 0 else { return ends ? "0\r\n\r\n" : "" }
+        write(chunkSize: size)
+        return ends ? "\r\n0\r\n\r\n" : "\r\n"
+    }
+
     /// A chunk's size line.
-    mutating func write(chunkOf size: Int) {
+    private mutating func write(chunkSize size: Int) {
         var shift = 60
         while shift > 0, size >> shift == 0 { shift -= 4 }
         while shift >= 0 {
