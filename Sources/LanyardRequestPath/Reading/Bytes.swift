@@ -24,6 +24,16 @@ extension UnsafeBufferPointer where Element == UInt8 {
         return true
     }
 
+    /// Equality without regard to ASCII case when each byte that is no letter or digit is read as `-`
+    /// (http-rules.md 10.4).
+    func resembles(_ other: Bytes) -> Bool {
+        guard count == other.count else { return false }
+        for index in 0..<count where ByteClass.canonical(self[index]) != ByteClass.canonical(other[index]) {
+            return false
+        }
+        return true
+    }
+
     /// Begins with these letters, without regard to ASCII case.
     package func hasPrefix(lowered: StaticString) -> Bool {
         guard count >= lowered.utf8CodeUnitCount else { return false }
@@ -97,6 +107,11 @@ package enum ByteClass {
     /// ASCII lower case; other bytes as they are.
     @inline(__always)
     package static func lower(_ byte: UInt8) -> UInt8 { byte &- 0x41 < 26 ? byte | 0x20 : byte }
+
+    /// The byte as a look-alike's reader has it: lower case, and `-` for each byte that is no letter or digit
+    /// (http-rules.md 10.4).
+    @inline(__always)
+    static func canonical(_ byte: UInt8) -> UInt8 { isAlphanumeric(byte) ? lower(byte) : UInt8(ascii: "-") }
 
     /// SP and HTAB.
     @inline(__always)

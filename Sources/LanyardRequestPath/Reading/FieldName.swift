@@ -69,7 +69,7 @@ extension FieldName {
     package static func of(canonical name: Bytes) -> FieldName {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: max(name.count, 1)) { room in
             for index in 0..<name.count {
-                room[index] = ByteClass.isAlphanumeric(name[index]) ? name[index] : UInt8(ascii: "-")
+                room[index] = ByteClass.canonical(name[index])
             }
             return of(Bytes(rebasing: room[0..<name.count]))
         }

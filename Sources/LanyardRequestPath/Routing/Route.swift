@@ -25,10 +25,7 @@ package final class Route: Sendable {
     /// In the order of `deniedPrefixes`.
     private let denials: [Denial]
     package let fixedFields: [FixedField]
-    /// `Authorization: Bearer ` and what follows the token, CRLF included.
-    package let injectHead: [UInt8]
-    package let injectTail: [UInt8]
-    package let injectName: [UInt8]
+    let bearerField: BearerField
     /// The name of the field for the request id.
     package let requestIDName: [UInt8]?
     /// Protocols that may be upgraded to.
@@ -59,14 +56,12 @@ package final class Route: Sendable {
         fixedFields = settings.setHeaders.map {
             FixedField(name: Array($0.name.utf8), line: Array("\($0.name): \($0.value)\r\n".utf8))
         }
-        injectHead = Array("\(settings.injectHeader): \(settings.injectPrefix)".utf8)
-        injectTail = Array("\(settings.injectSuffix)\r\n".utf8)
-        injectName = Array(settings.injectHeader.utf8)
+        bearerField = BearerField(settings)
         requestIDName = settings.requestIDHeader.map { Array($0.utf8) }
         upgrades = settings.upgrades.map { Array($0.utf8) }
         closesOnLogout = settings.closeUpgradedOn.contains(.logout)
         closesOnSwitch = settings.closeUpgradedOn.contains(.switch)
-        let names = [injectName, requestIDName ?? []] + fixedFields.map(\.name)
+        let names = [bearerField.name, requestIDName ?? []] + fixedFields.map(\.name)
         hasOddNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }

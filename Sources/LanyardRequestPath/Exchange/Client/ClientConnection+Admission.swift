@@ -149,11 +149,8 @@ extension ClientConnection {
     /// Checks the route's own rules.
     private func checkPolicy(_ route: Route, _ bytes: Bytes, _ table: FieldTable) -> Problem? {
         if route.settings.clientAuthorization == .reject {
-            for index in 0..<table.count {
-                let name = table.name(index, in: bytes)
-                if route.injectName.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) {
-                    return .authorizationNotAllowed
-                }
+            for index in 0..<table.count where route.bearerField.isNamed(table.name(index, in: bytes)) {
+                return .authorizationNotAllowed
             }
         }
         if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }

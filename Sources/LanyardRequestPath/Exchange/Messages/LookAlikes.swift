@@ -3,13 +3,6 @@ import LanyardSettings
 /// Field names that an upstream cannot tell from others if it turns names into variables (http-rules.md 10.4,
 /// threats.md T9).
 enum LookAlikes {
-    /// Equal when each byte that is no letter or digit is read as `-`.
-    static func resembles(_ name: Bytes, _ other: Bytes) -> Bool {
-        guard name.count == other.count else { return false }
-        for index in 0..<name.count where canonical(name[index]) != canonical(other[index]) { return false }
-        return true
-    }
-
     /// The name resembles a field of framing, routing or one hop: the request is refused. The caller asks for odd names
     /// only, which are no such field themselves.
     static func isRefused(_ name: Bytes) -> Bool {
@@ -20,7 +13,7 @@ enum LookAlikes {
     /// The name resembles a field that the route injects or sets, `Lanyard-*`, or a forwarding field that the route
     /// does not allow.
     static func isDropped(_ name: Bytes, _ route: Route) -> Bool {
-        if route.injectName.withUnsafeBufferPointer({ resembles(name, $0) }) { return true }
+        if route.bearerField.resembles(name) { return true }
         let read = FieldName.of(canonical: name)
         if read == .lanyard { return true }
         switch route.settings.forwarded {
@@ -28,11 +21,7 @@ enum LookAlikes {
         case .append: if read == .xRealIP { return true }
         case .pass: break
         }
-        if let own = route.requestIDName, own.withUnsafeBufferPointer({ resembles(name, $0) }) { return true }
-        return route.fixedFields.contains { $0.name.withUnsafeBufferPointer { resembles(name, $0) } }
-    }
-
-    private static func canonical(_ byte: UInt8) -> UInt8 {
-        ByteClass.isAlphanumeric(byte) ? ByteClass.lower(byte) : UInt8(ascii: "-")
+        if let own = route.requestIDName, own.withUnsafeBufferPointer({ name.resembles($0) }) { return true }
+        return route.fixedFields.contains { $0.name.withUnsafeBufferPointer { name.resembles($0) } }
     }
 }

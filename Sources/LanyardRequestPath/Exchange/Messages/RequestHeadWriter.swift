@@ -42,11 +42,7 @@ struct RequestHeadWriter {
             }
             out.write("\r\n" as StaticString)
         }
-        if !clientSentOwn {
-            out.write(route.injectHead)
-            out.write(token.token)
-            out.write(route.injectTail)
-        }
+        if !clientSentOwn { route.bearerField.write(token.token, into: &out) }
         out.write("\r\n" as StaticString)
         return !clientSentOwn
     }
@@ -94,7 +90,7 @@ struct RequestHeadWriter {
             return out.write("\r\n" as StaticString)
         default: break
         }
-        let isInjected = route.injectName.withUnsafeBufferPointer { $0.equalsIgnoringCase(name) }
+        let isInjected = route.bearerField.isNamed(name)
         if isInjected, route.settings.clientAuthorization != .pass { return shard.counters.dropped(.injected) }
         if isNominated(name) { return }
         if isInjected { clientSentOwn = true }

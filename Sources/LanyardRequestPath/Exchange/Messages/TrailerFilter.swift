@@ -27,9 +27,9 @@ enum TrailerFilter {
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
         if read == .lanyard || read.isForwarding { return false }
-        if route.injectName.withUnsafeBufferPointer({ LookAlikes.resembles(name, $0) }) { return false }
+        if route.bearerField.resembles(name) { return false }
         return !refused.contains { word in
-            LookAlikes.resembles(name, Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
+            name.resembles(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
         }
     }
 }

@@ -37,7 +37,7 @@ struct HeadWriter: ~Copyable {
     }
 
     @inline(__always)
-    mutating func write(_ bytes: Bytes) { write(UnsafeRawBufferPointer(bytes)) }
+    mutating func write(_ bytes: UnsafeBufferPointer<UInt8>) { write(UnsafeRawBufferPointer(bytes)) }
 
     @inline(__always)
     mutating func write(_ text: StaticString) {

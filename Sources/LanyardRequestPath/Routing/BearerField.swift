@@ -1,0 +1,40 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// The field of a route that carries the access token; by default `Authorization: Bearer …` (RFC 6750 §2.1).
+///
+/// All that writes the field or recognises it asks this type: the request's head, the client's own field
+/// (`client_authorization`), look-alikes (http-rules.md 10.4) and trailers. Two other subjects have their own homes:
+/// `BearerToken` knows the characters of a token, and `AdminAccessPolicy` reads the bearer token of an admin call.
+///
+/// The methods are inlined: a call would copy the value out of its route and retain three arrays.
+struct BearerField: Sendable {
+    /// The field's name as configured.
+    let name: [UInt8]
+    /// The line up to the token: `Authorization: Bearer `.
+    private let head: [UInt8]
+    /// The line behind the token, CRLF included.
+    private let tail: [UInt8]
+
+    init(_ settings: RouteSettings) {
+        name = Array(settings.injectHeader.utf8)
+        head = Array("\(settings.injectHeader): \(settings.injectPrefix)".utf8)
+        tail = Array("\(settings.injectSuffix)\r\n".utf8)
+    }
+
+    /// A field of this name is the bearer field. ASCII case is ignored.
+    @inline(__always)
+    func isNamed(_ other: Bytes) -> Bool { name.withUnsafeBufferPointer { $0.equalsIgnoringCase(other) } }
+
+    /// An upstream may not tell a field of this name from the bearer field (threats.md T9).
+    @inline(__always)
+    func resembles(_ other: Bytes) -> Bool { name.withUnsafeBufferPointer { $0.resembles(other) } }
+
+    /// Writes the whole line.
+    @inline(__always)
+    func write(_ token: Secret, into out: inout HeadWriter) {
+        out.write(head)
+        out.write(token)
+        out.write(tail)
+    }
+}
