@@ -97,11 +97,7 @@ package struct OperatorResponse: Equatable, Sendable {
         line("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n")
         if let allow { line("Allow: \(allow)\r\n") }
         for field in fields { line("\(field)\r\n") }
-        if closes {
-            line("Connection: close\r\n")
-        } else if keepsHTTP10 {
-            line("Connection: keep-alive\r\n")
-        }
+        line("\(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: keepsHTTP10 ? 0 : 1))")
         line("Date: ")
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: HTTPDate.count) { room in
             HTTPDate.write(time, into: room.baseAddress!)

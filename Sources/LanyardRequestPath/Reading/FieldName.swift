@@ -47,19 +47,6 @@ package enum FieldName: UInt8, Sendable {
         }
     }
 
-    /// The field belongs to one connection and is never forwarded (RFC 9110 §7.6.1, http-rules.md 10.1).
-    package var isHopByHop: Bool {
-        switch self {
-        case .connection, .transferEncoding, .keepAlive, .proxyConnection, .te, .upgrade, .proxyAuthenticate,
-            .proxyAuthorization, .http2Settings:
-            true
-        default: false
-        }
-    }
-
-    /// A look-alike of one of these fields is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
-    package var refusesLookAlikes: Bool { isHopByHop || self == .host || self == .contentLength || self == .trailer }
-
     /// A field in which the client states which proxies relayed the request (http-rules.md 18.2).
     package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
 }

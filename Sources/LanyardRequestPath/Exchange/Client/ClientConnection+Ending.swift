@@ -59,12 +59,9 @@ extension ClientConnection {
         shard.out.clear()
         shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
         shard.writeDate(&shard.out)
-        if closes {
-            shard.out.write("\r\nConnection: close" as StaticString)
-        } else if head.minorVersion == 0 {
-            shard.out.write("\r\nConnection: keep-alive" as StaticString)
-        }
-        shard.out.write("\r\n\r\n" as StaticString)
+        shard.out.write("\r\n" as StaticString)
+        shard.out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: head.minorVersion))
+        shard.out.write("\r\n" as StaticString)
         sendResponse(closes: closes)
     }
 

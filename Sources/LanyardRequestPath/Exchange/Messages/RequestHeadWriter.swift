@@ -74,9 +74,8 @@ struct RequestHeadWriter {
     private func writeField(_ index: Int, _ out: inout HeadWriter, _ clientSentOwn: inout Bool) {
         let line = table[index]
         let name = table.name(index, in: bytes)
+        guard line.name.isCopiedInRequests else { return }
         switch line.name {
-        case .host, .contentLength, .transferEncoding, .trailer: return
-        case _ where line.name.isHopByHop: return
         case .lanyard: return shard.counters.dropped(.lookalike)
         case .expect where head.expectation != .continue100: return
         case _ where line.name.isForwarding && route.settings.forwarded == .drop:
@@ -108,9 +107,7 @@ struct RequestHeadWriter {
     }
 
     /// A `Connection` line names the field, so it belongs to this hop.
-    private func isNominated(_ name: Bytes) -> Bool {
-        head.connection.nominatesFields && ConnectionOptions.nominates(name, table, in: bytes)
-    }
+    private func isNominated(_ name: Bytes) -> Bool { head.connection.nominates(name, table, in: bytes) }
 
     private func writeFraming(_ out: inout HeadWriter) {
         switch head.framing {
@@ -170,11 +167,7 @@ enum RequestIDField {
         }
         guard let found, isSafe(found) else { return nil }
         // A field that `Connection` names was meant for this hop (http-rules.md 10.1).
-        if head.connection.nominatesFields,
-            own.withUnsafeBufferPointer({ ConnectionOptions.nominates($0, table, in: bytes) })
-        {
-            return nil
-        }
+        if own.withUnsafeBufferPointer({ head.connection.nominates($0, table, in: bytes) }) { return nil }
         return found
     }
 

@@ -62,11 +62,7 @@ struct ResponseHeadWriter {
             // A sender of `Upgrade` names it in `Connection` (RFC 9110 §7.8).
             out.write("Connection: Upgrade\r\n" as StaticString)
         }
-        if closes {
-            out.write("Connection: close\r\n" as StaticString)
-        } else if clientMinorVersion == 0 {
-            out.write("Connection: keep-alive\r\n" as StaticString)
-        }
+        out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
         out.write("\r\n" as StaticString)
     }
 
@@ -85,20 +81,13 @@ struct ResponseHeadWriter {
         var isDated = false
         for index in 0..<table.count {
             let line = table[index]
-            switch line.name {
-            case .contentLength where !keepsLength: continue
-            case .trailer where keepsTrailer: break
-            case .trailer, .lanyard: continue
-            case .upgrade where head.status == 426: break
-            case _ where line.name.isHopByHop: continue
-            default: break
-            }
+            guard
+                line.name != .lanyard,
+                line.name.isCopiedInResponses(
+                    status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
+            else { continue }
             let name = table.name(index, in: bytes)
-            if head.connection.nominatesFields, line.name != .contentLength, line.name != .upgrade,
-                ConnectionOptions.nominates(name, table, in: bytes)
-            {
-                continue
-            }
+            if head.connection.nominates(name, table, in: bytes), !line.name.ignoresNomination { continue }
             out.write(name)
             out.write(": " as StaticString)
             out.write(table.value(index, in: bytes))

@@ -3,17 +3,15 @@
 /// A client that merges trailers into the head would otherwise get another length, location, user or freshness than the
 /// head stated.
 enum TrailerFilter {
+    /// Refused besides hop-by-hop fields.
     private static let refused: [StaticString] = [
         // Framing.
-        "content-length", "transfer-encoding", "trailer",
+        "content-length", "trailer",
         // Routing, control and conditions.
         "host", "via", "location", "max-forwards", "expect", "range", "retry-after", "allow", "alt-svc",
         "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range",
-        // The connection.
-        "connection", "keep-alive", "proxy-connection", "te", "upgrade", "http2-settings",
         // Authentication.
-        "authorization", "www-authenticate", "authentication-info", "proxy-authenticate", "proxy-authorization",
-        "proxy-authentication-info",
+        "authorization", "www-authenticate", "authentication-info", "proxy-authentication-info",
         // Cookies.
         "cookie", "cookie2", "set-cookie", "set-cookie2", "clear-site-data",
         // Caching.
@@ -26,7 +24,7 @@ enum TrailerFilter {
     /// Whether the field may be forwarded. A look-alike is treated as the field that it resembles (http-rules.md 10.4).
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
-        if read == .lanyard || read.isForwarding { return false }
+        if read.isHopByHop || read == .lanyard || read.isForwarding { return false }
         if route.bearerField.resembles(name) { return false }
         return !refused.contains { word in
             name.resembles(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))

@@ -19,11 +19,7 @@ struct ProblemWriter {
         out.write("\r\nCache-Control: no-store\r\nProxy-Status: lanyard; error=\(problem.error)\r\n")
         if let seconds = problem.retryAfter { out.write("Retry-After: \(seconds)\r\n") }
         if let allow = problem.allow { out.write("Allow: \(allow)\r\n") }
-        if closes {
-            out.write("Connection: close\r\n" as StaticString)
-        } else if clientMinorVersion == 0 {
-            out.write("Connection: keep-alive\r\n" as StaticString)
-        }
+        out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
         out.write("\r\n" as StaticString)
         if !toHead { out.write(body) }
     }
