@@ -10,8 +10,99 @@ package enum BodyFraming: Equatable, Sendable {
     case untilClose
 }
 
+/// Decides the framing of a request from the fields of its head (RFC 9112 §6.3, http-rules.md 5.1 to 5.5).
+///
+/// The fields are counted first, and their values are read last: a request that carries both fields gets that error,
+/// whatever their values are.
+struct RequestFraming {
+    private var lengths = 0
+    /// The index of the last `Content-Length` line.
+    private var length = 0
+    private var codings = 0
+    /// The index of the last `Transfer-Encoding` line.
+    private var coding = 0
+
+    /// Line `index` is a `Content-Length`.
+    mutating func addLength(_ index: Int) {
+        lengths += 1
+        length = index
+    }
+
+    /// Line `index` is a `Transfer-Encoding`.
+    mutating func addCoding(_ index: Int) {
+        codings += 1
+        coding = index
+    }
+
+    /// Checks in the order of http-rules.md 5.4.
+    ///
+    /// - Throws: the client's error.
+    func decide(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadError) -> BodyFraming {
+        if codings > 0 {
+            guard lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
+            guard minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
+            guard codings == 1 else { throw .malformed("more than one Transfer-Encoding field") }
+            try TransferCoding.check(table.value(coding, in: bytes))
+            return .chunked
+        }
+        guard lengths > 0 else { return .none }
+        guard lengths == 1 else { throw .malformed("more than one Content-Length field") }
+        guard let length = table.value(length, in: bytes).decimal else {
+            throw .malformed("a Content-Length that is not a plain number")
+        }
+        return .length(length)
+    }
+}
+
+/// Decides the framing of a response from the fields of its head (RFC 9112 §6.3, http-rules.md 12.1 to 12.3, 13.2 to
+/// 13.4).
+///
+/// The order of errors differs from a request's: each value is read when its line is added. All of them give 502.
+struct ResponseFraming {
+    private let status: Int
+    private let toHead: Bool
+    private var lengths = 0
+    private var length: Int?
+    private var codings = 0
+
+    /// - Parameter toHead: the request was a HEAD: its response has no body.
+    init(status: Int, toHead: Bool) {
+        self.status = status
+        self.toHead = toHead
+    }
+
+    /// A 1xx has no body, so its framing fields are dropped unread (http-rules.md 11.5).
+    private var isInformational: Bool { status < 200 }
+
+    /// Adds the value of a `Content-Length`.
+    mutating func addLength(_ value: Bytes) throws(HeadError) {
+        guard !isInformational else { return }
+        lengths += 1
+        length = value.decimal
+        guard length != nil else { throw .malformed("a Content-Length that is not a plain number") }
+    }
+
+    /// Adds the value of a `Transfer-Encoding`.
+    mutating func addCoding(_ value: Bytes) throws(HeadError) {
+        guard !isInformational else { return }
+        codings += 1
+        try TransferCoding.check(value)
+    }
+
+    /// - Returns: the framing, and whether a 204 announces a body (http-rules.md 13.4).
+    func decide(minorVersion: Int) throws(HeadError) -> (framing: BodyFraming, announcesForbiddenBody: Bool) {
+        guard lengths <= 1 else { throw .malformed("more than one Content-Length field") }
+        guard codings <= 1 else { throw .malformed("more than one Transfer-Encoding field") }
+        guard codings == 0 || lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
+        guard codings == 0 || minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
+        let declared: BodyFraming = codings == 1 ? .chunked : length.map { .length($0) } ?? .untilClose
+        let bodiless = toHead || isInformational || status == 204 || status == 304
+        return (bodiless ? .none : declared, status == 204 && declared != .untilClose && declared != .length(0))
+    }
+}
+
 /// The one transfer coding that Lanyard supports (RFC 9112 §6.1, http-rules.md 5.3, 13.3).
-enum TransferCoding {
+private enum TransferCoding {
     /// Throws unless the field's value is the one word `chunked`.
     ///
     /// Checks in the order of http-rules.md 5.4: wrong syntax and a misuse of `chunked` are the sender's error (400);

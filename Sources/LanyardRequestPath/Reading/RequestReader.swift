@@ -158,7 +158,7 @@ package struct RequestReader {
             if line.isOdd { head.traits.insert(.odd) }
             if line.name != .other { try recordField(line.name, index, table.value(index, in: bytes), &seen) }
         }
-        head.framing = try seen.framing(bytes, table, minorVersion: head.minorVersion)
+        head.framing = try seen.framing.decide(bytes, table, minorVersion: head.minorVersion)
         guard seen.hosts <= 1 else { throw .malformed("more than one Host field") }
         guard seen.hosts == 1 || head.minorVersion == 0 else { throw .malformed("no Host field") }
         if seen.expectations > 0 { head.expectation = seen.expectsContinue ? .continue100 : .unknown }
@@ -171,8 +171,8 @@ package struct RequestReader {
     ) throws(HeadError) {
         switch name {
         case .connection: try head.connection.add(value)
-        case .contentLength: seen.addLength(index)
-        case .transferEncoding: seen.addCoding(index)
+        case .contentLength: seen.framing.addLength(index)
+        case .transferEncoding: seen.framing.addCoding(index)
         case .host:
             seen.hosts += 1
             head.host = index
@@ -193,39 +193,9 @@ package struct RequestReader {
 
     /// Counts of the fields that may occur only once.
     private struct SeenFields {
-        var lengths = 0
-        var length = 0
-        var codings = 0
-        var coding = 0
+        var framing = RequestFraming()
         var hosts = 0
         var expectations = 0
         var expectsContinue = false
-
-        mutating func addLength(_ index: Int) {
-            lengths += 1
-            length = index
-        }
-
-        mutating func addCoding(_ index: Int) {
-            codings += 1
-            coding = index
-        }
-
-        /// The body's framing in the order of http-rules.md 5.4.
-        func framing(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadError) -> BodyFraming {
-            if codings > 0 {
-                guard lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
-                guard minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
-                guard codings == 1 else { throw .malformed("more than one Transfer-Encoding field") }
-                try TransferCoding.check(table.value(coding, in: bytes))
-                return .chunked
-            }
-            guard lengths > 0 else { return .none }
-            guard lengths == 1 else { throw .malformed("more than one Content-Length field") }
-            guard let length = table.value(length, in: bytes).decimal else {
-                throw .malformed("a Content-Length that is not a plain number")
-            }
-            return .length(length)
-        }
     }
 }

@@ -87,34 +87,18 @@ package struct ResponseReader {
     }
 
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, toHead: Bool) throws(HeadError) {
-        var lengths = 0
-        var codings = 0
-        var length: Int?
-        // A 1xx has no body, so its framing fields are dropped unread (http-rules.md 11.5).
-        let isFramed = head.status >= 200
+        var framing = ResponseFraming(status: head.status, toHead: toHead)
         for index in 0..<table.count {
             let value = table.value(index, in: bytes)
             switch table[index].name {
             case .connection: try head.connection.add(value)
-            case .contentLength where isFramed:
-                lengths += 1
-                length = value.decimal
-                guard length != nil else { throw .malformed("a Content-Length that is not a plain number") }
-            case .transferEncoding where isFramed:
-                codings += 1
-                try TransferCoding.check(value)
+            case .contentLength: try framing.addLength(value)
+            case .transferEncoding: try framing.addCoding(value)
             case .keepAlive: readKeepAlive(value)
             default: break
             }
         }
-        guard lengths <= 1 else { throw .malformed("more than one Content-Length field") }
-        guard codings <= 1 else { throw .malformed("more than one Transfer-Encoding field") }
-        guard codings == 0 || lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
-        guard codings == 0 || head.minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
-        let declared: BodyFraming = codings == 1 ? .chunked : length.map { .length($0) } ?? .untilClose
-        let bodiless = toHead || head.status < 200 || head.status == 204 || head.status == 304
-        head.framing = bodiless ? .none : declared
-        head.announcesForbiddenBody = head.status == 204 && declared != .untilClose && declared != .length(0)
+        (head.framing, head.announcesForbiddenBody) = try framing.decide(minorVersion: head.minorVersion)
     }
 
     /// `Keep-Alive: timeout=5, max=100` (RFC 2068's field, still sent by nginx and Apache).
