@@ -45,7 +45,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
-        listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
+        listener = OperatorListener(socket, loop: loop, limits: limits.connections, profile: profile, log: log)
         if listener.isTCP, let tokenFile {
             tokenWatch = FileWatch(tokenFile, by: files, on: loop) { [weak self] in self?.updateToken($0, tokenFile) }
         }

@@ -16,7 +16,7 @@ package final class HealthListener: OperatorHandler {
     ///
     /// - Parameter loop: shared with admin; the caller starts and stops it.
     package init(
-        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: HealthLimits = HealthLimits(),
+        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: OperatorLimits = .health,
         log: Logger
     ) {
         self.pages = pages

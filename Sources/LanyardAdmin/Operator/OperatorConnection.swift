@@ -35,7 +35,6 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Heads and bodies that are processed before other connections run.
     private static let messagePartsPerTurnMax = 8
-    private static let lingerBytesMax = 256 << 10
 
     private let listener: OperatorListener
     private let handler: any OperatorHandler
@@ -345,7 +344,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         switch Socket.receive(raw, into: UnsafeMutableRawBufferPointer(input)) {
         case .bytes(let count):
             lingerBytes += count
-            if lingerBytes > Self.lingerBytesMax { close() }
+            if lingerBytes > listener.limits.lingerBytesMax { close() }
         case .wouldBlock: break
         case .end, .failed: close()
         }

@@ -32,7 +32,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// The bound address.
     let address: ListenerSettings.Address
     let isTCP: Bool
-    let limits: any OperatorLimits
+    let limits: OperatorLimits
     private let profile: Profile
     private let log: Logger
     private var handler: (any OperatorHandler)?
@@ -50,7 +50,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     ///
     /// - Parameter loop: the caller starts and stops it.
     init(
-        _ socket: ListeningSocket, loop: EventLoop, limits: any OperatorLimits, profile: Profile, log: Logger
+        _ socket: ListeningSocket, loop: EventLoop, limits: OperatorLimits, profile: Profile, log: Logger
     ) {
         self.socket = socket
         address = socket.address

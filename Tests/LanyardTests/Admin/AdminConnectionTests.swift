@@ -125,7 +125,7 @@ import Testing
     @Test("half a head or half a body gets 408 in time, silence is merely closed")
     func slow() async throws {
         let server = try Self.server {
-            $0.headTimeout = .milliseconds(200)
+            $0.connections.headTimeout = .milliseconds(200)
             $0.bodyTimeout = .milliseconds(200)
         }
         for text in [
@@ -189,7 +189,7 @@ import Testing
 
     @Test("beyond the budget whoever has waited longest for a request makes room, and no call under way does")
     func budget() async throws {
-        let server = try Self.server { $0.connectionsMax = 4 }
+        let server = try Self.server { $0.connections.connectionsMax = 4 }
         server.users.answer.withLock { $0 = nil }
         async let slow = server.talk { client in
             try client.send(Self.whole)
@@ -209,7 +209,7 @@ import Testing
     @Test(
         "calls that wait for the service take not every place: beyond theirs they are told to come again, others go on")
     func waitingCalls() async throws {
-        let server = try Self.server { ($0.connectionsMax, $0.waitingCallsMax) = (4, 2) }
+        let server = try Self.server { ($0.connections.connectionsMax, $0.waitingCallsMax) = (4, 2) }
         server.users.answer.withLock { $0 = nil }
         let clients = (0..<2).map { _ in Task { try await server.ask("POST", "/v1/users/bob/login").status } }
         try await eventually("the calls are under way") { server.users.waiting == 2 }
@@ -245,7 +245,7 @@ import Testing
         "with a call under way on every connection the next client is told so, whatever it sends, and the log says it once"
     )
     func full() async throws {
-        let server = try Self.server { $0.connectionsMax = 3 }
+        let server = try Self.server { $0.connections.connectionsMax = 3 }
         server.users.answer.withLock { $0 = nil }
         let clients = (0..<3).map { _ in Task { try await server.ask("POST", "/v1/users/bob/logout").status } }
         try await eventually("the calls are under way") { server.users.waiting == 3 }
@@ -288,7 +288,7 @@ import Testing
 
     @Test("a client that takes nothing is let go")
     func deadReader() async throws {
-        let server = try Self.server { $0.writeTimeout = .milliseconds(200) }
+        let server = try Self.server { $0.connections.writeTimeout = .milliseconds(200) }
         let isEnded = try await server.talk { client in
             let requests = String(repeating: "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n", count: 20_000)
             return (try? client.socket.send(requests.utf8, within: .seconds(20))) == nil

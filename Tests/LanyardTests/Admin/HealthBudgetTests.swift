@@ -7,7 +7,7 @@ import Testing
 @Suite struct HealthBudgetTests {
     @Test("a head that drips is ended with 408 when its time is up, a silent connection without a word")
     func slowHead() async throws {
-        var limits = HealthLimits()
+        var limits = OperatorLimits.health
         limits.headTimeout = .milliseconds(300)
         let server = try HealthServer(limits: limits)
         let (answer, silent) = try await offPool {
@@ -29,7 +29,7 @@ import Testing
 
     @Test("an idle kept connection is closed without a word when its time is up")
     func idle() async throws {
-        var limits = HealthLimits()
+        var limits = OperatorLimits.health
         limits.idleTimeout = .milliseconds(200)
         let server = try HealthServer(limits: limits)
         let rest = try await offPool {
@@ -42,7 +42,7 @@ import Testing
 
     @Test("hundreds of half-sent heads do not keep a probe from its answer")
     func flood() async throws {
-        var limits = HealthLimits()
+        var limits = OperatorLimits.health
         limits.connectionsMax = 8
         let server = try HealthServer(limits: limits)
         try await offPool {
@@ -62,7 +62,7 @@ import Testing
 
     @Test("clients that never read their answers do not keep a probe from its answer")
     func neverReading() async throws {
-        var limits = HealthLimits()
+        var limits = OperatorLimits.health
         limits.connectionsMax = 4
         let server = try HealthServer(limits: limits)
         try await offPool {
@@ -84,7 +84,7 @@ import Testing
 
     @Test("a client that takes no byte of its answer is cut off when its time is up")
     func writeTimeout() async throws {
-        var limits = HealthLimits()
+        var limits = OperatorLimits.health
         limits.writeTimeout = .milliseconds(200)
         let server = try HealthServer(limits: limits)
         let client = try await offPool {

@@ -24,7 +24,7 @@ final class HealthServer: Sendable {
     private let loop: EventLoop
     private let listener: HealthListener
 
-    init(limits: HealthLimits = HealthLimits(), unixPath: String? = nil) throws {
+    init(limits: OperatorLimits = .health, unixPath: String? = nil) throws {
         let facts = Facts()
         let queue = controlPlane
         let pages = HealthPages(
