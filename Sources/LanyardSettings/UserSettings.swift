@@ -31,3 +31,21 @@ package struct UserSettings: Equatable, Sendable {
         self.login = login
     }
 }
+
+/// A name of a user, identity or route, in the configuration, the admin API and the store (architecture.md 4.1).
+package enum ConfiguredName {
+    package static let bytesMax = 64
+
+    /// Whether `text` is `[A-Za-z0-9._-]{1,64}`: users' names become parts of file names.
+    package static func isValid(_ text: String) -> Bool {
+        (1...bytesMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+}

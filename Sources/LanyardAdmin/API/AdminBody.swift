@@ -1,6 +1,6 @@
 import LanyardFoundations
-import LanyardRequestPath
 import LanyardSessionInterface
+import LanyardSettings
 
 /// Reads the JSON bodies of admin calls from bytes. Secrets are copied from the wiped buffer into a `Secret` and nowhere else.
 enum AdminBody {
@@ -20,14 +20,8 @@ enum AdminBody {
     }
 
     private static let depthMax = 16
-    private static let nameBytesMax = 64
+    private static let keyBytesMax = 64
     private static let emailBytesMax = 1024
-
-    /// Whether `text` is a valid name of a user, identity or route: `[A-Za-z0-9._-]{1,64}` (architecture.md 4.1).
-    static func isName(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.count <= nameBytesMax
-            && text.utf8.allSatisfy { ByteClass.isAlphanumeric($0) || $0 == 0x2e || $0 == 0x5f || $0 == 0x2d }
-    }
 
     static func newUser(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> NewUser {
         var (name, identity, credential): (String?, String?, GivenCredential?)
@@ -104,10 +98,10 @@ enum AdminBody {
             while case .name(let text) = try next() { try take(word(text), &self) }
         }
 
-        /// A key as text, cut to `nameBytesMax`: keys are never secret, and no known key is longer.
+        /// A key as text, cut to `keyBytesMax`: keys are never secret, and no known key is longer.
         private func word(_ text: JSONReader.Text) -> String {
             var word: [UInt8] = []
-            JSONText.decode(text, of: bytes) { if word.count < nameBytesMax { word.append($0) } }
+            JSONText.decode(text, of: bytes) { if word.count < keyBytesMax { word.append($0) } }
             return String(decoding: word, as: UTF8.self)
         }
 
@@ -131,8 +125,8 @@ enum AdminBody {
         }
 
         mutating func name(_ key: String) throws(ReadError) -> String {
-            let name = try text(key, bytesMax: nameBytesMax)
-            guard isName(name) else { throw .invalid("\(key) is not one of [A-Za-z0-9._-]{1,64}") }
+            let name = try text(key, bytesMax: ConfiguredName.bytesMax)
+            guard ConfiguredName.isValid(name) else { throw .invalid("\(key) is not one of [A-Za-z0-9._-]{1,64}") }
             return name
         }
 

@@ -1,4 +1,5 @@
 import LanyardRequestPath
+import LanyardSettings
 
 /// An operation of the admin API, read from method and path (architecture.md 7.4).
 package enum AdminCall: Equatable, Sendable {
@@ -81,7 +82,7 @@ package enum AdminCall: Equatable, Sendable {
             ]
             let verb = rest.count == 3 ? verbs[rest[2]] : nil
             guard rest.count == 2 || verb != nil else { return .noRoute }
-            guard AdminBody.isName(rest[1]) else { return .noSuchUser }
+            guard ConfiguredName.isValid(rest[1]) else { return .noSuchUser }
             if let verb { return select(method, post: verb(rest[1])) }
             return select(method, get: .user(rest[1]), delete: .remove(rest[1]))
         default: return .noRoute

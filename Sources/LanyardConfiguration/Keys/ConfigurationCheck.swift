@@ -1,3 +1,5 @@
+import LanyardSettings
+
 /// Checks the tree of one source against the known keys: names, shapes and single values. Wrong parts become `.invalid`.
 struct ConfigurationCheck {
     /// Reported errors of one source. A file with more errors is probably not a configuration.
@@ -99,7 +101,7 @@ struct ConfigurationCheck {
         var entries: [ConfigurationNode.Entry] = []
         var unread: ConfigurationNode.Entry?
         for var entry in given {
-            guard ConfigurationValue.isName(entry.key) else {
+            guard ConfiguredName.isValid(entry.key) else {
                 if !entry.isUnread {
                     report(
                         entry.place,

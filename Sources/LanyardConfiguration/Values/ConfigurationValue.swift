@@ -1,3 +1,5 @@
+import LanyardSettings
+
 /// The type of one scalar of the configuration. It checks text and describes the allowed values.
 package enum ConfigurationValue: Equatable, Sendable {
     case boolean
@@ -86,7 +88,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .choice(let words): words.contains(text)
         case .portion: ConfigurationText.portion(text) != nil
         case .mode: ConfigurationText.mode(text) != nil
-        case .name, .credential: Self.isName(text)
+        case .name, .credential: ConfiguredName.isValid(text)
         case .text: text.utf8.allSatisfy { $0 >= 32 && $0 != 127 } && text.utf8.count <= 1024
         case .authority: AddressText.hostAndPort(text) != nil
         case .hostName: AddressText.hostAndPort(text).map { $0.port == nil } ?? false
@@ -101,14 +103,6 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .status: ConfigurationText.integer(text).map((100...599).contains) ?? false
         case .file, .listenAddress, .upstream, .url, .baseURL: true
         }
-    }
-
-    /// `[A-Za-z0-9._-]{1,64}`.
-    package static func isName(_ text: String) -> Bool {
-        (1...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
-                (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || ".-_".utf8.contains($0)
-            }
     }
 
     /// A description of allowed values: the end of "… is not", and the unit in the reference.

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// Reads a store's text, which the caller owns. Valid only while the text is.
 struct StoreTextReader: ~Copyable {
@@ -123,16 +124,9 @@ struct StoreTextReader: ~Copyable {
         return text
     }
 
-    /// `[A-Za-z0-9._-]{1,64}`: user names become parts of file names.
     private mutating func name() throws(StoreText.FormatError) -> String {
         let text = try text()
-        let isName = text.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2d, 0x2e, 0x5f: true
-            default: false
-            }
-        }
-        guard isName, (1...64).contains(text.utf8.count) else { throw malformed }
+        guard ConfiguredName.isValid(text) else { throw malformed }
         return text
     }
 
