@@ -1,5 +1,3 @@
-// Both imports are needed: the module that owns SHUT_WR depends on the order of compilation.
-import CLinux
 import Glibc
 import LanyardFoundations
 import LanyardRequestPath
@@ -19,8 +17,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         case delaying(OperatorResponse)
         /// The socket is full; nothing is read meanwhile.
         case writing
-        /// The last response is sent. Further input is read and discarded, because closing now would reset the connection
-        /// (RFC 9112 §9.6).
+        /// The last response is sent; further input is read and discarded (`LingeringClose`).
         case lingering
         case closed
     }
@@ -61,7 +58,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     private var output: [UInt8] = []
     private var written = 0
-    private var lingerBytes = 0
+    private var lingeringClose: LingeringClose?
 
     /// It was accepted beyond `connectionsMax` and gets only a 503.
     private(set) var isRejected = false
@@ -109,7 +106,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     deinit {
-        lanyard_wipe(input.baseAddress!, input.count)
+        Secret.wipe(UnsafeMutableRawBufferPointer(input))
         input.deallocate()
     }
 
@@ -262,7 +259,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private func wipeConsumed(_ count: Int) {
         let left = inputCount - count
         if left > 0 { memmove(input.baseAddress!, input.baseAddress! + count, left) }
-        if count > 0 { lanyard_wipe(input.baseAddress! + left, count) }
+        Secret.wipe(UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(input)[left..<inputCount]))
         inputCount = left
     }
 
@@ -334,17 +331,20 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     private func linger() {
         guard !hasInputEnded else { return close() }
-        shutdown(raw, CInt(SHUT_WR))
+        Socket.endWriting(raw)
         phase = .lingering
-        listener.loop.set(deadline, at: listener.loop.now + listener.limits.lingerTimeout)
+        let now = listener.loop.now
+        let lingering = LingeringClose(
+            at: now, timeout: listener.limits.lingerTimeout, bytesMax: listener.limits.lingerBytesMax)
+        lingeringClose = lingering
+        listener.loop.set(deadline, at: lingering.deadline(at: now))
         change(to: .read)
     }
 
     private func readAndDiscard() {
         switch Socket.receive(raw, into: UnsafeMutableRawBufferPointer(input)) {
         case .bytes(let count):
-            lingerBytes += count
-            if lingerBytes > listener.limits.lingerBytesMax { close() }
+            if lingeringClose?.discarded(count, at: listener.loop.now) == nil { close() }
         case .wouldBlock: break
         case .end, .failed: close()
         }

@@ -48,6 +48,11 @@ package final class Secret: Sendable {
         try body(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(storage)[0..<count]))
     }
 
+    /// Wipes bytes that are not in a secret, such as input that may hold one.
+    package static func wipe(_ bytes: UnsafeMutableRawBufferPointer) {
+        if let start = bytes.baseAddress { lanyard_wipe(start, bytes.count) }
+    }
+
     deinit {
         lanyard_wipe(storage.baseAddress!, storage.count)
         storage.deallocate()

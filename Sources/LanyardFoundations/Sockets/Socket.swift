@@ -61,6 +61,9 @@ package enum Socket {
         }
     }
 
+    /// Ends this side's direction: the other side reads an end after all bytes that were sent.
+    package static func endWriting(_ descriptor: CInt) { shutdown(descriptor, CInt(SHUT_WR)) }
+
     /// Nothing to read and not ended: an idle connection that is still usable (http-rules.md 16.2).
     package static func isQuiet(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0

@@ -1,7 +1,4 @@
-import CLinux
-import Glibc
 import LanyardFoundations
-// Both imports are needed for SHUT_WR: which module declares it depends on the order of compilation.
 import LanyardSettings
 import Logging
 
@@ -164,14 +161,18 @@ extension ClientConnection {
         if outbound.isEmpty { beginLinger() } else { beginWriteTimeout() }
     }
 
-    /// Shuts down writing and discards further input, so that closing does not reset unread response bytes
-    /// (RFC 9112 §9.6).
+    private static let lingerTimeout = Duration.seconds(10)
+    private static let lingerIdleTimeout = Duration.seconds(2)
+
+    /// Begins the lingering close (http-rules.md 9.8).
     func beginLinger() {
-        shutdown(raw, CInt(SHUT_WR))
+        Socket.endWriting(raw)
         phase = .lingering
         clearOutbound()
-        lingerEnd = shard.loop.now + .seconds(10)
-        setInbound(.seconds(2))
+        let now = shard.loop.now
+        let lingering = LingeringClose(at: now, timeout: Self.lingerTimeout, idleTimeout: Self.lingerIdleTimeout)
+        lingeringClose = lingering
+        shard.loop.set(inboundDeadline, at: lingering.deadline(at: now))
         if let buffer {
             shard.giveBack(buffer)
             self.buffer = nil
@@ -185,7 +186,11 @@ extension ClientConnection {
         switch Socket.receive(raw, into: shard.scratch) {
         case .bytes(let count):
             if count < shard.scratch.count { canRead = hasEnded }
-            shard.loop.set(inboundDeadline, at: min(shard.loop.now + .seconds(2), lingerEnd))
+            if let deadline = lingeringClose?.discarded(count, at: shard.loop.now) {
+                shard.loop.set(inboundDeadline, at: deadline)
+            } else {
+                close()
+            }
             return count
         case .wouldBlock: canRead = false
         case .end, .failed: close()

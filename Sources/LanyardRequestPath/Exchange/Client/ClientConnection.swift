@@ -78,7 +78,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     let inboundDeadline = Deadline()
     /// Deadline for the token, the response, and the client's reading of it.
     let outboundDeadline = Deadline()
-    var lingerEnd = Instant.never
+    var lingeringClose: LingeringClose?
 
     // The current request.
     var buffer: RequestBuffer?

@@ -1,6 +1,3 @@
-// Both imports are needed for SHUT_WR: which module declares it depends on the order of compilation.
-import CLinux
-import Glibc
 import LanyardFoundations
 
 /// Performs the actions of `Tunnel`: moves bytes between a client and an upstream after a 101.
@@ -189,7 +186,7 @@ final class TunnelRelay {
     private func perform(_ action: Tunnel.Action) {
         switch action {
         case .wait: break
-        case .shutDown(let side): shutdown(side == .client ? client.raw : upstream.raw, CInt(SHUT_WR))
+        case .shutDown(let side): Socket.endWriting(side == .client ? client.raw : upstream.raw)
         case .close(let end): client.endTunnel(end)
         }
     }
