@@ -22,6 +22,8 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     /// Running calls that wait for an identity service. A call counts until it ends, even if its client has gone.
     private var waitingCalls = 0
     private var tokenWatch: FileWatch?
+    /// Reads the token's file and no other, so that no other hanging file delays it.
+    private let files: FileReader
 
     /// No thread and no event before `start`.
     ///
@@ -29,7 +31,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///   - loop: the caller starts and stops it.
     ///   - tokenFile: the token for calls over TCP; read again when it changes. While it cannot be read or holds fewer bytes than allowed,
     ///     every call over TCP is refused.
-    ///   - files: reads `tokenFile`.
+    ///   - files: reads `tokenFile` alone; `stop` ends it.
     ///   - refused: counts refused calls.
     ///   - info: the process's part of the status response.
     ///   - stop: starts the orderly shutdown, as SIGTERM does.
@@ -40,6 +42,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ) {
         self.limits = limits
         self.log = log
+        self.files = files
         refusals = AdminRefusalLog(refused, on: loop, log: log)
         handler = AdminHandler(AdminHandler.Sources(users: users, info: info, stop: stop), log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
@@ -64,6 +67,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     /// Not from the loop's queue.
     package func stop() {
         tokenWatch?.stop()
+        files.stop()
         listener.loop.queue.sync {
             listener.stop()
             refusals.stop()
