@@ -1,6 +1,7 @@
 /// An error or warning about the configuration: place, message and remedy.
 ///
-/// It never holds a secret: values are quoted only where no secret can stand, and URLs with user info are never quoted.
+/// It never holds a secret: values are quoted only where no secret can stand, and URLs with user info are never quoted. A
+/// type of its own, because it carries a place and a remedy, and because many are reported at once.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
     package enum Severity: String, Sendable {
         /// Lanyard runs, but the operator should know.

@@ -7,7 +7,8 @@ import Foundation
 /// It listens when `start` has returned. It runs on the cooperative thread pool, so a test in the same process must not block the pool's
 /// threads.
 public final class Emulator: Sendable {
-    /// Why the emulator cannot start: the address is invalid or in use.
+    /// Why the emulator cannot start: the address is invalid or in use. A type of its own, because it has no status: no
+    /// client is there yet.
     public struct StartError: Error, CustomStringConvertible {
         /// One sentence for the developer.
         public let description: String

@@ -53,7 +53,7 @@ public struct Seed: Sendable {
 ///
 /// JSON is YAML, so a JSON file works, too. Relative paths start from the seed file's folder.
 public enum SeedReader {
-    /// Why a seed cannot be used, with the line.
+    /// Why a seed cannot be used, with the line. A type of its own, because it is for the developer, before the start.
     public struct ReadError: Error, CustomStringConvertible {
         /// One sentence for the developer.
         public let description: String

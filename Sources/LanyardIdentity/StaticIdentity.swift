@@ -54,7 +54,7 @@ package final class StaticIdentity: TokenFeed {
 
     private func validate(_ read: FileWatch.Outcome) -> Result<Secret, IdentityError> {
         switch read {
-        case .failure(let problem): return .failure(fault(problem))
+        case .failure(let error): return .failure(fault(error))
         case .success(let content):
             if content.isWorldReadable { warning.warnOnce(path, identity: name, logger) }
             guard BearerToken.isValid(content.secret) else {
@@ -68,7 +68,7 @@ package final class StaticIdentity: TokenFeed {
         }
     }
 
-    private func fault(_ problem: SecretFile.ReadError) -> IdentityError {
-        IdentityError(.credentialUnavailable, message: problem.message(path: path))
+    private func fault(_ error: SecretFile.ReadError) -> IdentityError {
+        IdentityError(.credentialUnavailable, message: error.message(path: path))
     }
 }

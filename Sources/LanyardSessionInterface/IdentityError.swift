@@ -1,6 +1,8 @@
 import LanyardFoundations
 
 /// The reason why an identity service did not grant a request (refresh.md 10).
+///
+/// A type of its own, because its verdict decides what becomes of the session.
 package struct IdentityError: Error, Equatable, Sendable {
     /// The consequence for the session.
     package enum Verdict: Equatable, Sendable {

@@ -52,6 +52,8 @@ extension Backoff {
 }
 
 /// Why the store could not be read or written. The file is unchanged.
+///
+/// A type of its own, because each kind is a `reason` of the log and decides the exit status.
 package struct StoreError: Error, Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
         /// Another process holds the lock. The store itself retries until its time limit.
@@ -65,7 +67,7 @@ package struct StoreError: Error, Equatable, Sendable {
     }
 
     package var kind: Kind
-    /// The problem, the path and the remedy; no secret.
+    /// What is wrong, the path and the remedy; no secret.
     package var message: String
 
     package init(_ kind: Kind, message: String) {

@@ -29,6 +29,7 @@ enum HealthProbe {
         }
     }
 
+    /// Why the probe has no response. A type of its own, because `lanyard health` prints only the message.
     private struct ProbeError: Error { var message: String }
 
     private static func connected(

@@ -78,8 +78,8 @@ extension StoreError {
         }
     }
 
-    init(_ path: String, _ problem: StoreText.FormatError) {
-        switch problem {
+    init(_ path: String, _ formatError: StoreText.FormatError) {
+        switch formatError {
         case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.version)
         case .malformed(let place): self = .damaged(path, "its contents are invalid from byte \(place) on")
         case .tooLarge(let message): self = .tooLarge(path, message)

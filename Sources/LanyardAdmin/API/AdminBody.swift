@@ -4,7 +4,8 @@ import LanyardSettings
 
 /// Reads the JSON bodies of admin calls from bytes. Secrets are copied from the wiped buffer into a `Secret` and nowhere else.
 enum AdminBody {
-    /// Why a body cannot be used: 400 or 422 (architecture.md 7.4).
+    /// Why a body cannot be used: 400 or 422 (architecture.md 7.4). A type of its own, because the case decides the
+    /// status.
     enum ReadError: Error, Equatable {
         /// Not one JSON text.
         case malformed(JSONError)

@@ -84,11 +84,11 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         }
     }
 
-    private func clearToken(_ problem: SecretFile.ReadError, _ path: String) {
+    private func clearToken(_ error: SecretFile.ReadError, _ path: String) {
         token = nil
         log.error(
             "the admin token cannot be used: every call over TCP is refused",
-            metadata: ["event": "admin.token.failed", "reason": .string(problem.message(path: path))])
+            metadata: ["event": "admin.token.failed", "reason": .string(error.message(path: path))])
     }
 
     // MARK: Decisions

@@ -24,7 +24,8 @@ struct YAMLParser: ~Copyable {
         var hasTag = false
     }
 
-    /// A syntax error with libyaml's message.
+    /// A syntax error with libyaml's message. A type of its own, because the parser does not know the file's path:
+    /// `ConfigurationError` adds it.
     struct ParseError: Error {
         var message: String
         var line: Int
@@ -63,7 +64,7 @@ struct YAMLParser: ~Copyable {
     /// - Throws: a syntax error. The parser cannot be used after it.
     mutating func next() throws(ParseError) -> Event {
         var raw = yaml_event_t()
-        guard yaml_parser_parse(parser, &raw) == 1 else { throw problem }
+        guard yaml_parser_parse(parser, &raw) == 1 else { throw parseError }
         defer { yaml_event_delete(&raw) }
         var event = Event(
             kind: .streamEnd, line: Int(raw.start_mark.line) + 1, column: Int(raw.start_mark.column) + 1)
@@ -95,7 +96,7 @@ struct YAMLParser: ~Copyable {
         return event
     }
 
-    private var problem: ParseError {
+    private var parseError: ParseError {
         let said = parser.pointee.problem.map { String(cString: $0) } ?? "out of memory"
         let context = parser.pointee.context.map { " " + String(cString: $0) } ?? ""
         // For an unreadable character libyaml gives an offset and no position. The parser's own position is still at the start.

@@ -47,7 +47,8 @@ package enum ConfigurationValue: Equatable, Sendable {
         case kept
     }
 
-    /// Why text is not an allowed value, and what to write instead.
+    /// Why text is not an allowed value, and what to write instead. A type of its own, because a check does not know
+    /// where the text stands: `ConfigurationError` adds the place.
     package struct ValueError: Error, Equatable, Sendable {
         package var message: String
         package var remedy: String

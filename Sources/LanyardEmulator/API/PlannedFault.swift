@@ -132,6 +132,7 @@ private struct RefusingWebSocketHandler: WSHandler {
     }
 }
 
+/// Makes FlyingFox close the connection. A type of its own, because it carries nothing.
 private struct TornBodyError: Error {}
 
 /// Sends half of the body, then fails, which closes the connection.

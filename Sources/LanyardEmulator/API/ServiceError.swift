@@ -1,4 +1,6 @@
 /// An error of the service: status, text and, for most, a code. The texts are those of the real service after May 2024.
+///
+/// A type of its own, because it is a response: status, text and code go to the client.
 struct ServiceError: Error, Equatable {
     var status: Int
     var code: String?

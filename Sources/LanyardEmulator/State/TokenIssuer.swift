@@ -4,7 +4,8 @@ import Foundation
 
 /// Issues and verifies the service's JSON Web Tokens: HS256, base64url without padding, a key that only the service knows.
 struct TokenIssuer: Sendable {
-    /// Why a token was not issued by this service.
+    /// Why a token was not issued by this service. A type of its own, because the two cases
+    /// have two texts: `ServiceError` has them.
     enum ReadError: Error, Equatable { case unparsable, badSignature }
 
     private let key: [UInt8]

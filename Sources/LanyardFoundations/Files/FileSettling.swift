@@ -8,7 +8,7 @@ struct FileSettling {
         enum Content: Equatable {
             /// A hash with this process's own key.
             case bytes(Int)
-            case problem(SecretFile.ReadError)
+            case failure(SecretFile.ReadError)
         }
 
         var stamp: FileSnapshot.Stamp?
@@ -17,7 +17,7 @@ struct FileSettling {
         init(_ stamp: FileSnapshot.Stamp?, _ outcome: FileSnapshot.Outcome) {
             self.stamp = stamp
             switch outcome {
-            case .failure(let problem): content = .problem(problem)
+            case .failure(let error): content = .failure(error)
             case .success(let read):
                 var hasher = Hasher()
                 read.secret.withBytes { hasher.combine(bytes: $0) }

@@ -90,9 +90,9 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             metadata: ["event": "file.delayed", "path": .string(path)])
         guard reported == nil else { return }
         if reportsInitialContent {
-            publish(.problem(.delayed), .failure(.delayed))
+            publish(.failure(.delayed), .failure(.delayed))
         } else {
-            reported = .problem(.delayed)
+            reported = .failure(.delayed)
         }
     }
 
@@ -103,7 +103,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         guard let outcome = snapshot.outcome else { return settling.forget() }
         if case .failure(.stopping) = outcome { return }
         // This says nothing about the file: the reported content stays valid until a later read succeeds.
-        if reported != nil, case .failure(let problem) = outcome, problem.isShortage {
+        if reported != nil, case .failure(let error) = outcome, error.isShortage {
             seen = nil
             return
         }

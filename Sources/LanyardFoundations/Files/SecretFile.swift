@@ -10,7 +10,8 @@ package enum SecretFile {
     /// Bytes of the largest secret.
     package static let bytesMax = 64 << 10
 
-    /// Why a secret cannot be used, with the remedy. Never holds a byte of the file.
+    /// Why a secret cannot be used, with the remedy. Never holds a byte of the file. A type of its own, because the
+    /// case decides whether the file is read again.
     package enum ReadError: Error, Equatable, Sendable {
         /// `open`, `fstat` or `read` failed; the value is `errno`.
         case system(CInt)

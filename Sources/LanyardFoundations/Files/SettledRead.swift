@@ -51,7 +51,7 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     private func receive(_ snapshot: FileSnapshot) {
         isReading = false
         guard reply != nil, let outcome = snapshot.outcome else { return }
-        if case .failure(let problem) = outcome, problem.isShortage { return finish(outcome) }
+        if case .failure(let error) = outcome, error.isShortage { return finish(outcome) }
         let finding = FileSettling.Finding(snapshot.stamp, outcome)
         guard settling.accepts(finding, trustsAge: true, at: .now) else {
             return loop.set(next, at: loop.now + FileSettling.pause)

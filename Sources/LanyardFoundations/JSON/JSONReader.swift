@@ -199,6 +199,8 @@ package struct JSONReader: ~Copyable {
 }
 
 /// Why bytes are not JSON that `JSONReader` accepts (RFC 8259, read strictly). Carries a position, never a byte of the text.
+///
+/// A type of its own, because its users read different formats: each adds what the text was.
 package struct JSONError: Error, Equatable, Sendable {
     package enum Kind: Equatable, Sendable {
         /// The bytes break the grammar, or something follows the value.

@@ -2,31 +2,23 @@ import Glibc
 
 /// A failed system call or setting: the side at fault, the kind, and what was being done.
 ///
-/// `side` is also the value in the log and the metrics, so an operator sees the same value in all of them.
+/// A type of its own, because no later code decides by it: the start ends and logs it, or one connection ends.
 package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The side at fault.
-    package enum Side: String, Sendable { case client, upstream, identity, local, configuration }
+    /// The side at fault: this machine, or the configuration.
+    package enum Side: String, Sendable { case local, configuration }
 
     package enum Kind: Equatable, Sendable {
-        /// The bytes break a rule of their protocol.
+        /// The value of a setting cannot be used.
         case malformed
-        /// A deadline passed.
-        case timedOut
-        /// The other side ended too early.
-        case closedEarly
-        /// A named limit was exceeded.
+        /// A socket's path is empty or longer than the system allows.
         case tooLarge
         /// A system call failed; the value is `errno`.
         case system(CInt)
-        /// libcurl failed; the value is its `CURLcode`.
-        case curl(UInt32)
-        /// OpenSSL failed; the value is its error code.
-        case openSSL(UInt)
     }
 
     package let side: Side
     package let kind: Kind
-    /// A participle: "reading Content-Length". Never holds a secret or a byte of a request.
+    /// A participle: "watching a descriptor". Never holds a secret or a byte of a request.
     package let doing: String
 
     package init(_ side: Side, _ kind: Kind, _ doing: String) {
@@ -41,12 +33,8 @@ package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible 
     package var kindText: String {
         switch kind {
         case .malformed: "malformed"
-        case .timedOut: "timed out"
-        case .closedEarly: "closed early"
         case .tooLarge: "too large"
         case .system(let code): Errno.text(of: code)
-        case .curl(let code): "libcurl error \(code)"
-        case .openSSL(let code): "OpenSSL error \(String(code, radix: 16))"
         }
     }
 }

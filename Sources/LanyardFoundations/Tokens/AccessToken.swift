@@ -54,7 +54,7 @@ package struct AccessToken: Sendable {
         case none(Refusal)
     }
 
-    /// Why there is no token; each is a problem type of architecture.md 6.1.
+    /// Why there is no token; each is a problem type (docs/errors.md). No `Error`: it is published as a state.
     package enum Refusal: Equatable, Sendable {
         /// A login is needed.
         case loginRequired

@@ -10,9 +10,9 @@ enum AppServicesGrant {
     private static let lifetimeMax: Int64 = 315_360_000
 
     static func make(_ call: AppServicesVerdict.Call, _ response: CurlResponse) -> Result<Grant, IdentityError> {
-        let (decoded, problem) = response.body.withBytes { TokenReader.readUsable($0) }
+        let (decoded, error) = response.body.withBytes { TokenReader.readUsable($0) }
         do throws(UnusableGrantError) {
-            if let problem { throw UnusableGrantError(problem) }
+            if let error { throw UnusableGrantError(error) }
             return .success(try grant(decoded, call, response))
         } catch {
             return .failure(AppServicesVerdict.malformed(call, response.status, error.message, decoded: decoded))
@@ -57,13 +57,15 @@ enum AppServicesGrant {
         0..<9_000_000_000 ~= seconds ? WallTime(seconds: seconds) : nil
     }
 
+    /// A success that cannot be used. A type of its own, because the status and the tokens that must be revoked are
+    /// added where it is caught.
     private struct UnusableGrantError: Error {
         let message: String
 
         init(_ message: String) { self.message = message }
 
-        init(_ problem: TokenReader.ReadError) {
-            switch problem {
+        init(_ error: TokenReader.ReadError) {
+            switch error {
             case .json(let fault): message = "not JSON (\(fault.kind) at byte \(fault.offset))"
             case .notAnObject: message = "not a JSON object"
             case .unfit(let reason): message = reason

@@ -121,9 +121,9 @@ struct AppServicesLogin: Sendable {
         case .success(let content):
             return Source(
                 credential: make(content.secret), path: path, worldReadable: content.isWorldReadable ? path : nil)
-        case .failure(let problem):
+        case .failure(let error):
             throw IdentityError(
-                problem.isTransient ? .credentialDelayed : .credentialUnavailable, message: problem.message(path: path))
+                error.isTransient ? .credentialDelayed : .credentialUnavailable, message: error.message(path: path))
         }
     }
 

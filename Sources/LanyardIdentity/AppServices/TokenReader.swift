@@ -2,6 +2,8 @@ import LanyardFoundations
 
 /// Reads App Services' JSON responses on their bytes: no secret becomes a `String`. Unknown members are skipped.
 package enum TokenReader {
+    /// Why a response cannot be used. A type of its own, because the reader does not know the call: `AppServicesGrant`
+    /// makes an `IdentityError` of both.
     package enum ReadError: Error, Equatable {
         /// Not JSON that `JSONReader` accepts.
         case json(JSONError)
@@ -16,15 +18,15 @@ package enum TokenReader {
     private static let hostnameBytesMax = 300
 
     package static func read(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> TokenResponse {
-        let (response, problem) = readUsable(bytes)
-        if let problem { throw problem }
+        let (response, error) = readUsable(bytes)
+        if let error { throw error }
         return response
     }
 
     /// Skips unusable members and reads up to the byte where the JSON breaks, because an unusable response may still matter.
     ///
     /// - Returns: the readable part, and the first error.
-    static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (response: TokenResponse, problem: ReadError?) {
+    static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (response: TokenResponse, error: ReadError?) {
         var response = TokenResponse()
         var first: ReadError?
         do {
@@ -37,8 +39,8 @@ package enum TokenReader {
                 }
                 do {
                     try readMember(member, &reader, bytes, &response)
-                } catch let problem as ReadError {
-                    first = first ?? problem
+                } catch let error as ReadError {
+                    first = first ?? error
                 }
             }
             _ = try reader.next()

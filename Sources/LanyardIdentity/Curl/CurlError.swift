@@ -1,4 +1,5 @@
-/// Why there is no complete response.
+/// Why there is no complete response. A type of its own, because the call decides what it means: `AppServicesVerdict`
+/// makes an `IdentityError` of both.
 struct CurlError: Error, Equatable, Sendable {
     enum Kind: Equatable, Sendable {
         case timedOut

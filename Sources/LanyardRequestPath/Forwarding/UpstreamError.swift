@@ -1,7 +1,9 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Why no upstream connection was established, or why it ended. Each case is a `Proxy-Status` error (RFC 9209 §2.3).
+/// Why no upstream connection was established. Each case is a `Proxy-Status` error (RFC 9209 §2.3).
+///
+/// A type of its own, because one attempt fails for all requests that wait for it: `ErrorProblems` has the problem of each.
 package enum UpstreamError: Error, Equatable, Sendable {
     case nameNotFound
     case nameTimedOut

@@ -1,5 +1,7 @@
-/// Why a message cannot be read. For a request each kind has a status and a problem type; for a response all mean "502
-/// drop".
+/// Why a message cannot be read. For a request each kind has a status and a problem type. For a response all mean 502,
+/// and the upstream connection is closed.
+///
+/// A type of its own, because the reader does not know whose message it reads: `ErrorProblems` has the problems of both.
 package struct HeadError: Error, Equatable, Sendable {
     package enum Kind: Sendable, CaseIterable {
         /// 400 `malformed-request`, close.

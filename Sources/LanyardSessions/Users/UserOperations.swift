@@ -48,6 +48,8 @@ package enum UserOutcome: Sendable {
 }
 
 /// Why an operator's request was not carried out. Nothing has changed then.
+///
+/// A type of its own, because the admin API has a status and a problem for each case.
 package enum UserError: Error, Equatable, Sendable {
     case noSuchUser
     /// No identity of that name is configured.

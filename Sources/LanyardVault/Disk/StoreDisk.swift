@@ -89,7 +89,8 @@ package struct DiskContent: Equatable, Sendable {
     }
 }
 
-/// A file call of the store that failed. It changed nothing.
+/// A file call of the store that failed. It changed nothing. A type of its own, because a disk does not know the remedy:
+/// `StoreError` adds it with the path.
 package struct DiskError: Error, Equatable, Sendable {
     /// `errno`.
     package var code: CInt

@@ -11,7 +11,8 @@ package protocol Sealing: AnyObject, Sendable {
     func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret
 }
 
-/// Why bytes cannot be sealed or opened.
+/// Why bytes cannot be sealed or opened. A type of its own, because bytes have no path: `StoreError` adds it with the
+/// remedy.
 package enum SealingError: Error, Equatable, Sendable {
     /// Sealed with another key or passphrase.
     case wrongKey

@@ -16,7 +16,8 @@ package enum StoreText {
     static let credentialFingerprintByteCount = 32
     static let identityFingerprintByteCount = 32
 
-    /// Why bytes cannot be read as contents, or contents cannot be written as bytes.
+    /// Why bytes cannot be read as contents, or contents cannot be written as bytes. A type of its own, because the text
+    /// has no path: `StoreError` adds it with the remedy.
     package enum FormatError: Error, Equatable, Sendable {
         /// Written by a later release.
         case newerVersion(Int)

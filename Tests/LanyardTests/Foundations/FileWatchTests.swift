@@ -65,7 +65,7 @@ struct FileWatchTests {
         let told = try Told(path, by: files)
         try await told.expect(["right"])
         // What a login read at a moment of its own: wrong bytes, or none.
-        files.noteUse(of: path, .problem(.empty))
+        files.noteUse(of: path, .failure(.empty))
         try await told.expect(["right", "right"])
         // The same again is no news, and what is there now is none either.
         let content = try FileSettling.Finding(nil, .success(SecretFile.read(path))).content

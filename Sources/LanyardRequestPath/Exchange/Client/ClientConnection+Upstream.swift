@@ -67,18 +67,9 @@ extension ClientConnection {
     }
 
     private func problem(_ refusal: AccessToken.Refusal, _ user: UserIndex) -> Problem {
-        let name = shard.context.userName(user)
-        switch refusal {
-        case .loginRequired: return .loginRequired(user: name, status: shard.context.loginRequiredStatus)
-        case .credentialRefused(let message): return .credentialRefused(user: name, because: message)
-        case .userUnknown(wasRemoved: false):
-            return .userUnknown(user: name, status: shard.context.loginRequiredStatus)
-        case .userUnknown(wasRemoved: true):
-            return .userRemoved(user: name, status: shard.context.loginRequiredStatus)
-        case .identityUnreachable(let nextAttempt):
-            let wait = nextAttempt == .never ? 60 : (nextAttempt - shard.loop.now).inSeconds.rounded(.up)
-            return .identityUnreachable(user: name, retryAfter: Int(wait))
-        }
+        .noToken(
+            refusal, user: shard.context.userName(user), loginRequiredStatus: shard.context.loginRequiredStatus,
+            at: shard.loop.now)
     }
 
     // MARK: Connection

@@ -1,6 +1,8 @@
 import LanyardFoundations
 
 /// A response of Lanyard's own: a problem type of architecture.md 6.1 with its status and its effect on the connection.
+///
+/// `ErrorProblems` has the problem of each error.
 package struct Problem: Equatable, Sendable {
     /// The type is `urn:lanyard:problem:` followed by this.
     package let name: String
@@ -28,22 +30,6 @@ package struct Problem: Equatable, Sendable {
 
     // MARK: Errors of the client
 
-    /// A head or body that the reader refused.
-    package static func malformed(_ headError: HeadError) -> Problem {
-        let message = headError.message.description
-        return switch headError.kind {
-        case .malformed: malformed(message)
-        case .lineTooLong:
-            refusal("uri-too-long", 414, "URI too long", message, .limit)
-        case .fieldsTooLarge:
-            refusal("fields-too-large", 431, "Request header fields too large", message, .limit)
-        case .notImplemented:
-            refusal("not-implemented", 501, "Not implemented", message, .malformed)
-        case .versionNotSupported:
-            refusal("version-not-supported", 505, "HTTP version not supported", message, .malformed)
-        }
-    }
-
     /// - Parameter closes: false if the framing of the message is valid.
     package static func malformed(_ message: String, closes: Bool = true) -> Problem {
         refusal(
@@ -61,7 +47,7 @@ package struct Problem: Equatable, Sendable {
     package static let expectationFailed = refusal(
         "expectation-failed", 417, "Expectation failed", "Only 100-continue is understood.", .expect)
 
-    private static func refusal(
+    static func refusal(
         _ name: String, _ status: Int, _ title: String, _ detail: String, _ reason: RejectionReason, closes: Bool = true
     ) -> Problem {
         Problem(
@@ -181,28 +167,6 @@ package struct Problem: Equatable, Sendable {
 
     // MARK: The upstream
 
-    /// Why no upstream connection was established.
-    package static func upstream(_ failure: UpstreamError) -> Problem {
-        switch failure {
-        case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
-        case .nameTimedOut: timeout("Its name was not resolved in time.", error: "dns_timeout")
-        case .refused(let code):
-            unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
-        case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
-        case .connectionLimit: overloaded("All connections to the upstream are in use.")
-        case .forbiddenAddress:
-            unreachable(
-                "Its address is link-local, which allow_link_local does not permit.", error: "destination_ip_prohibited"
-            )
-        case .plainBeyondLoopback:
-            unreachable(
-                "Its name resolves to no loopback address, and plain http would expose tokens on the network: correct "
-                    + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
-                error: "destination_ip_prohibited")
-        case .local: overloaded("No descriptor or memory for an upstream connection.")
-        }
-    }
-
     package static let upstreamTerminated = unreachable(
         "It closed the connection without a response.", error: "connection_terminated")
     package static let upstreamIncomplete = invalid("Its response ended early.", error: "http_response_incomplete")
@@ -213,23 +177,17 @@ package struct Problem: Equatable, Sendable {
         name: "loop", status: 502, title: "Loop detected", detail: "The request has passed this Lanyard before.",
         error: "proxy_loop_detected")
 
-    package static func upstreamInvalid(_ headError: HeadError) -> Problem {
-        invalid(
-            "Its response cannot be trusted: \(headError.message.description).",
-            error: headError.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
-    }
-
-    private static func unreachable(_ detail: String, error: String) -> Problem {
+    static func unreachable(_ detail: String, error: String) -> Problem {
         Problem(
             name: "upstream-unreachable", status: 502, title: "Upstream unreachable", detail: detail, retryable: true,
             error: error)
     }
 
-    private static func invalid(_ detail: String, error: String) -> Problem {
+    static func invalid(_ detail: String, error: String) -> Problem {
         Problem(name: "upstream-invalid", status: 502, title: "Upstream response invalid", detail: detail, error: error)
     }
 
-    private static func timeout(_ detail: String, error: String) -> Problem {
+    static func timeout(_ detail: String, error: String) -> Problem {
         Problem(
             name: "upstream-timeout", status: 504, title: "Upstream timeout", detail: detail, retryable: true,
             error: error)

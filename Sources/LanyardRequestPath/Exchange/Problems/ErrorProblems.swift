@@ -1,0 +1,75 @@
+import LanyardFoundations
+
+/// The problem of each error of the request path. docs/errors.md has the same as a table, with the side at fault and the
+/// log event.
+extension Problem {
+    // MARK: The client's request
+
+    /// A head or body that the reader refused.
+    package static func malformed(_ headError: HeadError) -> Problem {
+        let message = headError.message.description
+        return switch headError.kind {
+        case .malformed: malformed(message)
+        case .lineTooLong:
+            refusal("uri-too-long", 414, "URI too long", message, .limit)
+        case .fieldsTooLarge:
+            refusal("fields-too-large", 431, "Request header fields too large", message, .limit)
+        case .notImplemented:
+            refusal("not-implemented", 501, "Not implemented", message, .malformed)
+        case .versionNotSupported:
+            refusal("version-not-supported", 505, "HTTP version not supported", message, .malformed)
+        }
+    }
+
+    // MARK: The token
+
+    /// Why there is no token.
+    ///
+    /// - Parameters:
+    ///   - user: the user's name.
+    ///   - loginRequiredStatus: key `login_required_status`.
+    package static func noToken(
+        _ refusal: AccessToken.Refusal, user: String, loginRequiredStatus status: Int, at now: Instant
+    ) -> Problem {
+        switch refusal {
+        case .loginRequired: return .loginRequired(user: user, status: status)
+        case .credentialRefused(let message): return .credentialRefused(user: user, because: message)
+        case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
+        case .userUnknown(wasRemoved: true): return .userRemoved(user: user, status: status)
+        case .identityUnreachable(let nextAttempt):
+            let wait = nextAttempt == .never ? 60 : (nextAttempt - now).inSeconds.rounded(.up)
+            return .identityUnreachable(user: user, retryAfter: Int(wait))
+        }
+    }
+
+    // MARK: The upstream
+
+    /// Why no upstream connection was established.
+    package static func upstream(_ error: UpstreamError) -> Problem {
+        switch error {
+        case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
+        case .nameTimedOut: timeout("Its name was not resolved in time.", error: "dns_timeout")
+        case .refused(let code):
+            unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
+        case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
+        case .connectionLimit: overloaded("All connections to the upstream are in use.")
+        case .forbiddenAddress:
+            unreachable(
+                "Its address is link-local, which allow_link_local does not permit.", error: "destination_ip_prohibited"
+            )
+        case .plainBeyondLoopback:
+            unreachable(
+                "Its name resolves to no loopback address, and plain http would expose tokens on the network: correct "
+                    + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
+                error: "destination_ip_prohibited")
+        case .local: overloaded("No descriptor or memory for an upstream connection.")
+        }
+    }
+
+    /// A response that the reader refused.
+    package static func upstreamInvalid(_ headError: HeadError) -> Problem {
+        invalid(
+            "Its response cannot be trusted: \(headError.message.description).",
+            error: headError.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
+    }
+}
