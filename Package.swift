@@ -125,8 +125,8 @@ let package = Package(
         .target(
             name: "FuzzHeads", dependencies: library, path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
         ),
-        // A fleet of sessions in virtual time (docs/simulation.md): its world for the tests, and the long run as a program of its own, since
-        // tests are built for debugging.
+        // A fleet of sessions in virtual time (docs/simulation.md): its world for the tests, and the long run as a
+        // program of its own, since tests are built for debugging.
         .target(
             name: "FleetSimulation", dependencies: library, path: "Tests/Simulation/Fleet", swiftSettings: strict
         ),

@@ -1,5 +1,5 @@
-/// A path as an ordinary server takes it, nginx for one: escapes decoded once, then slashes merged and dot segments removed. Written without a look at
-/// the library's own readers, so that one mistake is not made twice.
+/// A path as an ordinary server takes it, nginx for one: escapes decoded once, then slashes merged and dot segments
+/// removed. Written without a look at the library's own readers, so that one mistake is not made twice.
 struct OrdinaryPath {
     /// nil: the path leads above its beginning.
     let text: [UInt8]?

@@ -11,14 +11,20 @@ extension FaultCases {
         ),
         (
             both
-                + "routes:\n  - {name: a, upstream: 'http://127.0.0.1:1'}\n  - {name: a, upstream: 'http://127.0.0.1:2', match: {path: /a}}\n",
+                + """
+                routes:\n  - {name: a, upstream: 'http://127.0.0.1:1'}\n\
+                  - {name: a, upstream: 'http://127.0.0.1:2', match: {path: /a}}\n
+                """,
             [
                 "lanyard.yaml:8:12: routes[1].name: \"a\" is taken at lanyard.yaml:7:12; choose another name"
             ]
         ),
         (
             both
-                + "routes:\n  - {name: a, upstream: 'http://127.0.0.1:1', match: {path: /a}}\n  - {name: b, upstream: 'http://127.0.0.1:2', match: {path: /a/}}\n",
+                + """
+                routes:\n  - {name: a, upstream: 'http://127.0.0.1:1', match: {path: /a}}\n\
+                  - {name: b, upstream: 'http://127.0.0.1:2', match: {path: /a/}}\n
+                """,
             [
                 "lanyard.yaml:8:54: routes[1] matches the same requests as \"a\"; give them different paths, hosts or methods"
             ]
@@ -26,43 +32,64 @@ extension FaultCases {
         (
             both + "routes:\n  - upstream: http://bob:hunter2@127.0.0.1:9000\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a password is not allowed here"
+                """
+                lanyard.yaml:7:15: routes[0].upstream: a URL with user info; remove what stands before the @: a \
+                password is not allowed here
+                """
             ]
         ),
         (
             both + "routes:\n  - upstream: http://bob:hunter2/x@127.0.0.1:9000\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: what follows http:// is not a host, host:port, [v6] or [v6]:port; write a URL such as http://127.0.0.1:9000"
+                """
+                lanyard.yaml:7:15: routes[0].upstream: what follows http:// is not a host, host:port, [v6] or \
+                [v6]:port; write a URL such as http://127.0.0.1:9000
+                """
             ]
         ),
         (
             both + "routes:\n  - upstream: http://127.0.0.1:9000//hunter2@x\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: its path is not a plain path; write it without //, . and .. segments, backslashes and blanks; escape other characters"
+                """
+                lanyard.yaml:7:15: routes[0].upstream: its path is not a plain path; write it without //, . and .. \
+                segments, backslashes and blanks; escape other characters
+                """
             ]
         ),
         (
             both + "routes:\n  - upstream: http://127.0.0.1:9000/?a\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: \"http://127.0.0.1:9000/?a\" has a query or fragment; remove everything from the ? or # on"
+                """
+                lanyard.yaml:7:15: routes[0].upstream: \"http://127.0.0.1:9000/?a\" has a query or fragment; remove \
+                everything from the ? or # on
+                """
             ]
         ),
         (
             both + "routes:\n  - upstream: 127.0.0.1:9000\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: \"127.0.0.1:9000\" has no scheme that can be used here; begin with http:// or https://"
+                """
+                lanyard.yaml:7:15: routes[0].upstream: \"127.0.0.1:9000\" has no scheme that can be used here; begin \
+                with http:// or https://
+                """
             ]
         ),
         (
             both + "routes:\n  - upstream: http://api.internal:8080\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens on the network path to api.internal; add unsafe_plain: true if that way is safe"
+                """
+                lanyard.yaml:7:15: routes[0].upstream: plain http would show tokens on the network path to \
+                api.internal; add unsafe_plain: true if that way is safe
+                """
             ]
         ),
         (
             both + "routes:\n  - {upstream: 'http://169.254.169.254', unsafe_plain: true}\n",
             [
-                "lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, which metadata services use; add allow_link_local: true if that is intended"
+                """
+                lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, which metadata \
+                services use; add allow_link_local: true if that is intended
+                """
             ]
         ),
         (
@@ -74,21 +101,36 @@ extension FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', upgrades: [H2C, Foo/2, websocket/, tls/1.2]}\n",
             [
-                "lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
-                "lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
-                "lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user",
+                """
+                lanyard.yaml:7:49: routes[0].upgrades: \"H2C\" is not a protocol that carries no further HTTP \
+                requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user
+                """,
+                """
+                lanyard.yaml:7:61: routes[0].upgrades: \"websocket/\" is not a protocol that carries no further HTTP \
+                requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user
+                """,
+                """
+                lanyard.yaml:7:73: routes[0].upgrades: \"tls/1.2\" is not a protocol that carries no further HTTP \
+                requests; write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user
+                """,
             ]
         ),
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: orders}}\n",
             [
-                "lanyard.yaml:7:52: routes[0].match.path: \"orders\" is not a path that begins with /, without query, escapes and dot segments; write such as /orders"
+                """
+                lanyard.yaml:7:52: routes[0].match.path: \"orders\" is not a path that begins with /, without query, \
+                escapes and dot segments; write such as /orders
+                """
             ]
         ),
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: /a%2fb}}\n",
             [
-                "lanyard.yaml:7:52: routes[0].match.path: \"/a%2fb\" is not a path that begins with /, without query, escapes and dot segments; write such as /orders"
+                """
+                lanyard.yaml:7:52: routes[0].match.path: \"/a%2fb\" is not a path that begins with /, without query, \
+                escapes and dot segments; write such as /orders
+                """
             ]
         ),
         (
@@ -100,15 +142,27 @@ extension FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', inject: {header: Host, format: Bearer}}\n",
             [
-                "lanyard.yaml:7:55: routes[0].inject.header: \"Host\" is not the name of a field that may be set; choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant",
-                "lanyard.yaml:7:69: routes[0].inject.format: \"Bearer\" is not a field value with {token} in it once; write such as \"Bearer {token}\"",
+                """
+                lanyard.yaml:7:55: routes[0].inject.header: \"Host\" is not the name of a field that may be set; \
+                choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant
+                """,
+                """
+                lanyard.yaml:7:69: routes[0].inject.format: \"Bearer\" is not a field value with {token} in it once; \
+                write such as \"Bearer {token}\"
+                """,
             ]
         ),
         (
             both
-                + "routes:\n  - {upstream: 'http://127.0.0.1:1', set_headers: {Content_Length: 1, X-A: \"a\\nb\", x_a: 2, authorization: x}}\n",
+                + """
+                routes:\n  - {upstream: 'http://127.0.0.1:1', set_headers: {Content_Length: 1, X-A: \"a\\nb\", \
+                x_a: 2, authorization: x}}\n
+                """,
             [
-                "lanyard.yaml:7:52: routes[0].set_headers: \"Content_Length\" is not the name of a field that may be set; choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant",
+                """
+                lanyard.yaml:7:52: routes[0].set_headers: \"Content_Length\" is not the name of a field that may be \
+                set; choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant
+                """,
                 "lanyard.yaml:7:76: routes[0].set_headers: \"a?b\" is not a field value; remove control characters, and blanks at the ends",
                 "lanyard.yaml:7:84: routes[0].set_headers: x_a and X-A are one field; keep one of them",
                 "lanyard.yaml:7:92: routes[0].set_headers: authorization is the field that carries the token; remove it",
@@ -132,26 +186,41 @@ extension FaultCases {
         (
             whole + "listeners:\n  - address: 0.0.0.0:7400\n",
             [
-                "lanyard.yaml:9:14: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that",
-                "lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]",
+                """
+                lanyard.yaml:9:14: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the \
+                user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that
+                """,
+                """
+                lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for \
+                allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]
+                """,
             ]
         ),
         (
             whole + "listeners:\n  - {address: '[::]:7400', unsafe: true}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so there is no default for allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]"
+                """
+                lanyard.yaml:9:15: listeners[0].address: [::]:7400 is every address, so there is no default for \
+                allowed_hosts; add allowed_hosts, such as [\"api.internal:7400\"]
+                """
             ]
         ),
         (
             whole + "listeners:\n  - {address: '10.0.0.1:7400'}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: other machines can reach 10.0.0.1:7400 and would act as the user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that"
+                """
+                lanyard.yaml:9:15: listeners[0].address: other machines can reach 10.0.0.1:7400 and would act as the \
+                user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that
+                """
             ]
         ),
         (
             whole + "listeners:\n  - {address: 'example.com:7400'}\n",
             [
-                "lanyard.yaml:9:15: listeners[0].address: \"example.com:7400\" names a host that would have to be looked up; write the address itself, or localhost"
+                """
+                lanyard.yaml:9:15: listeners[0].address: \"example.com:7400\" names a host that would have to be \
+                looked up; write the address itself, or localhost
+                """
             ]
         ),
         (
@@ -163,19 +232,28 @@ extension FaultCases {
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7400'}\n  - {address: 'localhost:7400'}\n",
             [
-                "lanyard.yaml:10:15: listeners: localhost:7400 and 127.0.0.1:7400 of listeners cannot both be bound; choose another address or port"
+                """
+                lanyard.yaml:10:15: listeners: localhost:7400 and 127.0.0.1:7400 of listeners cannot both be bound; \
+                choose another address or port
+                """
             ]
         ),
         (
             whole + "listeners:\n  - {address: '[::1]:7400'}\n  - {address: '[0:0:0:0:0:0:0:1]:7400'}\n",
             [
-                "lanyard.yaml:10:15: listeners: [0:0:0:0:0:0:0:1]:7400 and [::1]:7400 of listeners cannot both be bound; choose another address or port"
+                """
+                lanyard.yaml:10:15: listeners: [0:0:0:0:0:0:0:1]:7400 and [::1]:7400 of listeners cannot both be \
+                bound; choose another address or port
+                """
             ]
         ),
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7401'}\n",
             [
-                "lanyard.yaml:9:15: health: 127.0.0.1:7401 and 127.0.0.1:7401 of listeners cannot both be bound; choose another address or port"
+                """
+                lanyard.yaml:9:15: health: 127.0.0.1:7401 and 127.0.0.1:7401 of listeners cannot both be bound; \
+                choose another address or port
+                """
             ]
         ),
         (
@@ -187,7 +265,10 @@ extension FaultCases {
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7400', allowed_origins: ['https://a.example/']}\n",
             [
-                "lanyard.yaml:9:51: listeners[0].allowed_origins: \"https://a.example/\" is not an origin; write such as https://app.example.com, without a path"
+                """
+                lanyard.yaml:9:51: listeners[0].allowed_origins: \"https://a.example/\" is not an origin; write such \
+                as https://app.example.com, without a path
+                """
             ]
         ),
     ]

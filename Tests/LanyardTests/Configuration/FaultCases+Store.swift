@@ -10,7 +10,10 @@ extension FaultCases {
         (
             whole + "store: {path: s}\n",
             [
-                "lanyard.yaml:8:15: store.path: nothing to seal it with; add one of key_file, key_credential, passphrase_file, passphrase_credential"
+                """
+                lanyard.yaml:8:15: store.path: nothing to seal it with; add one of key_file, key_credential, \
+                passphrase_file, passphrase_credential
+                """
             ]
         ),
         (
@@ -40,13 +43,19 @@ extension FaultCases {
         (
             whole + "store: {path: s, key_credential: k}\n",
             [
-                "lanyard.yaml:8:34: store.key_credential: systemd passed no credentials; add LoadCredential=k:/PATH to the unit, or use key_file"
+                """
+                lanyard.yaml:8:34: store.key_credential: systemd passed no credentials; add LoadCredential=k:/PATH to \
+                the unit, or use key_file
+                """
             ]
         ),
         (
             whole + "store: {path: s.lock, key_file: token}\n",
             [
-                "lanyard.yaml:8:15: store.path: \"s.lock\" cannot be the name of the sealed file; name a file that does not end in .lock, .open or .tmp, with at most 180 bytes behind the last /"
+                """
+                lanyard.yaml:8:15: store.path: \"s.lock\" cannot be the name of the sealed file; name a file that \
+                does not end in .lock, .open or .tmp, with at most 180 bytes behind the last /
+                """
             ]
         ),
         (whole + "store: {path: s, key_file: token}\n", []),

@@ -38,7 +38,10 @@ enum FaultCases {
         (
             "",
             [
-                "lanyard.yaml: the file is empty; write at least: {identities: {demo: {static: {token_file: token}}}, users: {alice: {identity: demo}}, routes: [{upstream: \"http://127.0.0.1:9000\"}]}"
+                """
+                lanyard.yaml: the file is empty; write at least: {identities: {demo: {static: {token_file: token}}}, \
+                users: {alice: {identity: demo}}, routes: [{upstream: \"http://127.0.0.1:9000\"}]}
+                """
             ]
         ),
         (
@@ -81,14 +84,20 @@ enum FaultCases {
         (
             identities + "users: {alice: {}}\n" + upstream,
             [
-                "lanyard.yaml:4:16: missing key \"users.alice.identity\"; add it: a name of 1 to 64 letters, digits, dots, dashes and underscores"
+                """
+                lanyard.yaml:4:16: missing key \"users.alice.identity\"; add it: a name of 1 to 64 letters, digits, \
+                dots, dashes and underscores
+                """
             ]
         ),
         (
             "identities:\n  demo: {app_services: {app_id: a}}\nusers:\n  alice: {identity: demo, login: {anonymous: {}}}\n"
                 + upstream,
             [
-                "lanyard.yaml:2:24: missing key \"identities.demo.app_services.base_url\"; add it: an http:// or https:// URL without a path"
+                """
+                lanyard.yaml:2:24: missing key \"identities.demo.app_services.base_url\"; add it: an http:// or \
+                https:// URL without a path
+                """
             ]
         ),
     ]
@@ -133,19 +142,28 @@ enum FaultCases {
         (
             whole + "refresh: {wait_max: 5}\n",
             [
-                "lanyard.yaml:8:21: refresh.wait_max: \"5\" is not a duration from 0s to 1d; write a whole number and ms, s, m, h or d, such as 90s"
+                """
+                lanyard.yaml:8:21: refresh.wait_max: \"5\" is not a duration from 0s to 1d; write a whole number and \
+                ms, s, m, h or d, such as 90s
+                """
             ]
         ),
         (
             whole + "limits: {header_bytes_max: none}\n",
             [
-                "lanyard.yaml:8:28: limits.header_bytes_max: \"none\" is not a size from 1KiB to 1MiB; write a whole number and B, KiB, MiB or GiB, such as 64KiB"
+                """
+                lanyard.yaml:8:28: limits.header_bytes_max: \"none\" is not a size from 1KiB to 1MiB; write a whole \
+                number and B, KiB, MiB or GiB, such as 64KiB
+                """
             ]
         ),
         (
             whole + "limits: {connections_per_peer_max: nil}\n",
             [
-                "lanyard.yaml:8:36: limits.connections_per_peer_max: \"nil\" is not a whole number from 1 to 1000000; write digits only; or write none"
+                """
+                lanyard.yaml:8:36: limits.connections_per_peer_max: \"nil\" is not a whole number from 1 to 1000000; \
+                write digits only; or write none
+                """
             ]
         ),
         (
@@ -175,13 +193,19 @@ enum FaultCases {
         (
             identities + "users: {a/b: {identity: demo}}\n" + upstream,
             [
-                "lanyard.yaml:4:9: \"a/b\" in users is not a name of 1 to 64 letters, digits, dots, dashes and underscores; choose another name"
+                """
+                lanyard.yaml:4:9: \"a/b\" in users is not a name of 1 to 64 letters, digits, dots, dashes and \
+                underscores; choose another name
+                """
             ]
         ),
         (
             both + "routes:\n  - {name: a b, upstream: 'http://127.0.0.1:1'}\n",
             [
-                "lanyard.yaml:7:12: routes[0].name: \"a b\" is not a name of 1 to 64 letters, digits, dots, dashes and underscores; choose another name"
+                """
+                lanyard.yaml:7:12: routes[0].name: \"a b\" is not a name of 1 to 64 letters, digits, dots, dashes and \
+                underscores; choose another name
+                """
             ]
         ),
     ]
@@ -202,7 +226,10 @@ enum FaultCases {
             ]
         ),
         (
-            "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://127.0.0.1:1/api}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+            """
+            identities:\n  demo:\n    app_services: {app_id: a, base_url: http://127.0.0.1:1/api}\n\
+            users: {alice: {identity: demo, login: {anonymous: {}}}}\n
+            """
                 + upstream,
             [
                 "lanyard.yaml:3:41: identities.demo.app_services.base_url: \"http://127.0.0.1:1/api\" has a path; remove the path"
@@ -233,10 +260,16 @@ enum FaultCases {
             ]
         ),
         (
-            "identities: {app: {app_services: {app_id: a, base_url: 'http://me:pw@h'}, tls: {ca_file: gone.pem}}}\nusers: {alice: {identity: app, login: {anonymous: {}}}}\n"
+            """
+            identities: {app: {app_services: {app_id: a, base_url: 'http://me:pw@h'}, tls: {ca_file: gone.pem}}}\n\
+            users: {alice: {identity: app, login: {anonymous: {}}}}\n
+            """
                 + upstream,
             [
-                "lanyard.yaml:1:56: identities.app.app_services.base_url: a URL with user info; remove what stands before the @; secrets are given as files",
+                """
+                lanyard.yaml:1:56: identities.app.app_services.base_url: a URL with user info; remove what stands \
+                before the @; secrets are given as files
+                """,
                 "lanyard.yaml:1:90: identities.app.tls.ca_file: gone.pem does not exist; put the file there, or correct the path",
             ]
         ),
@@ -250,33 +283,56 @@ enum FaultCases {
             identities + "    tls: {certificate_file: token}\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
                 "lanyard.yaml:4:10: identities.demo.tls: certificate_file and key_file belong together; give both or none",
-                "lanyard.yaml:4:29: identities.demo.tls.certificate_file: token holds no certificate in PEM, or a damaged one; name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER",
+                """
+                lanyard.yaml:4:29: identities.demo.tls.certificate_file: token holds no certificate in PEM, or a \
+                damaged one; name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of \
+                DER
+                """,
             ]
         ),
         (
             identities + "    tls: {ca_file: token}\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "lanyard.yaml:4:20: identities.demo.tls.ca_file: token holds no certificate in PEM, or a damaged one; name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER"
+                """
+                lanyard.yaml:4:20: identities.demo.tls.ca_file: token holds no certificate in PEM, or a damaged one; \
+                name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER
+                """
             ]
         ),
         (
-            "identities:\n  demo:\n    app_services: {app_id: a, base_url: 'http://me:hunter2@h/x?y'}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+            """
+            identities:\n  demo:\n    app_services: {app_id: a, base_url: 'http://me:hunter2@h/x?y'}\n\
+            users: {alice: {identity: demo, login: {anonymous: {}}}}\n
+            """
                 + upstream,
             [
-                "lanyard.yaml:3:41: identities.demo.app_services.base_url: a URL with user info and a path and a query or fragment; remove what stands before the @, and the path, and everything from the ? or # on; secrets are given as files"
+                """
+                lanyard.yaml:3:41: identities.demo.app_services.base_url: a URL with user info and a path and a query \
+                or fragment; remove what stands before the @, and the path, and everything from the ? or # on; \
+                secrets are given as files
+                """
             ]
         ),
         (
-            "identities:\n  demo:\n    app_services: {app_id: a, base_url: 'http://me:hunter2/x@h'}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+            """
+            identities:\n  demo:\n    app_services: {app_id: a, base_url: 'http://me:hunter2/x@h'}\n\
+            users: {alice: {identity: demo, login: {anonymous: {}}}}\n
+            """
                 + upstream,
             [
-                "lanyard.yaml:3:41: identities.demo.app_services.base_url: a URL with user info and a path; remove what stands before the @, and the path; secrets are given as files"
+                """
+                lanyard.yaml:3:41: identities.demo.app_services.base_url: a URL with user info and a path; remove \
+                what stands before the @, and the path; secrets are given as files
+                """
             ]
         ),
         (
             identities + "    proxy: http://u:hunter2@p:3128\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a password is not allowed here; or write none or environment"
+                """
+                lanyard.yaml:4:12: identities.demo.proxy: a URL with user info; remove what stands before the @: a \
+                password is not allowed here; or write none or environment
+                """
             ]
         ),
         (
@@ -289,7 +345,10 @@ enum FaultCases {
         (
             "identities: {i: {static: {token_credential: token}}}\nusers: {u: {identity: i}}\n" + upstream,
             [
-                "lanyard.yaml:1:45: identities.i.static.token_credential: systemd passed no credentials; add LoadCredential=token:/PATH to the unit, or use token_file"
+                """
+                lanyard.yaml:1:45: identities.i.static.token_credential: systemd passed no credentials; add \
+                LoadCredential=token:/PATH to the unit, or use token_file
+                """
             ]
         ),
     ]
@@ -316,19 +375,28 @@ enum FaultCases {
         (
             upstream,
             [
-                "warning: lanyard.yaml:2:3: routes follow the active user, and no user is configured; add users, or requests get 503 no-active-user"
+                """
+                warning: lanyard.yaml:2:3: routes follow the active user, and no user is configured; add users, or \
+                requests get 503 no-active-user
+                """
             ]
         ),
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', timeouts: {connect_all: 1s}}\n",
             [
-                "warning: lanyard.yaml:7:62: routes[0].timeouts.connect_all is shorter than connect, which then has no effect; make connect_all the longer one"
+                """
+                warning: lanyard.yaml:7:62: routes[0].timeouts.connect_all is shorter than connect, which then has no \
+                effect; make connect_all the longer one
+                """
             ]
         ),
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7400', allowed_hosts: []}\n",
             [
-                "warning: lanyard.yaml:9:48: listeners[0].allowed_hosts is empty: every request with a Host gets 421; name the hosts that clients use, or remove the key"
+                """
+                warning: lanyard.yaml:9:48: listeners[0].allowed_hosts is empty: every request with a Host gets 421; \
+                name the hosts that clients use, or remove the key
+                """
             ]
         ),
         (
@@ -337,22 +405,34 @@ enum FaultCases {
             []
         ),
         (
-            "identities:\n  demo:\n    app_services: {app_id: a, base_url: http://id.internal}\nusers: {alice: {identity: demo, login: {anonymous: {}}}}\n"
+            """
+            identities:\n  demo:\n    app_services: {app_id: a, base_url: http://id.internal}\n\
+            users: {alice: {identity: demo, login: {anonymous: {}}}}\n
+            """
                 + upstream,
             [
-                "warning: lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http shows passwords and tokens on the network path to id.internal; use https unless that way is safe"
+                """
+                warning: lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http shows passwords and \
+                tokens on the network path to id.internal; use https unless that way is safe
+                """
             ]
         ),
         (
             app + "users: {alice: {identity: app}}\n" + upstream,
             [
-                "warning: lanyard.yaml:4:16: users.alice has no login: its requests get 503 login-required until an operator logs it in; add login, or log it in by the admin API"
+                """
+                warning: lanyard.yaml:4:16: users.alice has no login: its requests get 503 login-required until an \
+                operator logs it in; add login, or log it in by the admin API
+                """
             ]
         ),
         (
             "identities:\n  demo:\n    static: {token_file: gone}\nusers:\n  alice: {identity: demo}\n" + upstream,
             [
-                "warning: lanyard.yaml:3:26: identities.demo.static.token_file: gone does not exist; its user is refused until the file appears"
+                """
+                warning: lanyard.yaml:3:26: identities.demo.static.token_file: gone does not exist; its user is \
+                refused until the file appears
+                """
             ]
         ),
     ]
@@ -368,7 +448,10 @@ enum FaultCases {
         (
             whole + "    user: zoe\nadmin: {address: off}\n",
             [
-                "lanyard.yaml:8:11: routes[0].user: no user \"zoe\" is configured; add it below users, or turn the admin API on to add it there"
+                """
+                lanyard.yaml:8:11: routes[0].user: no user \"zoe\" is configured; add it below users, or turn the \
+                admin API on to add it there
+                """
             ]
         ),
     ]
@@ -377,19 +460,28 @@ enum FaultCases {
         (
             whole + "listeners:\n  - {address: '127.0.0.1:7400', socket_mode: '0600'}\n",
             [
-                "lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is not a unix socket, so this restricts no client; use unix:/path, or remove socket_mode"
+                """
+                lanyard.yaml:9:46: listeners[0].socket_mode: 127.0.0.1:7400 is not a unix socket, so this restricts \
+                no client; use unix:/path, or remove socket_mode
+                """
             ]
         ),
         (
             whole + "listeners:\n  - {address: 'unix:/run/a', allowed_hosts: ['a:1']}\n",
             [
-                "warning: lanyard.yaml:9:45: listeners[0].allowed_hosts is ignored: a unix socket takes every Host; remove it; socket_mode decides which clients may connect"
+                """
+                warning: lanyard.yaml:9:45: listeners[0].allowed_hosts is ignored: a unix socket takes every Host; \
+                remove it; socket_mode decides which clients may connect
+                """
             ]
         ),
         (
             whole + "admin: {token_file: token}\n",
             [
-                "warning: lanyard.yaml:8:21: admin.token_file is ignored: a unix socket lets in only root and Lanyard's own user; remove it, or give admin.address a TCP address"
+                """
+                warning: lanyard.yaml:8:21: admin.token_file is ignored: a unix socket lets in only root and \
+                Lanyard's own user; remove it, or give admin.address a TCP address
+                """
             ]
         ),
         (
@@ -421,7 +513,11 @@ enum FaultCases {
         ),
         (
             whole
-                + "sandbox: require\nlisteners:\n  - {address: 'systemd:data'}\n  - {address: '127.0.0.1:1', tls: {certificate_file: a, key_file: b}, capability_file: token, required_header: X, peers: {uids: [0]}}\n",
+                + """
+                sandbox: require\nlisteners:\n  - {address: 'systemd:data'}\n\
+                  - {address: '127.0.0.1:1', tls: {certificate_file: a, key_file: b}, capability_file: token, \
+                required_header: X, peers: {uids: [0]}}\n
+                """,
             [
                 "lanyard.yaml:8:10: sandbox \"require\" is not in this version; remove it if Lanyard may run without it",
                 "lanyard.yaml:10:15: listeners[0].address \"systemd:data\" is not in this version; use host:port, [v6]:port or unix:/path",
@@ -433,11 +529,20 @@ enum FaultCases {
         ),
         (
             whole
-                + "admin: {address: 'unix:/run/a.sock', expose_tokens: true}\non_active_logout: next\nuser: nobody\nshutdown: {logout: true}\nlogin: {offline: never, exit_on_refusal: true}\nlog: {access: false}\n",
+                + """
+                admin: {address: 'unix:/run/a.sock', expose_tokens: true}\non_active_logout: next\nuser: nobody\n\
+                shutdown: {logout: true}\nlogin: {offline: never, exit_on_refusal: true}\nlog: {access: false}\n
+                """,
             [
                 "warning: lanyard.yaml:8:53: admin.expose_tokens \"true\" is not in this version; it is ignored: false holds",
-                "lanyard.yaml:10:7: user \"nobody\" is not in this version; start Lanyard as that user (systemd's User=, setpriv), and remove it",
-                "lanyard.yaml:11:20: shutdown.logout \"true\" is not in this version; remove it, and log users out by the admin API before the stop",
+                """
+                lanyard.yaml:10:7: user \"nobody\" is not in this version; start Lanyard as that user (systemd's \
+                User=, setpriv), and remove it
+                """,
+                """
+                lanyard.yaml:11:20: shutdown.logout \"true\" is not in this version; remove it, and log users out by \
+                the admin API before the stop
+                """,
             ]
         ),
         (
@@ -457,14 +562,20 @@ enum FaultCases {
         ),
         (
             both
-                + "routes:\n  - {upstream: 'http://127.0.0.1:1', reauthenticate_on: [401, 403], replay_body_max: 1MiB, tls: {ca_file: token}}\n",
+                + """
+                routes:\n  - {upstream: 'http://127.0.0.1:1', reauthenticate_on: [401, 403], replay_body_max: \
+                1MiB, tls: {ca_file: token}}\n
+                """,
             [
                 "lanyard.yaml:7:92: routes[0].tls is not in this version; remove it if Lanyard may run without it"
             ]
         ),
         (
             whole
-                + "admin: off\nsandbox: off\nuser: none\nlog: {access: false}\nshutdown: {logout: false}\nstore: {memory: true}\nlisteners:\n  - {address: '127.0.0.1:1', peers: {uids: [], gids: []}}\n",
+                + """
+                admin: off\nsandbox: off\nuser: none\nlog: {access: false}\nshutdown: {logout: false}\n\
+                store: {memory: true}\nlisteners:\n  - {address: '127.0.0.1:1', peers: {uids: [], gids: []}}\n
+                """,
             []
         ),
     ]

@@ -11,8 +11,8 @@ final class Milestone: Sendable {
 
     func set() { box.store(true, ordering: .releasing) }
 
-    /// Blocks the thread until it has. The limit is far beyond what a test lasts. When it is over, the run has a failure that names `what`, and
-    /// the thread goes on.
+    /// Blocks the thread until it has. The limit is far beyond what a test lasts. When it is over, the run has a
+    /// failure that names `what`, and the thread goes on.
     func wait(for what: String, within limit: Duration = .seconds(60)) {
         do { try blockUntil(what, within: limit) { isSet } } catch { Issue.record(error) }
     }

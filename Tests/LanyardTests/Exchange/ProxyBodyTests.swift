@@ -158,7 +158,10 @@ import Testing
     @Test("interim responses reach HTTP/1.1 clients with their fields, before the final one; HTTP/1.0 gets none")
     func interim() async throws {
         let bench = try Self.saying(
-            "HTTP/1.1 103 Early\r\nLink: a\r\nContent-Length: 7\r\nConnection: x\r\nX: 1\r\n\r\nHTTP/1.1 102 P\r\n\r\nHTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 1\r\n\r\nz"
+            """
+            HTTP/1.1 103 Early\r\nLink: a\r\nContent-Length: 7\r\nConnection: x\r\nX: 1\r\n\r\nHTTP/1.1 102 P\r\n\r\n\
+            HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 1\r\n\r\nz
+            """
         )
         let final = "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 1\r\nConnection: close\r\n\r\nz"
         #expect(

@@ -17,14 +17,20 @@ import Testing
             "\r\n\r\nGET http://localhost/x HTTP/1.0\r\nVia: 1.1 a\r\n\r\n",
             post + "Content-Length: 11\r\n\r\nhello world",
             post + "Transfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\nhello\r\n1\r\n!\r\n0\r\nT: 1\r\n\r\n",
-            "PUT /1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            """
+            PUT /1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\nHost: localhost\r\n\
+            Connection: close\r\n\r\n
+            """,
             "GET /1 HTTP/1.1\r\nHost: evil\r\n\r\nGET /2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
             "HEAD / HTTP/1.1\r\nHost: localhost\r\nAuthorization: x\r\nConnection: close, authorization\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: localhost\r\nA: 1\r\n folded\r\n\r\n",
             post + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
             "GET / HTTP/1.1\nHost: localhost\n\n",
-            "DELETE / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            """
+            DELETE / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /%zz HTTP/1.1\r\n\
+            Host: localhost\r\nConnection: close\r\n\r\n
+            """,
         ])
     func client(_ text: String) async throws {
         let bench = try ProxyBench { .answer(body: "\($0.message.target) \($0.message.bodyText)") }

@@ -25,7 +25,10 @@ import Testing
         let head = "HTTP/1.1\r\nHost: localhost\r\n"
         let answers = try await bench.talk { client throws in
             try client.send(
-                "POST / \(head)Content-Length: 3\r\n\r\nabcGET / \(head)Transfer-Encoding: chunked\r\n\r\n1;x\r\nd\r\n2\r\nef\r\n0\r\nT: 1\r\n\r\n"
+                """
+                POST / \(head)Content-Length: 3\r\n\r\nabcGET / \(head)Transfer-Encoding: chunked\r\n\r\n1;x\r\nd\r\n\
+                2\r\nef\r\n0\r\nT: 1\r\n\r\n
+                """
                     + "\r\nDELETE / \(head)Content-Length: 1\r\n\r\ngOPTIONS / \(head)Content-Length: 0\r\n\r\nPUT / \(head)\r\n"
             )
             return try (0..<5).map { _ in try client.response().bodyText }

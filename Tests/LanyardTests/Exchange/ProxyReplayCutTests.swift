@@ -32,7 +32,10 @@ import Testing
         arguments: [
             "GET /N?b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
             "POST /N HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 11\r\n\r\nhello world",
-            "POST /N HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\nhello\r\n1\r\n!\r\n0\r\nT: 1\r\n\r\n",
+            """
+            POST /N HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+            5;a=\"b\"\r\nhello\r\n1\r\n!\r\n0\r\nT: 1\r\n\r\n
+            """,
             "PUT /N HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET * HTTP/1.1\r\nHost: localhost\r\n\r\n",
             "DELETE /N HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc",
         ])
@@ -69,7 +72,10 @@ import Testing
         arguments: [
             "HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno", "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n",
             "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n2;x\r\nno\r\n0\r\nT: 1\r\n\r\n",
-            "HTTP/1.1 103 Early\r\nLink: l\r\n\r\nHTTP/1.1 401 No\r\nWWW-Authenticate: Bearer error=\"invalid_token\"\r\nContent-Length: 2\r\n\r\nno",
+            """
+            HTTP/1.1 103 Early\r\nLink: l\r\n\r\nHTTP/1.1 401 No\r\n\
+            WWW-Authenticate: Bearer error=\"invalid_token\"\r\nContent-Length: 2\r\n\r\nno
+            """,
             "HTTP/1.1 401 No\r\n\r\nuntil the end",
         ])
     func upstream(_ text: String) async throws {

@@ -9,7 +9,12 @@ import Testing
     }
     private static let wanting = "TE: trailers\r\nConnection: TE\r\n"
     private static let answer =
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Set-Cookie\r\nDate: d\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nset-cookie: a\r\nSet_Cookie: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nConnection: X\r\nAUTHORIZATION: x\r\nWWW-Authenticate: x\r\nCache-Control: no-store\r\nContent-Type: a\r\nHost: a\r\nLanyard-X: 1\r\nX-Key: leak\r\nServer-Timing: t;dur=1\r\nx-sum: 2 \r\n\r\n"
+        """
+        HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Set-Cookie\r\nDate: d\r\n\r\n5\r\nhello\r\n\
+        0\r\nX-Sum: 1\r\nset-cookie: a\r\nSet_Cookie: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\
+        Connection: X\r\nAUTHORIZATION: x\r\nWWW-Authenticate: x\r\nCache-Control: no-store\r\nContent-Type: a\r\n\
+        Host: a\r\nLanyard-X: 1\r\nX-Key: leak\r\nServer-Timing: t;dur=1\r\nx-sum: 2 \r\n\r\n
+        """
 
     @Test("who asked for trailers gets those that may travel, and the upstream is told so")
     func wanted() async throws {
@@ -22,7 +27,10 @@ import Testing
         let got = try await bench.askToEnd(Self.asking(Self.wanting))
         #expect(
             got
-                == "HTTP/1.1 200 OK\r\nTrailer: X-Sum, Set-Cookie\r\nDate: d\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nServer-Timing: t;dur=1\r\nx-sum: 2\r\n\r\n"
+                == """
+                HTTP/1.1 200 OK\r\nTrailer: X-Sum, Set-Cookie\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\
+                Connection: close\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nServer-Timing: t;dur=1\r\nx-sum: 2\r\n\r\n
+                """
         )
         let seen = try #require(bench.upstream.requests.first)
         #expect(seen.values("TE") == ["trailers"])
@@ -123,7 +131,10 @@ import Testing
         }
         #expect(
             Set(results) == [
-                "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 1\r\nY: \r\n\r\n"
+                """
+                HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nhi\r\n0\r\n\
+                X-Sum: 1\r\nY: \r\n\r\n
+                """
             ])
     }
 }

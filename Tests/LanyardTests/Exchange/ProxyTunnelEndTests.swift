@@ -199,7 +199,10 @@ import Testing
     }
 
     @Test(
-        "another account of the same user ends the tunnels of routes that say logout or switch, pinned or not; the same one again ends none",
+        """
+        another account of the same user ends the tunnels of routes that say logout or switch, pinned or not; the \
+        same one again ends none
+        """,
         arguments: [false, true])
     func accounts(_ isPinned: Bool) async throws {
         let closers: [[RouteSettings.TunnelCloser]] = [[], [.logout], [.switch]]

@@ -8,7 +8,10 @@ import Testing
 /// Upgrades and the tunnels that follow, through a whole request path (http-rules.md 15).
 @Suite(.timeLimit(.minutes(2))) struct ProxyTunnelTests {
     private static let asked =
-        "GET /ws HTTP/1.1\r\nHost: up.test\r\nSec-WebSocket-Key: k\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nVia: 1.1 lanyard-x\r\nAuthorization: Bearer \(ProxyBench.token)\r\n\r\n"
+        """
+        GET /ws HTTP/1.1\r\nHost: up.test\r\nSec-WebSocket-Key: k\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Via: 1.1 lanyard-x\r\nAuthorization: Bearer \(ProxyBench.token)\r\n\r\n
+        """
 
     @Test("an upgrade is asked for and granted anew, and bytes flow both ways", arguments: [false, true])
     func tunnel(_ isUnix: Bool) async throws {
@@ -19,7 +22,10 @@ import Testing
             let upstream = try tunnels.accept()
             #expect(try upstream.head().replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x") == Self.asked)
             try upstream.send(
-                "HTTP/1.1 101 Go\r\nContent-Length: 5\r\nkeep-alive: x\r\nUPGRADE: WebSocket\r\nDate: d\r\nconnection: upgrade, X-Hop\r\nX-Hop: 1\r\n\r\nhello"
+                """
+                HTTP/1.1 101 Go\r\nContent-Length: 5\r\nkeep-alive: x\r\nUPGRADE: WebSocket\r\nDate: d\r\n\
+                connection: upgrade, X-Hop\r\nX-Hop: 1\r\n\r\nhello
+                """
             )
             #expect(
                 try client.head()
@@ -111,7 +117,10 @@ import Testing
             "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket/13\r\nConnection: Upgrade\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: foo\r\nConnection: Upgrade\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\nab",
-            "POST / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+            """
+            POST / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n
+            """,
         ])
     func ordinary(_ request: String) async throws {
         let bench = try ProxyBench { .answer(body: $0.message.bodyText + "!") }
@@ -159,7 +168,10 @@ import Testing
             for (asked, sent) in [("TCP", "tcp"), ("foo/2", "Foo/2")] {
                 let client = try tunnels.connect()
                 try client.send(
-                    "POST /attach HTTP/1.1\r\nHost: localhost\r\nConnection: TE, Upgrade\r\nTE: trailers\r\nUpgrade: \(asked)\r\nContent-Length: 0\r\n\r\n"
+                    """
+                    POST /attach HTTP/1.1\r\nHost: localhost\r\nConnection: TE, Upgrade\r\nTE: trailers\r\n\
+                    Upgrade: \(asked)\r\nContent-Length: 0\r\n\r\n
+                    """
                 )
                 let upstream = try tunnels.accept()
                 let head = try upstream.head()

@@ -53,7 +53,10 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         },
         .init(
             "a chunked body with extensions and trailers",
-            "POST /c \(host)Transfer-Encoding: chunked\r\nTrailer: T\r\n\r\n5;a=\"b;c\"\r\nhello\r\n0006 ; x\r\n world\r\n0\r\nT: 1\r\n\r\n",
+            """
+            POST /c \(host)Transfer-Encoding: chunked\r\nTrailer: T\r\n\r\n5;a=\"b;c\"\r\nhello\r\n0006 ; x\r\n\
+             world\r\n0\r\nT: 1\r\n\r\n
+            """,
             "GET /d \(last)\r\n"
         ) {
             .answer(body: $0.message.bodyText)
@@ -73,7 +76,10 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             "GET / \(last)\r\n", answer: ok),
         .init(
             "fields that are taken away",
-            "GET / \(host)Authorization: x\r\nConnection: b, close\r\nB: 1\r\nTE: trailers\r\nX-Forwarded-For: 1\r\nauthorization: y\r\nC: 3\r\n\r\n",
+            """
+            GET / \(host)Authorization: x\r\nConnection: b, close\r\nB: 1\r\nTE: trailers\r\nX-Forwarded-For: 1\r\n\
+            authorization: y\r\nC: 3\r\n\r\n
+            """,
             answer: ok),
         .init(
             "a body whose client does not wait for 100",
@@ -113,7 +119,10 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         .init(
             "fields that do not travel", get,
             answer:
-                "HTTP/1.1 200 OK\r\nConnection: keep-alive, X\r\nX: 1\r\nKeep-Alive: timeout=5\r\nLanyard-A: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\n\r\n"
+                """
+                HTTP/1.1 200 OK\r\nConnection: keep-alive, X\r\nX: 1\r\nKeep-Alive: timeout=5\r\nLanyard-A: 1\r\n\
+                Set-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\n\r\n
+                """
         ),
     ]
 
@@ -212,7 +221,10 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         .init(
             "a scope that does not suffice", get,
             answer:
-                "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"a, b\", Bearer error=\"insufficient_scope\"\r\nContent-Length: 2\r\n\r\nno"
+                """
+                HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"a, b\", Bearer error=\"insufficient_scope\"\r\n\
+                Content-Length: 2\r\n\r\nno
+                """
         ),
     ]
 }

@@ -2,8 +2,9 @@
 
 /// A model of the connection slots of one upstream: what some shards do with them, one atomic operation at a time.
 ///
-/// The decisions are those of the product (`SlotScheduler`). The model carries them out as `UpstreamPool` does, and `successors` takes every
-/// order of the shards. Whatever clients and upstreams may do is possible at any time, until each shard has had its arrivals.
+/// The decisions are those of the product (`SlotScheduler`). The model carries them out as `UpstreamPool` does, and
+/// `successors` takes every order of the shards. Whatever clients and upstreams may do is possible at any time, until
+/// each shard has had its arrivals.
 struct SlotModel: Hashable {
     /// Ways to do it that lose a wake-up; the search must find each.
     enum Mistake: CaseIterable {

@@ -72,7 +72,11 @@ struct DifferentialRun {
                 permitted[known, default: 0] += 1
             } else {
                 differences.append(
-                    "\(message.kind) \(message.shown)\n  ours: \(String(decoding: ours.meaning, as: UTF8.self).debugDescription)\n  h11: \(refusal.debugDescription)"
+                    """
+                    \(message.kind) \(message.shown)\n  ours: \
+                    \(String(decoding: ours.meaning, as: UTF8.self).debugDescription)\n\
+                      h11: \(refusal.debugDescription)
+                    """
                 )
             }
         }

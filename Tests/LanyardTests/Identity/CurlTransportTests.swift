@@ -63,8 +63,11 @@ struct CurlTransportTests {
                         .utf8),
             Array("HTTP/1.0 200 OK\r\n\r\n{\"access_token\":\"\(Tokens.access())\"}".utf8),
             Array(
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\nHTTP/1.1 200 OK\r\n\r\n{\"access_token\":\"\(Tokens.access())\"}"
-                    .utf8),
+                """
+                HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\nHTTP/1.1 200 OK\r\n\r\n\
+                {\"access_token\":\"\(Tokens.access())\"}
+                """
+                .utf8),
         ])
     func pieces(bytes: [UInt8]) async throws {
         let steps: [RawResponse.Step] = bytes.enumerated().flatMap { index, byte -> [RawResponse.Step] in

@@ -89,7 +89,10 @@ final class IdentityBench: Sendable {
         case _ where path.hasSuffix("/login"):
             json(
                 200,
-                #"{"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)","user_id":"0123456789abcdef01234567","device_id":"000000000000000000000000"}"#
+                #"""
+                {"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)",\#
+                "user_id":"0123456789abcdef01234567","device_id":"000000000000000000000000"}
+                """#
             )
         default: json(404, "{}")
         }

@@ -106,8 +106,14 @@ struct TokenReaderTests {
 
     private static func mutate() {
         let seeds = [
-            #"{"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)","user_id":"0123456789abcdef01234567","expires_in":"1800"}"#,
-            #"{"error":"cannot find app using Client App ID","error_code":"InvalidSession","link":"https:\/\/x","n":[1.5e-3,{"\ud83d\udc22":null}]}"#,
+            #"""
+            {"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)",\#
+            "user_id":"0123456789abcdef01234567","expires_in":"1800"}
+            """#,
+            #"""
+            {"error":"cannot find app using Client App ID","error_code":"InvalidSession","link":"https:\/\/x",\#
+            "n":[1.5e-3,{"\ud83d\udc22":null}]}
+            """#,
             #"{"hostname":"http://127.0.0.1:9090","ws_hostname":"ws://é€🐢"}"#,
             Tokens.jwt(#"{"iat":1700000000,"exp":1700001800.5}"#),
         ].map { Array($0.utf8) }

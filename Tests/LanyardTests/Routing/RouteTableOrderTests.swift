@@ -25,7 +25,8 @@ import Testing
         }
     }
 
-    /// The rule in plain words: routes with hosts first; prefixes of whole segments, the longest first; then methods, then the order of the file.
+    /// The rule in plain words: routes with hosts first; prefixes of whole segments, the longest first; then methods,
+    /// then the order of the file.
     private static func expected(_ routes: [RouteSettings], _ method: String, _ host: String?, _ path: String) -> String
     {
         func isBelow(_ prefix: String) -> Bool {

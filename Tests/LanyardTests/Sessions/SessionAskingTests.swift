@@ -174,7 +174,10 @@ struct SessionRequestTests {
     }
 
     @Test(
-        "a requested refresh that ends the session by a lost response gets that reply, not a retryable error; the service's own error is passed on"
+        """
+        a requested refresh that ends the session by a lost response gets that reply, not a retryable error; the \
+        service's own error is passed on
+        """
     )
     func refreshEnds() throws {
         for (verdict, isAnswered) in [(IdentityError.Verdict.unknownOutcome, false), (.sessionDead, true)] {

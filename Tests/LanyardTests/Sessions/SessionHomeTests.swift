@@ -127,7 +127,10 @@ struct SessionServiceTests {
         let bench = try await SessionServiceBench(password: "wrong horse")
         try await bench.becomes(.refused)
         let message =
-            "the identity service answered 401 InvalidPassword to the login: the credential is wrong, or its account was deleted; check the credential and the account (email_password.password_file \(bench.passwordFile))"
+            """
+            the identity service answered 401 InvalidPassword to the login: the credential is wrong, or its account \
+            was deleted; check the credential and the account (email_password.password_file \(bench.passwordFile))
+            """
         #expect(bench.published.refusal() == .credentialRefused(because: message))
         #expect(bench.alice.reason() == .credentialRefused)
         let logins = try await bench.calls("login")

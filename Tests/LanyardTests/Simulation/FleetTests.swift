@@ -26,8 +26,8 @@ struct FleetTests {
     }
 }
 
-/// A test that finds nothing proves nothing: each of these mistakes is found, and soon. One after the other, and not on the pool, which other
-/// tests need meanwhile.
+/// A test that finds nothing proves nothing: each of these mistakes is found, and soon. One after the other, and not on
+/// the pool, which other tests need meanwhile.
 @Suite("Mistakes planted in the simulated fleet", .serialized)
 struct PlantedBugTests {
     /// Not under a sanitizer, where these take six minutes: `FleetTests` has the same code run there.

@@ -1,11 +1,11 @@
 import LanyardSessions
 
-/// What leads a session over one edge between two states: for those edges that need two processes and an accident in the right moment, so that no
-/// world comes to them often by itself.
+/// What leads a session over one edge between two states: for those edges that need two processes and an accident in
+/// the right moment, so that no world comes to them often by itself.
 ///
-/// What a lead does anybody may do, and any service: it ends a session, grants a token that lives for two seconds, answers late, fails one process
-/// while it serves another; a person logs in meanwhile. It brings the accident about, not its outcome: between its steps everything goes on
-/// that goes on in any world, and many a lead comes to nothing.
+/// What a lead does anybody may do, and any service: it ends a session, grants a token that lives for two seconds,
+/// answers late, fails one process while it serves another; a person logs in meanwhile. It brings the accident about,
+/// not its outcome: between its steps everything goes on that goes on in any world, and many a lead comes to nothing.
 struct FleetLead {
     /// Which of the two processes.
     enum Place { case here, there }

@@ -18,14 +18,15 @@ struct FleetMember {
     var unanswered = 0
     /// Answers that a process which has just died had heard and not stored.
     var unsettled = 0
-    /// Something that no client can know or help has made an old token of the one that the client holds: the service kept the new one to itself
-    /// behind an answer that says otherwise, or a process died whose disk took nothing.
+    /// Something that no client can know or help has made an old token of the one that the client holds: the service
+    /// kept the new one to itself behind an answer that says otherwise, or a process died whose disk took nothing.
     var isExcused = false
     /// Since when; requests that were sent before may arrive a minute later.
     var excusedAt = Instant.past
     /// The service has refused this user's login, or said that there is no such application, since the last success.
     var wasRefused = false
-    /// How far the user had come, and when, when a refusal was stored that left nothing of the session: what is no newer is not to be served.
+    /// How far the user had come, and when, when a refusal was stored that left nothing of the session: what is no
+    /// newer is not to be served.
     var refusal: (generation: UInt64, at: Instant)?
     /// The service has said that the session is dead.
     var wasDeclaredDead = false

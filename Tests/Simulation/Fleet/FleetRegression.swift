@@ -1,6 +1,7 @@
 /// A world that has shown a mistake of the program's: run again by every run, first of all.
 ///
-/// A seed means another world when the simulation draws otherwise or the program decides otherwise: each mistake has a test of its own beside.
+/// A seed means another world when the simulation draws otherwise or the program decides otherwise: each mistake has a
+/// test of its own beside.
 package struct FleetRegression: Sendable, CustomStringConvertible {
     package var plan: FleetPlan
     /// What was wrong.
@@ -47,11 +48,17 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
             "a login under way in one process undid the logout of a user without a session in another"),
         FleetRegression(
             guided: 24, .seconds(1800),
-            "a logout while an intent was being stored gave the user's lock back too soon: another process found an intent that was never sent"
+            """
+            a logout while an intent was being stored gave the user's lock back too soon: another process found an \
+            intent that was never sent
+            """
         ),
         FleetRegression(
             2, .seconds(2), .seconds(10_800),
-            "a process that took over another's session held its refresh for repeated, for an intent of its own of long before, and ended it"
+            """
+            a process that took over another's session held its refresh for repeated, for an intent of its own of \
+            long before, and ended it
+            """
         ),
         FleetRegression(
             guided: 11, .seconds(1800), "a login that the store could not take undid a logout in another process"),

@@ -45,8 +45,8 @@ package struct FleetRun: Sendable {
         self.bug = bug
     }
 
-    /// The parts of a run of `scale`, 1 being the long one: a million session-days at 24-hour tokens, at each short life 100,000 refreshes, and
-    /// some guided worlds.
+    /// The parts of a run of `scale`, 1 being the long one: a million session-days at 24-hour tokens, at each short
+    /// life 100,000 refreshes, and some guided worlds.
     ///
     /// - Parameter refreshes: at each of the short lives; nil: by the scale.
     package static func shares(scale: Double, refreshes: Int? = nil) -> [Share] {

@@ -51,7 +51,8 @@ package struct FleetSummary {
 extension FleetReport.Edge {
     /// All ways that a session can go within one event. Those that are missing:
     ///
-    /// - to `stale` from elsewhere than `refreshing`: it is what a failed call makes of a token that still serves, and only `refreshing` and `stale`
+    /// - to `stale` from elsewhere than `refreshing`: it is what a failed call makes of a token that still serves, and
+    ///   only `refreshing` and `stale`
     ///   have both;
     /// - to `refused` from `login_required`, and to `login_required` from `logging_in`: the one has no credential, the other has;
     /// - to `logging_in` from `login_required`, for the same reason: a person's login leaves the state as it is until it has succeeded.

@@ -2,8 +2,8 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
 
-/// Every process looks at the store every 30 s, for what another one did to its users. Of those looks only the ones that may find something are
-/// simulated.
+/// Every process looks at the store every 30 s, for what another one did to its users. Of those looks only the ones
+/// that may find something are simulated.
 extension FleetWorld {
     /// A process has stored something about a user.
     func toldStore(_ stored: StoredUser?, _ user: Int, by process: FleetProcess) {

@@ -51,7 +51,8 @@ extension FleetWorld {
         switch change {
         case .saveSession(_, let login, _):
             if login.provider != nil { members[user].loggedInAt = clocks.now }
-            // What two processes without locks have sent at once is counted no more; but a token that is stored late may have been sent meanwhile.
+            // What two processes without locks have sent at once is counted no more; but a token that is stored late
+            // may have been sent meanwhile.
             let wasSent = login.session.refresh.map { SimulatedToken($0) } == members[user].sent
             if members[user].isExcused, !wasSent { members[user].unanswered = stored?.intent?.tries ?? 0 }
             if clocks.now > members[user].excusedAt + .seconds(60) { members[user].isExcused = false }

@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(
-        "8 All buffers together hold at most buffer_bytes_max: copies for replays go first, newcomers get 503 overloaded, and who is served gets everything"
+        "8 All buffers together hold at most buffer_bytes_max: replay copies go first, new requests get 503, others are served"
     )
     func bufferBytesMax() async throws {
         let bench = try await HTTPBench.start {

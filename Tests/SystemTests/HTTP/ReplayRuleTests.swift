@@ -247,7 +247,10 @@ import Testing
     func relayed() async throws {
         bench.refuses {
             .text(
-                "HTTP/1.1 401 \r\nproxy-status: up; error=x\r\nSet-Cookie: a\r\nset-cookie: b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n"
+                """
+                HTTP/1.1 401 \r\nproxy-status: up; error=x\r\nSet-Cookie: a\r\nset-cookie: b\r\n\
+                Transfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n
+                """
             )
         }
         let unauthorized = try await bench.count("lanyard_upstream_unauthorized_total", "route=\"small\"")

@@ -20,7 +20,10 @@ import Testing
         }
         let client = try await bench.connect()
         try await client.send(
-            "\r\n\r\nPOST http://LOCALHOST:080?q HTTP/1.7\r\nA:1\t\r\nkeep-alive: 9\r\nTransfer-Encoding:\tChunked\r\nhost:localhost:80 \r\n"
+            """
+            \r\n\r\nPOST http://LOCALHOST:080?q HTTP/1.7\r\nA:1\t\r\nkeep-alive: 9\r\nTransfer-Encoding:\tChunked\r\n\
+            host:localhost:80 \r\n
+            """
                 + "B: \t\r\nConnection:x-hop,\tkeep-ALIVE\r\nX-HOP: 1\r\nTrailer: T\r\n\r\n0003\t;\tx = y\r\nabc\r\n00\r\nT: 1\r\n\r\n"
         )
         #expect(try await client.head() == "HTTP/1.1 200 \r\nX: 1\r\nDATE: d\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -138,11 +138,17 @@ import Testing
                         "Sec-WebSocket-Protocol: chat", "Upgrade: websocket", "Connection: Upgrade",
                     ]))
         try await upstream.send(
-            "HTTP/1.1 101 Ok\r\nConnection: Upgrade, X-Hop\r\nX-Hop: 1\r\nUpgrade: websocket\r\nContent-Length: 3\r\nSec-WebSocket-Accept: a\r\nSec-WebSocket-Protocol: chat\r\n\r\n\u{81}\u{2}hi"
+            """
+            HTTP/1.1 101 Ok\r\nConnection: Upgrade, X-Hop\r\nX-Hop: 1\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\
+            Sec-WebSocket-Accept: a\r\nSec-WebSocket-Protocol: chat\r\n\r\n\u{81}\u{2}hi
+            """
         )
         #expect(
             try await client.head()
-                == "HTTP/1.1 101 Ok\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: a\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+                == """
+                HTTP/1.1 101 Ok\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: a\r\n\
+                Sec-WebSocket-Protocol: chat\r\n\r\n
+                """
         )
         #expect(try await client.read(4) == "\u{81}\u{2}hi")
         let coded = try await bench.connect()

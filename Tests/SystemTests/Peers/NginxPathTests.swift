@@ -1,8 +1,8 @@
 import TestSupport
 import Testing
 
-/// "Filter and upstream never see different paths": nginx, which decodes once, merges slashes and removes dot segments, is never led by a path
-/// that Lanyard forwards to where the route does not lead.
+/// "Filter and upstream never see different paths": nginx, which decodes once, merges slashes and removes dot segments,
+/// is never led by a path that Lanyard forwards to where the route does not lead.
 @Suite(.timeLimit(.minutes(2)), .enabled(if: NginxProcess.isInstalled, "needs nginx"))
 struct NginxPathTests {
     private static let pieces = [

@@ -73,7 +73,8 @@ import Testing
         guard try await prlimit.waitForExit() == .code(0) else { throw TestFailure("prlimit: \(prlimit.log)") }
     }
 
-    /// A small file system in a namespace of its own, which outlives the program: somebody else holds it. Whom to ask, and how to start there.
+    /// A small file system in a namespace of its own, which outlives the program: somebody else holds it. Whom to ask,
+    /// and how to start there.
     private func mount(_ options: String, at folder: String) async throws -> (ServerProcess, launcher: [String]) {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         let mount = "mount -t tmpfs -o \(options),mode=700,uid=65534,gid=65534 tmpfs \(folder)"

@@ -10,7 +10,10 @@ import Testing
     private static let jitter = 1 << 20
 
     @Test(
-        "1,000 slow readers of an endless body: memory stays within buffer_bytes_max and 16 KiB each, does not grow after 10 s, and others are served",
+        """
+        1,000 slow readers of an endless body: memory stays within buffer_bytes_max and 16 KiB each, does not grow \
+        after 10 s, and others are served
+        """,
         .enabled("needs 12,000 descriptors") { Descriptors.raise(to: 12_000) },
         arguments: [(64, false), (16, false), (16, true)])
     func crowd(_ mebibytes: Int, isUnix: Bool) async throws {
@@ -53,7 +56,10 @@ import Testing
         }
         let limit = mebibytes << 20 + Self.readers * Self.perConnection
         print(
-            "slow readers, \(mebibytes) MiB\(isUnix ? ", unix" : ""): at rest \(rest), after 10 s \(settled), at most \(most), buffers \(buffers), slowest \(slowest)"
+            """
+            slow readers, \(mebibytes) MiB\(isUnix ? ", unix" : ""): at rest \(rest), after 10 s \(settled), at most \
+            \(most), buffers \(buffers), slowest \(slowest)
+            """
         )
         // New requests are refused beyond seven eighths: a crowd of slow readers does not get there.
         #expect(buffers <= mebibytes << 20 / 8 * 7, "\(buffers) bytes of buffers")

@@ -131,8 +131,8 @@ import Testing
         try await lanyard.process.terminate()
     }
 
-    /// Sizes of answers whose end waits, for a client that reads nothing, in the kernel or in the proxy: how much the kernel takes is its own
-    /// affair, so that it takes a crowd to meet both.
+    /// Sizes of answers whose end waits, for a client that reads nothing, in the kernel or in the proxy: how much the
+    /// kernel takes is its own affair, so that it takes a crowd to meet both.
     private static let tails = Array(stride(from: 100_000, through: 200_000, by: 7_000))
 
     /// Asks for an answer of each of these sizes, one client each, side by side, and has `read` take them.

@@ -59,7 +59,8 @@ final class EmulatorProcess: Sendable {
         }
     }
 
-    /// Waits until every connection whose client has ended is closed, so that all that was sent on it has been read, and no call is under way.
+    /// Waits until every connection whose client has ended is closed, so that all that was sent on it has been read,
+    /// and no call is under way.
     func untilClosed() async throws {
         let local = String(format: ":%04X", Int(endpoint.port))
         try await eventually("the emulator has read what an ended client sent") {

@@ -4,8 +4,8 @@ import TestSupport
 
 /// The built binary with a token in hand, before an upstream of plain sockets that records every byte.
 ///
-/// One process serves a whole suite, which is `.serialized`: what the upstream received, the counters and the log are then those of the test
-/// at hand. `startOver` draws the line between two tests. The process ends with the tests'.
+/// One process serves a whole suite, which is `.serialized`: what the upstream received, the counters and the log are
+/// then those of the test at hand. `startOver` draws the line between two tests. The process ends with the tests'.
 final class HTTPBench: Sendable {
     /// What a suite may want otherwise; each text is YAML of one line.
     struct Plan {
@@ -132,8 +132,8 @@ final class HTTPBench: Sendable {
     /// How the upstream answers from now on.
     func script(_ script: @escaping RawServer.Script) { memory.box.withLock { $0.script = script } }
 
-    /// What the upstream's connections received since `startOver`, in the order of the connections: bytes as characters, our random pseudonym
-    /// as `lanyard-x`, the upstream's own authority as `up`.
+    /// What the upstream's connections received since `startOver`, in the order of the connections: bytes as
+    /// characters, our random pseudonym as `lanyard-x`, the upstream's own authority as `up`.
     var received: [String] {
         let seen = memory.box.withLock { $0.seen }
         return upstream.records.enumerated().compactMap { index, record in

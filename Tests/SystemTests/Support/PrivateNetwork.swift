@@ -3,7 +3,8 @@ import TestSupport
 
 /// A network namespace for one program: loopback, and one address that is not loopback. Nothing that is sent there leaves the namespace.
 ///
-/// A small HTTP server in the namespace listens on both addresses and records what it is asked. Unix sockets connect the test to the program.
+/// A small HTTP server in the namespace listens on both addresses and records what it is asked. Unix sockets connect
+/// the test to the program.
 final class PrivateNetwork: Sendable {
     /// One request that the server received.
     struct Visit: Sendable, Equatable, CustomStringConvertible {

@@ -114,7 +114,8 @@ struct SecretForms {
         }
     }
 
-    /// With and without an escape where JSON leaves the choice: Lanyard writes neither, Foundation a solidus with one, others all but ASCII.
+    /// With and without an escape where JSON leaves the choice: Lanyard writes neither, Foundation a solidus with one,
+    /// others all but ASCII.
     private static func json(_ secret: String) -> Set<String> {
         var forms: Set<String> = []
         for solidus in ["/", "\\/"] {

@@ -89,9 +89,9 @@ struct Refusal: Sendable {
 }
 
 extension HTTPBench {
-    /// Sends a request that must be refused, with another behind it, and looks at everything that a refusal means: one answer with the right
-    /// head and body, no byte upstream, one count by its reason, one line of log at debug level, and a connection that ends in order or goes
-    /// on with the request behind.
+    /// Sends a request that must be refused, with another behind it, and looks at everything that a refusal means: one
+    /// answer with the right head and body, no byte upstream, one count by its reason, one line of log at debug level,
+    /// and a connection that ends in order or goes on with the request behind.
     ///
     /// - Parameters:
     ///   - text: the request.
@@ -147,8 +147,8 @@ extension HTTPBench {
             ] && refused().allSatisfy { $0.json["status"].int == refusal.status }, name, sourceLocation: sourceLocation)
     }
 
-    /// Lets the upstream answer a request with what must not be trusted: the client gets 502 (or 504) and keeps its connection, the upstream
-    /// connection ends and is not used again, another client notices nothing.
+    /// Lets the upstream answer a request with what must not be trusted: the client gets 502 (or 504) and keeps its
+    /// connection, the upstream connection ends and is not used again, another client notices nothing.
     ///
     /// - Parameter end: what the upstream does behind the response; without it, it waits.
     @discardableResult
@@ -185,8 +185,8 @@ extension HTTPBench {
         #expect(last > 0, name, sourceLocation: sourceLocation)
     }
 
-    /// Sends a request for `/cut` whose body is cut short or at fault, perhaps with bytes behind it: the client gets one refusal and the end,
-    /// and the upstream, which may have got the beginning, never a whole request.
+    /// Sends a request for `/cut` whose body is cut short or at fault, perhaps with bytes behind it: the client gets
+    /// one refusal and the end, and the upstream, which may have got the beginning, never a whole request.
     ///
     /// - Parameter end: what the client does behind the bytes.
     /// - Returns: what the upstream got, as `received`.
@@ -225,8 +225,9 @@ extension HTTPBench {
         return texts.first ?? ""
     }
 
-    /// Lets the upstream answer by hand with a head and, when the client has that, with what is not whole or not in order: the client must see
-    /// that its response was cut, the upstream connection ends, another client notices nothing.
+    /// Lets the upstream answer by hand with a head and, when the client has that, with what is not whole or not in
+    /// order: the client must see that its response was cut, the upstream connection ends, another client notices
+    /// nothing.
     ///
     /// - Parameters:
     ///   - end: what the upstream does behind the bytes.

@@ -52,7 +52,8 @@ final class ReplayBench: Sendable {
         )
     }
 
-    /// How the upstream answers each request's first sending; the others get 200 with what has arrived. Requests are told apart by their target.
+    /// How the upstream answers each request's first sending; the others get 200 with what has arrived. Requests are
+    /// told apart by their target.
     func refuses(first answer: @escaping @Sendable () -> RawResponse) {
         let seen = Guarded<Set<String>>([])
         box.script.withLock {

@@ -5,7 +5,8 @@ import TestSupport
 
 /// A name server that takes every question and never answers, and a way to start a program that asks no other one.
 ///
-/// The program sees files of the test's own at /etc/resolv.conf, /etc/hosts and /etc/nsswitch.conf, mounted in a namespace that is its alone.
+/// The program sees files of the test's own at /etc/resolv.conf, /etc/hosts and /etc/nsswitch.conf, mounted in a
+/// namespace that is its alone.
 final class SilentNameServer: Sendable {
     /// Port 53 is root's, too.
     static var isPossible: Bool { MountNamespace.isPossible }
