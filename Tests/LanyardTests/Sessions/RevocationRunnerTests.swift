@@ -28,7 +28,7 @@ import Testing
         func commit(
             _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
         ) {
-            reply(.success(.stored))
+            reply(.success(.stored(nil)))
         }
 
         func signalIfDrained() {}
