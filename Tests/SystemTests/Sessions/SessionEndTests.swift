@@ -60,7 +60,7 @@ import Testing
                 $0["user"].string == name
             }
             #expect(line["reason"].string == reason && line["level"].string == level, "\(line)")
-            #expect(line["remedy"].string?.contains(name == "alice" ? "by itself" : "a person") == true)
+            #expect(line["remedy"].string?.contains(name == "alice" ? "automatically" : "an operator") == true)
             let end = try #require(
                 try await bench.running.metric("lanyard_refresh_token_expiry_timestamp_seconds", ["user": name]))
             #expect(abs(end - Timestamps.now - Double(before)) < 15)
