@@ -12,7 +12,7 @@ struct SessionTerminationTests {
 
     private static func obtained(_ driver: CoordinatorDriver) -> ObtainedSession {
         ObtainedSession(
-            SessionDriver.grant(refresh: "gift", account: "a"), startedAt: driver.now, startedAtWall: driver.wall)
+            SessionDriver.grant(refresh: "obtained", account: "a"), startedAt: driver.now, startedAtWall: driver.wall)
     }
 
     // MARK: Sessions that were obtained elsewhere
@@ -23,9 +23,9 @@ struct SessionTerminationTests {
         driver.begin()
         driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
-        #expect(driver.revoked == ["gift"])
+        #expect(driver.revoked == ["obtained"])
         try driver.grant(refresh: "one", account: "a")
-        #expect(driver.storedRefresh == "one" && driver.revoked == ["gift"])
+        #expect(driver.storedRefresh == "one" && driver.revoked == ["obtained"])
     }
 
     @Test("a logout revokes a session that waits to be taken over, at every stage")
@@ -37,13 +37,13 @@ struct SessionTerminationTests {
         driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.logOut, ticket: nil))
         guard case .overtaken = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
-        #expect(Set(driver.revoked) == ["gift", "one"])
+        #expect(Set(driver.revoked) == ["obtained", "one"])
         // Waiting for the lock.
         driver = CoordinatorDriver()
         driver.lockAnswer = .busy
         driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         driver.handle(.terminate(.remove, ticket: nil))
-        #expect(driver.revoked == ["gift"])
+        #expect(driver.revoked == ["obtained"])
         // Waiting for the store read.
         driver = CoordinatorDriver()
         driver.holdsStore = true
@@ -51,7 +51,7 @@ struct SessionTerminationTests {
         driver.handle(.terminate(.logOut, ticket: nil))
         driver.release()
         driver.release()
-        #expect(driver.revoked == ["gift"] && driver.stored?.session == nil && driver.disk.holder == nil)
+        #expect(driver.revoked == ["obtained"] && driver.stored?.session == nil && driver.disk.holder == nil)
     }
 
     @Test("a session that is handed over and never gets the lock is revoked")
@@ -61,7 +61,7 @@ struct SessionTerminationTests {
         driver.handle(.obtained(Self.obtained(driver), ticket: 1))
         for _ in 0..<2000 where driver.replies[1] == nil { driver.toDue() }
         guard case .failed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
-        #expect(driver.revoked == ["gift"] && driver.coordinator.isIdle)
+        #expect(driver.revoked == ["obtained"] && driver.coordinator.isIdle)
     }
 
     @Test("a login after a lost response revokes the old session if its token cannot have changed")
@@ -140,7 +140,7 @@ struct SessionTerminationTests {
         #expect(!driver.coordinator.isDrained)
         try driver.grant()
         guard case .loggedIn = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
-        #expect(driver.storedRefresh == "gift" && driver.coordinator.isDrained)
+        #expect(driver.storedRefresh == "obtained" && driver.coordinator.isDrained)
     }
 
     // MARK: A logout that cannot be stored
