@@ -117,8 +117,8 @@ let package = Package(
             name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardVault"],
             path: "Tests/TestSupport", swiftSettings: strict
         ),
-        // Stands before libc's socket calls in the test program and tears what they move.
-        .target(name: "TornSockets", path: "Tests/TornSockets"),
+        // Stands before libc's socket calls in the test program and tears what they move. Beside it: how the test program ends.
+        .target(name: "TornSockets", dependencies: ["COpenSSL"], path: "Tests/TornSockets"),
         // Preloaded into the built program: files that hang for as long as a test likes.
         .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.

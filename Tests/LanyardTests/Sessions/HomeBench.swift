@@ -60,11 +60,18 @@ final class SessionServiceBench: Sendable {
         if startsHome { home.start() }
     }
 
+    /// A test that throws does not reach `end()`: no loop of its goes on until the process ends.
+    deinit { stop() }
+
     func end() async {
+        stop()
+        await emulator.stop()
+    }
+
+    private func stop() {
         home.stop()
         identity.stop()
         loop.stop()
-        await emulator.stop()
     }
 
     var alice: SessionStatus { home.report.users[0] }
