@@ -77,8 +77,8 @@ package final class Shard: @unchecked Sendable {
             return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
         }
         do {
+            if isTCP { Socket.setNoDelay(socket.raw) }
             let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
-            if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
             if case .slot = slot { client.begin() } else { client.rejectOverloaded() }

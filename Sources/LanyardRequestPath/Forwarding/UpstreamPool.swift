@@ -120,7 +120,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard !connection.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
+        guard !connection.stream.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
         keepIdle(connection)
         // A waiter here may use the connection. A waiter that cannot, here or on another shard, needs its slot.
         schedule(.idled)
@@ -137,10 +137,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
         if connection.epoch == epoch { return true }
-        let raw = connection.raw
-        guard let peer = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }), target.hasAddress(peer) else {
-            return false
-        }
+        guard let peer = connection.stream.peerAddress, target.hasAddress(peer) else { return false }
         connection.epoch = epoch
         return true
     }

@@ -159,7 +159,7 @@ import Testing
         try await eventually("it waits") { pool.target.waiting.load(ordering: .relaxed) == 1 }
         try await eventually("the server has accepted it") { server.openCount == 1 }
         server.closeAll()
-        try await eventually("the end is known") { loop.queue.sync { first.hasEnded } }
+        try await eventually("the end is known") { loop.queue.sync { first.stream.hasEnded } }
         giveBack(first)
         let fresh = try await waiting
         #expect(fresh !== first)

@@ -67,10 +67,8 @@ extension ClientConnection {
         replayBody.discard()
         clearInbound()
         clearOutbound()
-        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = SocketWriter.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
         // `abandon` would count the request again: it was counted when its response was written.
-        guard code == 0 else { return close() }
+        guard stream.send(shard.out.bytes) == 0 else { return close() }
         if closes { closeAfterFlush() } else { beginNextRequest() }
     }
 
@@ -94,8 +92,7 @@ extension ClientConnection {
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
-        let isWritten = upstream?.outbound.isEmpty ?? false
-        dropUpstream(keeps: keepsUpstream && isWritten)
+        dropUpstream(keeps: keepsUpstream && upstream.map { $0.stream.isFlushed && !$0.stream.isBroken } ?? false)
         if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
 
@@ -114,7 +111,7 @@ extension ClientConnection {
         partialHead.release()
         responseBody = nil
         isContinueDue = false
-        unsentHeadBytes = 0
+        queuedHeadStart = nil
         guard let upstream, let route else { return }
         self.upstream = nil
         let pool = shard.pools[route.index]
@@ -125,7 +122,7 @@ extension ClientConnection {
     private func abort() {
         shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
         dropUpstream(keeps: false)
-        if isDelimitedByClose { Socket.setResetOnClose(raw) }
+        if isDelimitedByClose { stream.resetOnClose() }
         close()
     }
 
@@ -139,9 +136,9 @@ extension ClientConnection {
             shard.counters.request(route: route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
-            if isDelimitedByClose { Socket.setResetOnClose(raw) }
-        } else if isDelimitedByClose, !outbound.isEmpty {
-            Socket.setResetOnClose(raw)
+            if isDelimitedByClose { stream.resetOnClose() }
+        } else if isDelimitedByClose, !stream.isFlushed || stream.isBroken {
+            stream.resetOnClose()
         }
         close()
     }
@@ -158,7 +155,7 @@ extension ClientConnection {
     private func closeAfterFlush() {
         phase = .flushing
         clearInbound()
-        if outbound.isEmpty { beginLinger() } else { beginWriteTimeout() }
+        if stream.isFlushed { beginLinger() } else { beginWriteTimeout() }
     }
 
     private static let lingerTimeout = Duration.seconds(10)
@@ -166,7 +163,7 @@ extension ClientConnection {
 
     /// Begins the lingering close (http-rules.md 9.8).
     func beginLinger() {
-        Socket.endWriting(raw)
+        stream.endWriting()
         phase = .lingering
         clearOutbound()
         let now = shard.loop.now
@@ -177,22 +174,21 @@ extension ClientConnection {
             shard.giveBack(buffer)
             self.buffer = nil
         }
-        if hasEnded { canRead = true }
+        if stream.hasEnded { stream.expectInput() }
         pump()
     }
 
     /// Discards the input of one read. Returns the number of bytes.
     func discardInput() -> Int {
-        switch Socket.receive(raw, into: shard.scratch) {
+        switch stream.receive(into: shard.scratch) {
         case .bytes(let count):
-            if count < shard.scratch.count { canRead = hasEnded }
             if let deadline = lingeringClose?.discarded(count, at: shard.loop.now) {
                 shard.loop.set(inboundDeadline, at: deadline)
             } else {
                 close()
             }
             return count
-        case .wouldBlock: canRead = false
+        case .wouldBlock: break
         case .end, .failed: close()
         }
         return 0
@@ -203,12 +199,11 @@ extension ClientConnection {
         phase = .closed
         shard.loop.drop(inboundDeadline)
         shard.loop.drop(outboundDeadline)
-        outbound.release()
         if let buffer {
             shard.giveBack(buffer)
             self.buffer = nil
         }
-        releaseSocket()
+        stream.close(on: shard.loop)
         shard.remove(self)
     }
 }

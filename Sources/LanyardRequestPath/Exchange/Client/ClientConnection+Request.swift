@@ -8,19 +8,13 @@ extension ClientConnection {
         let buffer = self.buffer ?? shard.takeBuffer()
         self.buffer = buffer
         let room = buffer.room(upTo: shard.context.headLimits.headBytesMax + RequestBuffer.firstCapacity)
-        switch Socket.receive(raw, into: room) {
+        switch stream.receive(into: room) {
         case .bytes(let count):
-            // Edge-triggered: a short read has emptied the socket, unless the client's end is known to follow.
-            if count < room.count { canRead = hasEnded }
             buffer.arrived(count)
             parse()
             return count
-        case .wouldBlock:
-            canRead = false
-            releaseEmptyBuffer()
-        case .end:
-            canRead = false
-            if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
+        case .wouldBlock: releaseEmptyBuffer()
+        case .end: if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
         case .failed: abandon()
         }
         return 0
@@ -31,7 +25,7 @@ extension ClientConnection {
         guard !isParsing else { return }
         isParsing = true
         defer { isParsing = false }
-        while isWaitingForRequest, outbound.isEmpty, let buffer, buffer.count > 0 {
+        while isWaitingForRequest, stream.isFlushed, let buffer, buffer.count > 0 {
             do throws(HeadError) {
                 let limits = shard.context.headLimits
                 guard let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
@@ -88,7 +82,7 @@ extension ClientConnection {
     var wantsBody: Bool {
         guard !body.isEnded, let upstream else { return false }
         if let held { return held.decision.body == .awaited }
-        return upstream.outbound.isEmpty && !upstream.isBroken && exchange.request == .sending
+        return upstream.stream.isFlushed && !upstream.stream.isBroken && exchange.request == .sending
     }
 
     /// Reads body bytes once. Returns their number.
@@ -98,15 +92,12 @@ extension ClientConnection {
             return 0
         }
         guard let room = shard.room(for: self) else { return 0 }
-        switch Socket.receive(raw, into: room) {
+        switch stream.receive(into: room) {
         case .bytes(let count):
-            if count < room.count { canRead = hasEnded }
             forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), from: nil)
             return count
-        case .wouldBlock: canRead = false
-        case .end:
-            canRead = false
-            perform(exchange.requestCut(.malformed("its body ends early")))
+        case .wouldBlock: break
+        case .end: perform(exchange.requestCut(.malformed("its body ends early")))
         case .failed: abandon()
         }
         return 0
@@ -164,17 +155,14 @@ extension ClientConnection {
         }
         guard exchange.response == .awaited else { return }
         if isPaused, let route { return setInbound(timeouts(route).requestIdle) }
-        if isContinueDue, unsentHeadBytes == 0 {
+        if isContinueDue, queuedHeadStart == nil {
             isContinueDue = false
             deliver("HTTP/1.1 100 Continue\r\n\r\n")
             if phase == .exchange, let route { setInbound(timeouts(route).requestIdle) }
-        } else if let upstream, !upstream.outbound.isEmpty {
-            let waiting = Socket.unsentBytes(upstream.raw)
-            guard waiting < kernelBytesForUpstream, let route else {
+        } else if let upstream, !upstream.stream.isFlushed {
+            guard upstream.stream.checkProgress().isProgress, let route else {
                 return perform(exchange.timedOut(.upstreamWriteTimeout))
             }
-            // It took no byte from our queue, but some from the kernel's buffer (http-rules.md 8.2).
-            kernelBytesForUpstream = waiting
             setInbound(timeouts(route).write)
         } else if !body.isEnded {
             perform(exchange.requestFailed(.requestTimeout))

@@ -6,20 +6,16 @@ extension ClientConnection {
     /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
         var share = 256 << 10
-        while phase == .exchange, held == nil, let upstream, upstream.canRead, outbound.isEmpty {
+        while phase == .exchange, held == nil, let upstream, upstream.stream.canRead, stream.isFlushed {
             guard let room = shard.room(for: self, upTo: readSizeMax) else { return }
-            switch Socket.receive(upstream.raw, into: room) {
+            switch upstream.stream.receive(into: room) {
             case .bytes(let count):
-                if count < room.count { upstream.canRead = upstream.hasEnded || upstream.isBroken }
                 receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
                 share -= count
                 adaptReadSize(afterReading: count)
-            case .wouldBlock:
-                upstream.canRead = false
-                if upstream.isBroken { return end(upstream, clean: false) }
-            // The failed write may have consumed the error of a reset: this end is not an orderly one.
-            case .end: end(upstream, clean: !upstream.isBroken)
-            case .failed: end(upstream, clean: false)
+            case .wouldBlock: if upstream.stream.isBroken { return upstreamEnded(clean: false) }
+            case .end: upstreamEnded(clean: !upstream.stream.isBroken)
+            case .failed: upstreamEnded(clean: false)
             }
             if share <= 0 { return shard.loop.resumeLater(self) }
         }
@@ -33,15 +29,14 @@ extension ClientConnection {
     /// Bytes that a client does not take are buffered here. After a stall the next read is small; it doubles with each
     /// read that the client takes whole. Many slow clients so need less memory over time.
     private func adaptReadSize(afterReading count: Int) {
-        if !outbound.isEmpty {
+        if !stream.isFlushed {
             readSizeMax = Self.readSizeMin
         } else if count >= readSizeMax {
             readSizeMax = min(readSizeMax * 2, Shard.scratchBytes)
         }
     }
 
-    private func end(_ upstream: UpstreamConnection, clean: Bool) {
-        upstream.canRead = false
+    private func upstreamEnded(clean: Bool) {
         if clean, responseBody?.framing == .untilClose, exchange.response == .relaying { return finishUntilClose() }
         perform(
             exchange.upstreamEnded(
@@ -115,7 +110,7 @@ extension ClientConnection {
         guard action == .wait else { return perform(action) }
         if response.status == 100, isContinueDue {
             isContinueDue = false
-            if let route, unsentHeadBytes == 0 { setInbound(timeouts(route).requestIdle) }
+            if let route, queuedHeadStart == nil { setInbound(timeouts(route).requestIdle) }
         }
         guard head.minorVersion > 0 else { return }
         shard.out.clear()
@@ -206,8 +201,7 @@ extension ClientConnection {
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
-        let code = SocketWriter.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
-        if code != 0 { abandon() }
+        if stream.send(shard.out.bytes, data, tail) != 0 { abandon() }
     }
 
     /// Sends a fixed text to the client.
@@ -218,8 +212,8 @@ extension ClientConnection {
 
     /// Sends the bytes that are queued for the client. When all are sent, reading goes on.
     func flush() {
-        guard SocketWriter.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
-        if !outbound.isEmpty {
+        guard stream.flush() == 0 else { return abandon() }
+        if !stream.isFlushed {
             // The client took some bytes: the write timeout begins again.
             return beginWriteTimeout()
         }
@@ -238,7 +232,7 @@ extension ClientConnection {
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout() {
         guard exchange.response == .relaying, let route else { return }
-        if !outbound.isEmpty { return beginWriteTimeout() }
+        if !stream.isFlushed { return beginWriteTimeout() }
         if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
     }
 

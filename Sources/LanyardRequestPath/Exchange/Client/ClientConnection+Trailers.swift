@@ -57,8 +57,7 @@ extension ClientConnection {
     }
 
     private func send(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
-        let code = SocketWriter.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
-        if code != 0 { abandon() }
+        if stream.send(shard.out.bytes, data, tail) != 0 { abandon() }
     }
 
     /// Reads the whole trailer section again and writes the fields that may be forwarded.

@@ -140,7 +140,7 @@ extension ClientConnection {
         isContinueDue = head.expectation == .continue100
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
-        guard unsentHeadBytes == 0 else { return }
+        guard queuedHeadStart == nil else { return }
         if isContinueDue { setInbound(Self.continueWait) }
         forwardBuffered()
         pump()
@@ -148,8 +148,8 @@ extension ClientConnection {
 
     /// Part of the head is queued and must not be sent: its token has expired, or the connection is broken.
     private func giveUpHead(_ upstream: UpstreamConnection) {
-        let isUntouched = upstream.outbound.count == unsentHeadBytes
-        unsentHeadBytes = 0
+        let isUntouched = upstream.stream.taken == queuedHeadStart
+        queuedHeadStart = nil
         if isUntouched, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
         perform(exchange.timedOut(.upstreamWriteTimeout))
     }
@@ -191,28 +191,29 @@ extension ClientConnection {
     /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString, withHead: Bool = false) {
         guard let upstream else { return }
-        let code = SocketWriter.send(
-            upstream.raw, shard.out.bytes, data, tail, queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        if code != 0 {
-            if withHead, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
-            return upstreamWriteFailed()
+        let start = upstream.stream.taken
+        if upstream.stream.send(shard.out.bytes, data, tail) != 0 {
+            if withHead, upstream.stream.taken == start, exchange.canRetryUnsent {
+                return perform(exchange.retryUnsent())
+            }
+            // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
+            // (http-rules.md 9.7).
+            return pumpResponse()
         }
-        if withHead {
-            unsentHeadBytes = upstream.outbound.isEmpty ? 0 : shard.out.count + data.count + tail.utf8CodeUnitCount
-        }
+        if withHead { queuedHeadStart = upstream.stream.isFlushed ? nil : start }
         updateSendTimeout()
     }
 
     func flushUpstream() {
         guard let upstream else { return }
         // The token may have expired while the head was queued. An expired token is never sent.
-        if unsentHeadBytes > 0, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
-        if SocketWriter.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite) != 0 {
-            if unsentHeadBytes == upstream.outbound.count, exchange.canRetryUnsent { return giveUpHead(upstream) }
-            return upstreamWriteFailed()
+        if queuedHeadStart != nil, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
+        if upstream.stream.flush() != 0 {
+            if queuedHeadStart == upstream.stream.taken, exchange.canRetryUnsent { return giveUpHead(upstream) }
+            return pumpResponse()
         }
-        let headIsGone = unsentHeadBytes > 0 && upstream.outbound.isEmpty
-        if headIsGone { unsentHeadBytes = 0 }
+        let headIsGone = queuedHeadStart != nil && upstream.stream.isFlushed
+        if headIsGone { queuedHeadStart = nil }
         updateSendTimeout()
         if headIsGone, isContinueDue { setInbound(Self.continueWait) }
         if headIsGone, wantsBody { forwardBuffered() }
@@ -223,23 +224,13 @@ extension ClientConnection {
     func updateSendTimeout() {
         guard let upstream, let route, phase == .exchange, held == nil else { return }
         let timeouts = timeouts(route)
-        if !upstream.outbound.isEmpty {
-            kernelBytesForUpstream = Socket.unsentBytes(upstream.raw)
+        if !upstream.stream.isFlushed {
+            upstream.stream.restartProgress()
             return setInbound(timeouts.write)
         }
         if !body.isEnded { return setInbound(timeouts.requestIdle) }
         clearInbound()
         if exchange.request == .sending { exchange.requestEnded() }
         if exchange.response == .awaited { setOutbound(timeouts.responseHeader) }
-    }
-
-    /// A failed write does not end the exchange: the bytes that the upstream has already sent are read first
-    /// (http-rules.md 9.7).
-    private func upstreamWriteFailed() {
-        guard let upstream else { return }
-        upstream.outbound.release()
-        upstream.canRead = true
-        upstream.isBroken = true
-        pumpResponse()
     }
 }

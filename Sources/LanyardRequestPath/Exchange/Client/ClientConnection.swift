@@ -45,33 +45,21 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     let shard: Shard
     let rules: ListenerRules
     let slot: ConnectionSlot
-    private var socket: OwnedDescriptor?
-    /// The descriptor, borrowed: valid while the connection is open.
-    let raw: CInt
-    private var watch: EventLoop.Watch?
+    var stream: ByteStream
 
     /// The client's address as field lines, determined once, for routes with `forwarded: append`.
-    lazy var peer = ForwardedPeer(raw)
+    lazy var peer = ForwardedPeer(stream.peerAddress)
     var phase = Phase.waiting {
         didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
     }
     /// Links in the list of clients that may be closed for a new one.
     var waitingLinks = WaitingClients.Links()
-    var canRead = false
-    var canWrite = true
     /// Reading from the client or the upstream is paused until memory is free.
     var isPaused = false
-    /// The client has shut down writing, or the connection. Reading goes on until the end is read.
-    var hasEnded = false
-    /// Bytes in the kernel's send buffer of each side when its write timeout began. A side that reads slowly empties
-    /// that buffer before it takes a byte of our queue.
-    private var kernelBytesForClient = 0
-    var kernelBytesForUpstream = 0
     /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
     private var kernelFlushDeadline = Instant.never
     /// Write timeout between two requests: the end of a response keeps the timeout of its route.
     var tailTimeout = ClientConnection.standardWriteTimeout
-    var outbound: ByteQueue
     /// Bytes. The largest next read of a response; small for a client that stalls.
     var readSizeMax = Shard.scratchBytes
     /// Deadline for request heads, request bodies, idle connections and the lingering close.
@@ -95,8 +83,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var user: UserIndex?
     var token: AccessToken?
     var isParked = false
-    /// Bytes that were sent upstream with the head, while some of them are queued; else 0.
-    var unsentHeadBytes = 0
+    /// While part of the head is queued: what `ByteStream.taken` of the upstream was before it.
+    var queuedHeadStart: UInt64?
     /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
     var isContinueDue = false
     /// The protocol that the request asks for, as its route spells it.
@@ -126,19 +114,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     init(
         taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
     ) throws(SystemError) {
-        raw = socket.raw
-        self.socket = consume socket
+        stream = ByteStream(taking: socket, budget: shard.context.buffers)
         self.shard = shard
         self.rules = rules
         self.slot = slot
-        outbound = ByteQueue(budget: shard.context.buffers)
         partialHead = ByteQueue(budget: shard.context.buffers)
         exchange = Exchange(RequestHead())
         replayBody = ReplayBody(budget: shard.context.buffers)
         super.init()
         inboundDeadline.owner = self
         outboundDeadline.owner = self
-        watch = try shard.loop.watch(raw, for: [.read, .write, .readHangUp, .edge], by: self)
+        try stream.watch(on: shard.loop, by: self)
     }
 
     /// Begins to wait. The first head is due within `header_timeout` of the accept.
@@ -157,18 +143,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         guard phase != .closed else { return }
-        if !readiness.isDisjoint(with: [.error, .hangUp]) {
-            hasEnded = true
-            // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
-            if phase == .exchange || phase == .flushing || phase == .lingering { return abandon() }
-        }
-        if readiness.contains(.readHangUp) { hasEnded = true }
-        if hasEnded || readiness.contains(.read) { canRead = true }
-        if readiness.contains(.write) {
-            canWrite = true
-            if !outbound.isEmpty, phase != .tunnel { flush() }
-        }
+        stream.record(readiness)
         if let tunnel { return tunnel.run() }
+        // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
+        if !readiness.isDisjoint(with: [.error, .hangUp]),
+            phase == .exchange || phase == .flushing || phase == .lingering
+        {
+            return abandon()
+        }
+        if readiness.contains(.write), !stream.isFlushed { flush() }
         pump()
     }
 
@@ -185,17 +168,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     package func upstreamReady(_ connection: UpstreamConnection) {
         guard connection === upstream else { return }
         if let tunnel { return tunnel.run() }
-        if connection.canWrite, !connection.outbound.isEmpty { flushUpstream() }
+        if connection.stream.canFlush { flushUpstream() }
         pumpResponse()
     }
 
     /// Reads while input is there and can be used, up to one turn's share (http-rules.md 20.5).
     func pump() {
         var share = 256 << 10
-        while canRead {
+        while stream.canRead {
             switch phase {
             case .waiting, .head:
-                guard outbound.isEmpty else { return }
+                guard stream.isFlushed else { return }
                 share -= readHead()
             case .exchange:
                 guard wantsBody else { return }
@@ -230,12 +213,12 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         switch phase {
         case .exchange where held != nil: heldResponseTimedOut()
         case .exchange where isParked: tokenWaitTimedOut()
-        case .exchange where !outbound.isEmpty: clientWriteTimedOut()
+        case .exchange where !stream.isFlushed: clientWriteTimedOut()
         case .exchange where isPaused: awaitUpstreamAnew()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
         case .flushing: clientWriteTimedOut()
         // The end of a response is queued; its request is over.
-        case .waiting where !outbound.isEmpty: clientWriteTimedOut()
+        case .waiting where !stream.isFlushed: clientWriteTimedOut()
         case .waiting, .head, .tunnel, .lingering, .closed: break
         }
     }
@@ -250,13 +233,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Begins the write timeout: the client must take some bytes within it.
     func beginWriteTimeout() {
-        kernelBytesForClient = Socket.unsentBytes(raw)
+        stream.restartProgress()
         setOutbound(writeTimeout)
     }
 
     /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
     private func clientWriteTimedOut() {
-        if Socket.unsentBytes(raw) < kernelBytesForClient { beginWriteTimeout() } else { abandon() }
+        if stream.checkProgress().isProgress { setOutbound(writeTimeout) } else { abandon() }
     }
 
     // MARK: Between requests
@@ -279,7 +262,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
                 self.buffer = nil
             }
         }
-        if outbound.isEmpty { return beginIdleTimeout() }
+        if stream.isFlushed { return beginIdleTimeout() }
         clearInbound()
         beginWriteTimeout()
     }
@@ -289,7 +272,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Before that, a client that reads slowly is neither idle nor drained (http-rules.md 8.2, 20.1).
     func beginIdleTimeout() {
         beginWaiting()
-        kernelBytesForClient = 0
+        stream.restartProgress()
         clearOutbound()
         setInbound(currentIdleTimeout)
     }
@@ -301,39 +284,29 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes after 500 ms without a request.
     func drain() {
-        guard phase == .waiting, outbound.isEmpty else { return }
+        guard phase == .waiting, stream.isFlushed else { return }
         setInbound(currentIdleTimeout)
     }
 
     private func idleTimeoutExpired() {
         // During a drain: a request that has arrived meanwhile is processed.
-        if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
-            canRead = true
+        if shard.isDraining, !stream.isQuiet, !stream.hasEnded {
+            stream.expectInput()
             return pump()
         }
-        let held = Socket.unsentBytes(raw)
-        if held > 0 { return awaitKernelFlush(of: held) }
-        // If the client had not taken all before, the idle timeout begins now.
-        if kernelBytesForClient > 0 { beginIdleTimeout() } else { close() }
+        switch stream.checkProgress() {
+        case .empty: close()
+        // The client has not taken all before: the idle timeout begins now.
+        case .emptied: beginIdleTimeout()
+        case .shrunk:
+            kernelFlushDeadline = shard.loop.now + tailTimeout
+            awaitKernelFlush()
+        case .unchanged: if shard.loop.now >= kernelFlushDeadline { abandon() } else { awaitKernelFlush() }
+        }
     }
 
     /// The kernel still holds bytes of the last response. A close now would meet the client's next request with a
     /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
     /// the connection stays open.
-    private func awaitKernelFlush(of held: Int) {
-        if kernelBytesForClient == 0 || held < kernelBytesForClient {
-            kernelBytesForClient = held
-            kernelFlushDeadline = shard.loop.now + tailTimeout
-        } else if shard.loop.now >= kernelFlushDeadline {
-            return abandon()
-        }
-        setInbound(min(currentIdleTimeout, .milliseconds(500)))
-    }
-
-    /// Closes the descriptor. Later calls do nothing.
-    func releaseSocket() {
-        if let watch { shard.loop.forget(watch) }
-        watch = nil
-        socket = nil
-    }
+    private func awaitKernelFlush() { setInbound(min(currentIdleTimeout, .milliseconds(500))) }
 }

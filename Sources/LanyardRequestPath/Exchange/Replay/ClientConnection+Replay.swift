@@ -221,7 +221,7 @@ extension ClientConnection {
                 "client_request_id": "\(clientRequestID)",
             ])
         if let renewed = held.token { token = renewed }
-        let isInStep = exchange.replay(insteadOf: held.head) && upstream.outbound.isEmpty && !upstream.isBroken
+        let isInStep = exchange.replay(insteadOf: held.head) && upstream.stream.isFlushed && !upstream.stream.isBroken
         self.held = nil
         if exchange.needsFreshConnection {
             self.upstream = nil
@@ -230,7 +230,7 @@ extension ClientConnection {
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
-        if isInStep, used == behind.count, !upstream.hasEnded {
+        if isInStep, used == behind.count, !upstream.stream.hasEnded {
             if rejected.isEnded, upstream.isQuiet {
                 self.upstream = nil
                 upstream.reuse()

@@ -88,8 +88,8 @@ extension ClientConnection {
                 "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(route?.settings.name ?? "")",
                 "request_id": "\(currentRequestID)",
             ])
-        if tunnel.resets(.client, by: end) { Socket.setResetOnClose(raw) }
-        upstream?.resetsOnClose = tunnel.resets(.upstream, by: end)
+        if tunnel.resets(.client, by: end) { stream.resetOnClose() }
+        if tunnel.resets(.upstream, by: end) { upstream?.stream.resetOnClose() }
         dropUpstream(keeps: false)
         close()
     }
