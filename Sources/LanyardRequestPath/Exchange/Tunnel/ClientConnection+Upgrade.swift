@@ -57,7 +57,7 @@ extension ClientConnection {
         relay.begin(after)
         if let buffer {
             // Bytes behind the request were held until now (http-rules.md 15.4).
-            if phase == .tunnel { relay.sendUpstream(UnsafeRawBufferPointer(buffer.rest)) }
+            if phase == .tunnel { relay.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream) }
             self.buffer = nil
             shard.giveBack(buffer)
         }

@@ -31,15 +31,22 @@ final class TunnelRelay {
     /// No more bytes are moved.
     func stop() { isOver = true }
 
+    private func withStream<Result>(of side: Tunnel.Side, _ work: (inout ByteStream) -> Result) -> Result {
+        switch side {
+        case .client: work(&client.stream)
+        case .upstream: work(&upstream.stream)
+        }
+    }
+
     // MARK: Events
 
     /// Sends queued bytes and moves bytes that have arrived, up to one turn's share.
     func run() {
-        flush()
-        detectResets()
+        for side in Tunnel.Side.allCases { flush(to: side) }
+        for side in Tunnel.Side.allCases { detectReset(of: side) }
         var left = Self.turnBytesMax
         while !isOver, left > 0 {
-            let moved = moveToUpstream() + moveToClient()
+            let moved = moveBytes(from: .client) + moveBytes(from: .upstream)
             if moved == 0 { break }
             left -= moved
         }
@@ -51,8 +58,9 @@ final class TunnelRelay {
     /// The deadline has passed.
     func due() {
         if client.isPaused { machine.paused(until: shard.loop.now) }
-        if client.stream.checkProgress().isProgress { machine.madeProgress(.client, at: shard.loop.now) }
-        if upstream.stream.checkProgress().isProgress { machine.madeProgress(.upstream, at: shard.loop.now) }
+        for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
+            machine.madeProgress(side, at: shard.loop.now)
+        }
         perform(machine.due(at: shard.loop.now))
         if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
     }
@@ -61,103 +69,62 @@ final class TunnelRelay {
 
     /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
     func begin(_ after: UnsafeRawBufferPointer) {
-        recordClientWrite(client.stream.send(shard.out.bytes, after))
+        recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
     }
 
-    func sendUpstream(_ bytes: UnsafeRawBufferPointer) {
-        recordUpstreamWrite(upstream.stream.send(bytes))
+    func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) {
+        recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
 
-    private func sendClient(_ bytes: UnsafeRawBufferPointer) {
-        recordClientWrite(client.stream.send(bytes))
+    private func flush(to side: Tunnel.Side) {
+        guard !isOver else { return }
+        let before = withStream(of: side) { $0.canFlush ? $0.taken : nil }
+        guard let before else { return }
+        let code = withStream(of: side) { $0.flush() }
+        if code != 0 || withStream(of: side, { $0.taken }) > before { recordWrite(to: side, code) }
     }
 
-    // MARK: Moving bytes
-
-    private func flush() {
-        if client.stream.canFlush {
-            let before = client.stream.taken
-            let code = client.stream.flush()
-            if code != 0 || client.stream.taken > before { recordClientWrite(code) }
+    /// - Parameter code: 0, or `errno` of a failed write.
+    private func recordWrite(to side: Tunnel.Side, _ code: CInt) {
+        guard code == 0 else { return perform(machine.writeFailed(to: side)) }
+        let waiting = withStream(of: side) { stream in
+            stream.restartProgress()
+            return stream.queuedBytes
         }
-        guard !isOver, upstream.stream.canFlush else { return }
-        let before = upstream.stream.taken
-        let code = upstream.stream.flush()
-        if code != 0 || upstream.stream.taken > before { recordUpstreamWrite(code) }
+        perform(machine.wrote(to: side, waiting: waiting, at: shard.loop.now))
     }
+
+    // MARK: Reading
 
     /// Detects a reset of a side that is not read, because the other takes no bytes or because it has ended
     /// (http-rules.md 9.5).
-    private func detectResets() {
-        if !isOver, client.stream.hasEnded, !machine.wantsBytes(of: .client), client.stream.pendingError != 0 {
-            perform(machine.failed(.client))
-        }
-        if !isOver, upstream.stream.hasEnded, !machine.wantsBytes(of: .upstream), upstream.stream.pendingError != 0 {
-            perform(machine.failed(.upstream))
-        }
+    private func detectReset(of side: Tunnel.Side) {
+        guard !isOver, !machine.wantsBytes(of: side) else { return }
+        if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.failed(side)) }
     }
 
-    /// Reads from the client once. Returns the number of bytes.
-    private func moveToUpstream() -> Int {
-        guard !isOver, client.stream.canRead, machine.wantsBytes(of: .client) else { return 0 }
+    /// Reads from a side once and sends the bytes to the other one. Returns their number.
+    private func moveBytes(from side: Tunnel.Side) -> Int {
+        guard !isOver, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
         // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
-        let received = client.stream.receive(into: room)
-        guard case .bytes(let count) = received else {
-            handleRead(received, of: .client)
-            return 0
-        }
-        sendUpstream(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(shard.scratch)[0..<count]))
-        return count
-    }
-
-    /// Reads from the upstream once. Returns the number of bytes.
-    private func moveToClient() -> Int {
-        guard !isOver, upstream.stream.canRead, machine.wantsBytes(of: .upstream) else { return 0 }
-        // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
-        guard let room = shard.room(for: client) else { return 0 }
-        let received = upstream.stream.receive(into: room)
-        guard case .bytes(let count) = received else {
-            handleRead(received, of: .upstream)
-            return 0
-        }
-        sendClient(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(shard.scratch)[0..<count]))
-        return count
-    }
-
-    /// A read returned no bytes.
-    private func handleRead(_ received: Socket.Received, of side: Tunnel.Side) {
-        switch received {
-        case .bytes: break
+        switch withStream(of: side, { $0.receive(into: room) }) {
+        case .bytes(let count):
+            send(UnsafeRawBufferPointer(rebasing: room[0..<count]), to: side.other)
+            return count
         case .wouldBlock: if machine.isBroken(side) { perform(machine.failed(side)) }
         case .end: perform(machine.ended(side))
         case .failed: perform(machine.failed(side))
         }
+        return 0
     }
 
     // MARK: Outcomes
 
-    private func recordClientWrite(_ code: CInt) {
-        if code == 0 {
-            client.stream.restartProgress()
-            return perform(machine.wrote(to: .client, waiting: client.stream.queuedBytes, at: shard.loop.now))
-        }
-        perform(machine.writeFailed(to: .client))
-    }
-
-    private func recordUpstreamWrite(_ code: CInt) {
-        if code == 0 {
-            upstream.stream.restartProgress()
-            return perform(machine.wrote(to: .upstream, waiting: upstream.stream.queuedBytes, at: shard.loop.now))
-        }
-        perform(machine.writeFailed(to: .upstream))
-    }
-
     private func perform(_ action: Tunnel.Action) {
         switch action {
         case .wait: break
-        case .shutDown(let side):
-            if side == .client { client.stream.endWriting() } else { upstream.stream.endWriting() }
+        case .shutDown(let side): withStream(of: side) { $0.endWriting() }
         case .close(let end): client.endTunnel(end)
         }
     }
