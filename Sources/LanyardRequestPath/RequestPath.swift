@@ -127,8 +127,8 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// Returns a function that runs `last` when it was called once for each shard.
     private func countdown(then last: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let left = SharedLimit(.max)
-        for _ in shards { _ = left.take() }
-        return { if left.giveBack() == 0 { last() } }
+        for _ in shards { _ = left.acquire() }
+        return { if left.release() == 0 { last() } }
     }
 
     /// Closes all connections and stops the loops.

@@ -83,7 +83,7 @@ package final class Shard: @unchecked Sendable {
             load.add()
             if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
         } catch {
-            giveBack(slot)
+            release(slot)
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
         }
@@ -93,24 +93,26 @@ package final class Shard: @unchecked Sendable {
     private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
-            guard peers.take(address.host) else { return rejectionSlot }
+            guard peers.acquire(address.host) else { return rejectionSlot }
             peer = address.host
         }
-        if context.connections.take() || (closeLongestWaiting() && context.connections.take()) { return .slot(peer) }
-        if let peer { context.peers?.giveBack(peer) }
+        if context.connections.acquire() || (closeLongestWaiting() && context.connections.acquire()) {
+            return .slot(peer)
+        }
+        if let peer { context.peers?.release(peer) }
         return isLast ? rejectionSlot : nil
     }
 
     private var rejectionSlot: ClientConnection.ConnectionSlot {
-        context.rejectionSlots.take() ? .rejectionSlot : .none
+        context.rejectionSlots.acquire() ? .rejectionSlot : .none
     }
 
-    private func giveBack(_ slot: ClientConnection.ConnectionSlot) {
+    private func release(_ slot: ClientConnection.ConnectionSlot) {
         switch slot {
         case .slot(let peer):
-            context.connections.giveBack()
-            if let peer { context.peers?.giveBack(peer) }
-        case .rejectionSlot: context.rejectionSlots.giveBack()
+            context.connections.release()
+            if let peer { context.peers?.release(peer) }
+        case .rejectionSlot: context.rejectionSlots.release()
         case .none: break
         }
     }
@@ -136,7 +138,7 @@ package final class Shard: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
-        giveBack(client.slot)
+        release(client.slot)
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 
@@ -169,12 +171,12 @@ package final class Shard: @unchecked Sendable {
 
     // MARK: Resources that exchanges share
 
-    func takeBuffer() -> RequestBuffer {
+    func acquireBuffer() -> RequestBuffer {
         spareBuffers.popLast()
             ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax, budget: context.buffers)
     }
 
-    func giveBack(_ buffer: RequestBuffer) {
+    func release(_ buffer: RequestBuffer) {
         guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
             !context.buffers.isTight
         else { return }

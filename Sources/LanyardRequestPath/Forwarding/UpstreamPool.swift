@@ -86,7 +86,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///
     /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
     package func connect(
-        for user: UserIndex, _ account: AccountNumber = .unknown, inPlaceOf old: UpstreamConnection? = nil,
+        for user: UserIndex, _ account: AccountNumber, inPlaceOf old: UpstreamConnection? = nil,
         completion: @escaping Completion
     ) -> Acquisition? {
         let request = Acquisition(user, account, completion)
@@ -95,7 +95,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             open.add(-1)
             idleOfShard.closed()
             resolveAndConnect(request)
-        } else if waiters.isEmpty, target.connections.take() {
+        } else if waiters.isEmpty, target.connections.acquire() {
             resolveAndConnect(request)
         } else {
             wait(request)
@@ -162,7 +162,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         waiters.append(request)
         schedule(.serve)
         guard request.isWaiting else { return }
-        if parked.take() {
+        if parked.acquire() {
             request.isParked = true
             return armDeadline()
         }
@@ -176,16 +176,16 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         target.waiting.subtract(1, ordering: .sequentiallyConsistent)
         guard request.isParked else { return }
         request.isParked = false
-        parked.giveBack()
+        parked.release()
     }
 
-    private func giveBackSlot() {
-        target.connections.giveBack()
+    private func releaseSlot() {
+        target.connections.release()
         idleOfShard.closed()
     }
 
     private func freeSlot() {
-        giveBackSlot()
+        releaseSlot()
         schedule(.freed)
     }
 
@@ -232,7 +232,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             let first = waiters.removeFirst()
             leaveQueue(first)
             reply(first, .success(connection))
-        case .takeSlot: return target.connections.take()
+        case .takeSlot: return target.connections.acquire()
         case .serveFirst:
             let first = waiters.removeFirst()
             leaveQueue(first)
@@ -242,7 +242,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             removeIdle(connection)
             connection.close()
             open.add(-1)
-        case .freeSlot: giveBackSlot()
+        case .freeSlot: releaseSlot()
         case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
         case .notifyWaiters: target.notifyOtherPools(than: self) { $0.schedule(.serve) }
         case .notifyIdle: target.notifyOtherPools(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
@@ -315,7 +315,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             switch result {
             case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
                 connectAfterRelease(request, addresses)
-            case .failure(let failure): fail(request, failure)
+            case .failure(let error): fail(request, error)
             case .success(let socket): adopt(socket.release(), for: request)
             }
         }

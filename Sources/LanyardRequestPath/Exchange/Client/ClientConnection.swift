@@ -6,11 +6,18 @@ import LanyardSettings
 ///
 /// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue.
 ///
-/// This file has the state and the events. The other parts:
+/// Its parts own the state of the current exchange. A part does no I/O and knows no other part:
+/// - `RequestIntake`: the request's bytes, and what was read of them.
+/// - `UpstreamLeg`: the token, the connection, and how far the request's head has come.
+/// - `ResponseRelay`: what was read of the response.
+/// - `RequestReplay`: what a second sending of the request needs.
+/// - `ClosingLimits`: limits of what is left to do behind a response.
+///
+/// This file has the phase, the stream, the deadlines and the events. The extensions let the parts work together:
 /// - `+Request` reads heads and bodies.
 /// - `+Admission` decides what is forwarded.
 /// - `+Upstream` sends the request.
-/// - `+Response` and `+Trailers` relay the response.
+/// - `+Response` relays the response.
 /// - `+Replay` handles a refused token.
 /// - `+Upgrade` begins and ends a tunnel.
 /// - `+Ending` sends Lanyard's own responses and closes.
@@ -46,9 +53,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     let rules: ListenerRules
     let slot: ConnectionSlot
     var stream: ByteStream
-
-    /// The client's address as field lines, determined once, for routes with `forwarded: append`.
-    lazy var peer = ForwardedPeer(stream.peerAddress)
     var phase = Phase.waiting {
         didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
     }
@@ -56,60 +60,19 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var waitingLinks = WaitingClients.Links()
     /// Reading from the client or the upstream is paused until memory is free.
     var isPaused = false
-    /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
-    private var kernelFlushDeadline = Instant.never
-    /// Write timeout between two requests: the end of a response keeps the timeout of its route.
-    var tailTimeout = ClientConnection.standardWriteTimeout
-    /// Bytes. The largest next read of a response; small for a client that stalls.
-    var readSizeMax = Shard.scratchBytes
     /// Deadline for request heads, request bodies, idle connections and the lingering close.
-    let inboundDeadline = Deadline()
+    private let inboundDeadline = Deadline()
     /// Deadline for the token, the response, and the client's reading of it.
-    let outboundDeadline = Deadline()
-    var lingeringClose: LingeringClose?
+    private let outboundDeadline = Deadline()
 
-    // The current request.
-    var buffer: RequestBuffer?
-    var reader = RequestReader()
-    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
-    var isParsing = false
-    var requests = 0
-    var head = RequestHead()
-    var target = RequestTarget.root
-    var route: Route?
-    var body = RequestBody(.none)
-    var exchange: Exchange
-    var requestID = ""
-    var user: UserIndex?
-    var token: AccessToken?
-    var isParked = false
-    /// While part of the head is queued: what `ByteStream.taken` of the upstream was before it.
-    var queuedHeadStart: UInt64?
-    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
-    var isContinueDue = false
-    /// The protocol that the request asks for, as its route spells it.
-    var upgrade: [UInt8]?
+    // The current exchange and its parts.
+    var exchange = Exchange(RequestHead())
+    var intake = RequestIntake()
+    var upstream = UpstreamLeg()
+    var relay: ResponseRelay
+    var replay: RequestReplay
+    var closing = ClosingLimits()
     var tunnel: TunnelRelay?
-
-    // The response.
-    var upstream: UpstreamConnection?
-    var acquisition: UpstreamPool.Acquisition?
-    var responseReader = ResponseReader()
-    /// An incomplete response head and its field table. Behind a body: the trailer section.
-    var partialHead: ByteQueue
-    var partialTable: FieldTable?
-    var responseBody: ResponseBody?
-    var sentStatus = 0
-    // A replay (http-rules.md 17).
-    var replayBody: ReplayBody
-    /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
-    var held: HeldResponse?
-    /// The request was sent with the route's token; false if the client's own authorization was sent.
-    var hasSentToken = false
-    /// Why the relayed response was not replaced by a replay.
-    var replayObstacle: RefusedResponse.ReplayObstacle?
-    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
-    var isDelimitedByClose = false
 
     init(
         taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
@@ -118,9 +81,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         self.shard = shard
         self.rules = rules
         self.slot = slot
-        partialHead = ByteQueue(budget: shard.context.buffers)
-        exchange = Exchange(RequestHead())
-        replayBody = ReplayBody(budget: shard.context.buffers)
+        relay = ResponseRelay(budget: shard.context.buffers)
+        replay = RequestReplay(budget: shard.context.buffers)
         super.init()
         inboundDeadline.owner = self
         outboundDeadline.owner = self
@@ -166,7 +128,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     package func upstreamReady(_ connection: UpstreamConnection) {
-        guard connection === upstream else { return }
+        guard connection === upstream.connection else { return }
         if let tunnel { return tunnel.run() }
         if connection.stream.canFlush { flushUpstream() }
         pumpResponse()
@@ -193,7 +155,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     // MARK: Deadlines
 
-    func setInbound(_ duration: Duration) { shard.loop.set(inboundDeadline, at: shard.loop.now + duration) }
+    func setInbound(_ duration: Duration) { setInbound(at: shard.loop.now + duration) }
+    func setInbound(at instant: Instant) { shard.loop.set(inboundDeadline, at: instant) }
     func clearInbound() { shard.loop.set(inboundDeadline, at: .never) }
     func setOutbound(_ duration: Duration) { shard.loop.set(outboundDeadline, at: shard.loop.now + duration) }
     func clearOutbound() { shard.loop.set(outboundDeadline, at: .never) }
@@ -211,8 +174,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     private func outboundDue() {
         switch phase {
-        case .exchange where held != nil: heldResponseTimedOut()
-        case .exchange where isParked: tokenWaitTimedOut()
+        case .exchange where replay.held != nil: heldResponseTimedOut()
+        case .exchange where upstream.isParked: tokenWaitTimedOut()
         case .exchange where !stream.isFlushed: clientWriteTimedOut()
         case .exchange where isPaused: awaitUpstreamAnew()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
@@ -225,7 +188,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// The upstream's bytes may be unread because memory is short: its timeout begins again.
     private func awaitUpstreamAnew() {
-        guard let route else { return }
+        guard let route = intake.route else { return }
         let timeouts = timeouts(route)
         if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }
         if let idle = timeouts.responseIdle { setOutbound(idle) }
@@ -247,21 +210,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting
-        reader = RequestReader()
-        requestID = ""
-        tailTimeout = writeTimeout
-        route = nil
-        token = nil
-        user = nil
-        upgrade = nil
-        if let buffer {
-            if buffer.used < buffer.count {
-                buffer.compact()
-            } else {
-                shard.giveBack(buffer)
-                self.buffer = nil
-            }
-        }
+        closing.setWriteTimeout(writeTimeout)
+        intake.endRequest(in: shard)
+        upstream.endRequest()
         if stream.isFlushed { return beginIdleTimeout() }
         clearInbound()
         beginWriteTimeout()
@@ -299,9 +250,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         // The client has not taken all before: the idle timeout begins now.
         case .emptied: beginIdleTimeout()
         case .shrunk:
-            kernelFlushDeadline = shard.loop.now + tailTimeout
+            closing.awaitKernelFlush(at: shard.loop.now)
             awaitKernelFlush()
-        case .unchanged: if shard.loop.now >= kernelFlushDeadline { abandon() } else { awaitKernelFlush() }
+        case .unchanged: if shard.loop.now >= closing.kernelFlushDeadline { abandon() } else { awaitKernelFlush() }
         }
     }
 
@@ -309,4 +260,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
     /// the connection stays open.
     private func awaitKernelFlush() { setInbound(min(currentIdleTimeout, .milliseconds(500))) }
+
+    /// Closes the connection. Later calls do nothing.
+    func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        shard.loop.drop(inboundDeadline)
+        shard.loop.drop(outboundDeadline)
+        intake.releaseBuffer(to: shard)
+        stream.close(on: shard.loop)
+        shard.remove(self)
+    }
 }

@@ -51,7 +51,7 @@ final class TunnelRelay {
             left -= moved
         }
         guard !isOver else { return }
-        shard.loop.set(client.inboundDeadline, at: machine.deadline)
+        client.setInbound(at: machine.deadline)
         if left <= 0 { shard.loop.resumeLater(client) }
     }
 
@@ -62,7 +62,7 @@ final class TunnelRelay {
             machine.madeProgress(side, at: shard.loop.now)
         }
         perform(machine.due(at: shard.loop.now))
-        if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
+        if !isOver { client.setInbound(at: machine.deadline) }
     }
 
     // MARK: Sending
