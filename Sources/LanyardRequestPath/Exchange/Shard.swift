@@ -32,7 +32,11 @@ package final class Shard: @unchecked Sendable {
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients that wait for a request and may be closed for a new client.
-    var waiting = WaitingClients()
+    var waiting = WaitingClients() {
+        didSet { waitingSince.store(waiting.since.nanoseconds, ordering: .relaxed) }
+    }
+    /// `waiting.since`, for the other shards.
+    private let waitingSince = Atomic<Int64>(Instant.never.nanoseconds)
     /// Clients with a tunnel.
     var tunnels: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients of this shard. Other shards read it to decide where a client goes.
@@ -69,12 +73,14 @@ package final class Shard: @unchecked Sendable {
     /// Adopts a client's socket. On the shard's queue. At the connection limit the client that has waited longest is
     /// closed (http-rules.md 20.5).
     ///
-    /// - Parameter others: shards that are asked in turn if no client waits here.
+    /// - Parameter others: shards that are asked if one of their clients has waited longer, or if no client waits here.
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
-            return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
+        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, others: others) else {
+            let next = others.indices.min { others[$0].longestWait < others[$1].longestWait } ?? others.startIndex
+            let rest = others[..<next] + others[(next + 1)...]
+            return others[next].handOver(socket, rules: rules, isTCP: isTCP, others: rest)
         }
         do {
             let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
@@ -89,17 +95,23 @@ package final class Shard: @unchecked Sendable {
         }
     }
 
-    /// nil: no client waits here, and other shards can still be asked.
-    private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
+    /// nil: no client waits here, or a client of another shard has waited longer; other shards can still be asked.
+    private func slot(for raw: CInt, isTCP: Bool, others: ArraySlice<Shard>) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
             guard peers.take(address.host) else { return rejectionSlot }
             peer = address.host
         }
-        if context.connections.take() || (closeLongestWaiting() && context.connections.take()) { return .slot(peer) }
+        if context.connections.take() { return .slot(peer) }
+        let isLongestHere = others.allSatisfy { longestWait <= $0.longestWait }
+        if isLongestHere, closeLongestWaiting(), context.connections.take() { return .slot(peer) }
         if let peer { context.peers?.giveBack(peer) }
-        return isLast ? rejectionSlot : nil
+        return others.isEmpty ? rejectionSlot : nil
     }
+
+    /// Since when the client waits that has waited longest here; `.never` if none waits. From any thread; another shard
+    /// may read a value that is about to change.
+    private var longestWait: Instant { Instant(nanoseconds: waitingSince.load(ordering: .relaxed)) }
 
     private var rejectionSlot: ClientConnection.ConnectionSlot {
         context.rejectionSlots.take() ? .rejectionSlot : .none
