@@ -22,6 +22,8 @@ package final class Shard: @unchecked Sendable {
     package let counters: ShardCounters
     let log: Logger
     var refusals = RefusalLogThrottle()
+    /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
+    private(set) var capabilities: [Secret?]
     /// The buffer for one read of any socket; its bytes are processed before the next read.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
@@ -49,11 +51,16 @@ package final class Shard: @unchecked Sendable {
     package private(set) var isDraining = false
     private var whenEmpty: (@Sendable () -> Void)?
 
-    package init(index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, log: Logger) {
+    /// - Parameter capabilities: one for each listener.
+    package init(
+        index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, capabilities: [Secret?] = [],
+        log: Logger
+    ) {
         self.index = index
         self.loop = loop
         self.context = context
         self.log = log
+        self.capabilities = capabilities
         tokens = TokenCache(source: source)
         let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
         idleConnections = idle
@@ -77,7 +84,9 @@ package final class Shard: @unchecked Sendable {
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, others: others) else {
+        // Refused peers share the slots of refused clients, so that they cannot take those of others.
+        let isPeer = isTCP || rules.callers.admits(socket.raw)
+        guard let slot = isPeer ? slot(for: socket.raw, isTCP: isTCP, others: others) : rejectionSlot else {
             let next = others.indices.min { others[$0].longestWait < others[$1].longestWait } ?? others.startIndex
             let rest = others[..<next] + others[(next + 1)...]
             return others[next].handOver(socket, rules: rules, isTCP: isTCP, others: rest)
@@ -87,7 +96,13 @@ package final class Shard: @unchecked Sendable {
             if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
+            if !isPeer {
+                client.rejectPeer()
+            } else if case .slot = slot {
+                client.begin()
+            } else {
+                client.rejectOverloaded()
+            }
         } catch {
             giveBack(slot)
             log.warning(
@@ -178,6 +193,9 @@ package final class Shard: @unchecked Sendable {
         whenEmpty = nil
         report?()
     }
+
+    /// Replaces the capability of a listener.
+    func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
 
     // MARK: Resources that exchanges share
 
