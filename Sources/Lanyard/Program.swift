@@ -19,6 +19,7 @@ final class Program: Sendable {
     private let identities: EventLoop
     private let memory: MemoryTrimmer
     private let files = FileReader()
+    private let capabilities: CapabilityWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -46,11 +47,13 @@ final class Program: Sendable {
         let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
             listeners: configuration.listeners, sockets: bindings.data,
+            capabilities: CapabilityWatches.read(configuration.listeners),
             routes: configuration.routes.map { ($0.route, $0.upstream) }, names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource, log: log)
         identities = try EventLoop(label: "lanyard.identities")
+        capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let services = Self.identities(configuration, by: files, on: identities, warning)
@@ -150,10 +153,12 @@ final class Program: Sendable {
         health?.start()
         identities.start()
         path.start(active: sessions.report.activeUser)
+        capabilities.start()
         sessions.start()
         admin?.start()
         announce()
         let status = stop.wait()
+        capabilities.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {

@@ -43,15 +43,17 @@ package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
     /// The command line as a whole; also the place of values that were not given.
     case commandLine
 
-    /// The remedy for a key that only a file can hold. For a flag or variable of the short form it names a configuration file.
+    /// The remedy for a key that is missing beside this place.
     ///
     /// - Parameters:
     ///   - value: the key with its value, such as `unsafe: true`; an explanation may follow.
     ///   - section: the section of the key in a file.
-    package func adding(_ value: String, to section: String) -> String {
+    ///   - flag: the same as a flag of the short form; nil: only a file can hold it.
+    package func adding(_ value: String, to section: String, flag: String? = nil) -> String {
         switch self {
         case .file, .wholeFile: "add \(value)"
-        case .flag, .environment, .commandLine: "use a configuration file with \(section).\(value)"
+        case .flag, .environment, .commandLine:
+            flag.map { "add \($0)" } ?? "use a configuration file with \(section).\(value)"
         }
     }
 

@@ -27,10 +27,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
         // Settings that protect something.
         .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),
         .init("listeners[].tls", .any, isError: true),
-        .init("listeners[].capability_file", .any, isError: true),
-        .init("listeners[].capability_credential", .any, isError: true),
-        .init("listeners[].required_header", .any, isError: true),
-        .init("listeners[].peers", .any, isError: true),
         .init("routes[].upstream", .beginning("https://"), isError: true, alternative: "use http:// or unix:/path"),
         .init("routes[].tls", .any, isError: true),
         .init("sandbox", .only(["require"]), isError: true),

@@ -80,12 +80,28 @@ package enum AddressText {
         return UInt16(text)
     }
 
+    /// What is wrong with the port at the end of an address, if only that is wrong: digits that are no port.
+    ///
+    /// - Parameter lowest: 1, or 0 where the kernel may choose.
+    static func portError(in text: some StringProtocol, lowest: Int) -> ConfigurationValue.ValueError? {
+        guard let colon = text.lastIndex(of: ":") else { return nil }
+        let digits = text[text.index(after: colon)...]
+        guard !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }),
+            hostAndPort(String(text[..<colon])).map({ $0.port == nil }) == true
+        else { return nil }
+        if let port = port(digits), port >= lowest { return nil }
+        return .init(
+            "port \(ConfigurationText.quoted(String(digits))) is out of range",
+            remedy: "write a port from \(lowest) to 65535, without a zero before it")
+    }
+
     /// Reads an address as in `listeners[].address` and `health.address`.
     ///
     /// - Throws: message and remedy.
     package static func listenAddress(_ text: String) throws(ConfigurationValue.ValueError) -> ListenerSettings.Address
     {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
+        if let error = portError(in: text, lowest: 0) { throw error }
         guard let (host, port) = hostAndPort(text) else {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is not an address",

@@ -36,7 +36,8 @@ package enum URLText {
             let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
             throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
         }
-        guard let (host, port) = AddressText.hostAndPort(String(authority)), port != 0 else {
+        if let error = AddressText.portError(in: authority, lowest: 1) { throw error }
+        guard let (host, port) = AddressText.hostAndPort(String(authority)) else {
             throw .init(
                 "\(shown(authority, or: "what follows \(scheme)://")) is not a host, host:port, [v6] or [v6]:port",
                 remedy: "write a URL such as \(scheme)://127.0.0.1:9000")

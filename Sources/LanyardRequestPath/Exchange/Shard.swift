@@ -22,6 +22,8 @@ package final class Shard: @unchecked Sendable {
     package let counters: ShardCounters
     let log: Logger
     var refusals = RefusalLogThrottle()
+    /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
+    private(set) var capabilities: [Secret?]
     /// The buffer for one read of any socket; its bytes are processed before the next read.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
@@ -32,7 +34,11 @@ package final class Shard: @unchecked Sendable {
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients that wait for a request and may be closed for a new client.
-    var waiting = WaitingClients()
+    var waiting = WaitingClients() {
+        didSet { waitingSince.store(waiting.since.nanoseconds, ordering: .relaxed) }
+    }
+    /// `waiting.since`, for the other shards.
+    private let waitingSince = Atomic<Int64>(Instant.never.nanoseconds)
     /// Clients with a tunnel.
     var tunnels: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients of this shard. Other shards read it to decide where a client goes.
@@ -45,11 +51,16 @@ package final class Shard: @unchecked Sendable {
     package private(set) var isDraining = false
     private var whenEmpty: (@Sendable () -> Void)?
 
-    package init(index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, log: Logger) {
+    /// - Parameter capabilities: one for each listener.
+    package init(
+        index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, capabilities: [Secret?] = [],
+        log: Logger
+    ) {
         self.index = index
         self.loop = loop
         self.context = context
         self.log = log
+        self.capabilities = capabilities
         tokens = TokenCache(source: source)
         let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
         idleConnections = idle
@@ -69,19 +80,29 @@ package final class Shard: @unchecked Sendable {
     /// Adopts a client's socket. On the shard's queue. At the connection limit the client that has waited longest is
     /// closed (http-rules.md 20.5).
     ///
-    /// - Parameter others: shards that are asked in turn if no client waits here.
+    /// - Parameter others: shards that are asked if one of their clients has waited longer, or if no client waits here.
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
-            return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
+        // Refused peers share the slots of refused clients, so that they cannot take those of others.
+        let isPeer = isTCP || rules.callers.admits(socket.raw)
+        guard let slot = isPeer ? slot(for: socket.raw, isTCP: isTCP, others: others) : rejectionSlot else {
+            let next = others.indices.min { others[$0].longestWait < others[$1].longestWait } ?? others.startIndex
+            let rest = others[..<next] + others[(next + 1)...]
+            return others[next].handOver(socket, rules: rules, isTCP: isTCP, others: rest)
         }
         do {
             if isTCP { Socket.setNoDelay(socket.raw) }
             let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
+            if !isPeer {
+                client.rejectPeer()
+            } else if case .slot = slot {
+                client.begin()
+            } else {
+                client.rejectOverloaded()
+            }
         } catch {
             release(slot)
             log.warning(
@@ -89,19 +110,23 @@ package final class Shard: @unchecked Sendable {
         }
     }
 
-    /// nil: no client waits here, and other shards can still be asked.
-    private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
+    /// nil: no client waits here, or a client of another shard has waited longer; other shards can still be asked.
+    private func slot(for raw: CInt, isTCP: Bool, others: ArraySlice<Shard>) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
             guard peers.acquire(address.host) else { return rejectionSlot }
             peer = address.host
         }
-        if context.connections.acquire() || (closeLongestWaiting() && context.connections.acquire()) {
-            return .slot(peer)
-        }
+        if context.connections.acquire() { return .slot(peer) }
+        let isLongestHere = others.allSatisfy { longestWait <= $0.longestWait }
+        if isLongestHere, closeLongestWaiting(), context.connections.acquire() { return .slot(peer) }
         if let peer { context.peers?.release(peer) }
-        return isLast ? rejectionSlot : nil
+        return others.isEmpty ? rejectionSlot : nil
     }
+
+    /// Since when the client waits that has waited longest here; `.never` if none waits. From any thread; another shard
+    /// may read a value that is about to change.
+    private var longestWait: Instant { Instant(nanoseconds: waitingSince.load(ordering: .relaxed)) }
 
     private var rejectionSlot: ClientConnection.ConnectionSlot {
         context.rejectionSlots.acquire() ? .rejectionSlot : .none
@@ -168,6 +193,9 @@ package final class Shard: @unchecked Sendable {
         whenEmpty = nil
         report?()
     }
+
+    /// Replaces the capability of a listener.
+    func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
 
     // MARK: Resources that exchanges share
 

@@ -20,6 +20,11 @@ extension ClientConnection {
             let target = intake.head.kind == .connect ? .root : try RequestTarget.parse(raw, method: intake.head.kind)
             if let problem = try checkAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
             if let problem = checkOrigin(bytes, buffer.table) { return .refuse(problem) }
+            if rules.callers.checksRequests,
+                let refusal = rules.callers.check(bytes, buffer.table, capabilities: shard.capabilities)
+            {
+                return .refuse(.callerNotAllowed(refusal))
+            }
             if intake.head.kind == .connect || intake.head.kind == .trace {
                 let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
                 return .refuse(.methodNotAllowed(allow, closes: intake.head.kind == .connect))

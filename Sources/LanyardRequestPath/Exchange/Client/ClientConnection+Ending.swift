@@ -140,6 +140,12 @@ extension ClientConnection {
         if case .none = slot { close() }
     }
 
+    /// The client is none of the listener's `peers`: sends 403 and closes.
+    func rejectPeer() {
+        refuse(.peerNotAllowed)
+        if case .none = slot { close() }
+    }
+
     // MARK: End of the connection
 
     private func closeAfterFlush() {
