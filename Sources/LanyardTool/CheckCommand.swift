@@ -34,10 +34,10 @@ struct CheckCommand: ParsableCommand {
     private func checkStore(_ configuration: Configuration?) throws {
         guard let configuration, let obstacle = OpenedStore.inspect(at: configuration.store) else { return }
         switch obstacle {
-        case .forThisUser(let fault): Report.error("warning: \(fault.message)")
-        case .forEveryUser(let fault):
-            Report.error("error: \(fault.message)")
-            throw ExitCode(fault.exitCode)
+        case .forThisUser(let error): Report.error("warning: \(error.message)")
+        case .forEveryUser(let error):
+            Report.error("error: \(error.message)")
+            throw ExitCode(error.exitCode)
         }
     }
 }
