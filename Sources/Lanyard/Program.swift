@@ -59,7 +59,7 @@ final class Program: Sendable {
         let services = Self.identities(configuration, by: files, on: identities, warning)
         store = try opened.store(log: log)
         sessions = try SessionService(
-            Self.sessionMembers(configuration, services, by: files, on: identities, warning), identities: services,
+            Self.managedUsers(configuration, services, by: files, on: identities, warning), identities: services,
             names: names,
             settings: SessionSettings(
                 refresh: configuration.refresh, login: configuration.login,
@@ -70,7 +70,7 @@ final class Program: Sendable {
         let stop = try ShutdownCoordinator(
             configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
-        sessions.onFailedStart = { stop.end(hopeless: $0) }
+        sessions.onFailedStart = { stop.endFailedStart(status: $0) }
         stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
         let sources = Self.healthSources(
@@ -128,7 +128,7 @@ final class Program: Sendable {
     }
 
     /// All configured users, each with the source of its tokens.
-    private static func sessionMembers(
+    private static func managedUsers(
         _ configuration: Configuration, _ identities: [ConfiguredIdentity], by files: FileReader, on loop: EventLoop,
         _ warning: SecretFileWarning
     ) -> [ManagedUser] {

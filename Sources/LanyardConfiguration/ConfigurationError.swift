@@ -3,6 +3,7 @@
 /// It never holds a secret: values are quoted only where no secret can stand, and URLs with user info are never quoted. A
 /// type of its own, because it carries a place and a remedy, and because many are reported at once.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// What follows from it.
     package enum Severity: String, Sendable {
         /// Lanyard runs, but the operator should know.
         case warning
@@ -12,7 +13,9 @@ package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConve
         case usage
     }
 
+    /// What follows from it.
     package var severity: Severity
+    /// Where the value was given.
     package var place: ConfigurationPlace
     /// What is wrong.
     package var message: String
@@ -57,6 +60,7 @@ package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The place as an operator reads it: `lanyard.yaml:12:5`, `--listen`.
     package var description: String {
         switch self {
         case .file(let path, let line, let column): "\(path):\(line):\(column)"

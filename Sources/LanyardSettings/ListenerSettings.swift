@@ -1,5 +1,6 @@
 /// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture.md 4.2).
 package struct ListenerSettings: Equatable, Sendable {
+    /// Where a listener is bound.
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
         /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
         case tcp(host: String, port: UInt16)
@@ -30,6 +31,7 @@ package struct ListenerSettings: Equatable, Sendable {
     /// Bytes of the longest allowed capability.
     package static let capabilityLengthMax = 1024
 
+    /// Where the listener is bound.
     package var address: Address
     /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the
     /// port.
@@ -56,6 +58,7 @@ package struct ShutdownSettings: Equatable, Sendable {
     package var drainMin = Duration.zero
     /// How long requests under way may take to end.
     package var drainMax = Duration.seconds(30)
+    /// `exit_zero_on_sigterm`.
     package var exitZeroOnSIGTERM = false
     package init() {}
 }

@@ -1,5 +1,6 @@
 /// Every key that Lanyard knows, in the order of the reference.
 package enum ConfigurationKeys {
+    /// Every key, in the order of the reference.
     package static let all: [ConfigurationKey] = withCredentials(listening + accounts + routes + process)
 
     /// The keys directly in the section at a path.

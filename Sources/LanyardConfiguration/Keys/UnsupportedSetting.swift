@@ -1,5 +1,6 @@
 /// A key or value that the configuration knows and this version does not support. A change that implements it removes its line here.
 package struct UnsupportedSetting: Equatable, Sendable {
+    /// Which values are not supported.
     package enum Values: Equatable, Sendable {
         /// Any value, or a mapping that is not empty.
         case any
@@ -11,7 +12,9 @@ package struct UnsupportedSetting: Equatable, Sendable {
         case beginning(String)
     }
 
+    /// The key.
     package let path: String
+    /// Which of its values are not supported.
     package let values: Values
     /// True: Lanyard does not start, because the setting protects something or has no substitute. False: a warning.
     package let isError: Bool
@@ -23,6 +26,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
     private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
     private static let logout = "remove it, and log users out by the admin API before the stop"
 
+    /// Every setting that is known and not built yet.
     package static let all: [UnsupportedSetting] = [
         // Settings that protect something.
         .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),

@@ -40,6 +40,7 @@ package enum ConfigurationValue: Equatable, Sendable {
     /// An HTTP status, 100 to 599.
     case status
 
+    /// What a file at a path is for.
     package enum FileUse: Equatable, Sendable {
         /// Must exist: a CA file, a certificate, the certificate's key.
         case needed
@@ -52,7 +53,9 @@ package enum ConfigurationValue: Equatable, Sendable {
     /// Why text is not an allowed value, and what to write instead. A type of its own, because a check does not know
     /// where the text stands: `ConfigurationError` adds the place.
     package struct ValueError: Error, Equatable, Sendable {
+        /// What is wrong.
         package var message: String
+        /// What to write instead.
         package var remedy: String
         package init(_ message: String, remedy: String) {
             self.message = message

@@ -32,7 +32,7 @@ final class AdminServer: Sendable {
         let file = try folder.write("token", Self.token + "\n")
         // As if the file had been there for long: it needs no second look.
         let files = FileReader { path, known in
-            var read = FileSnapshot.take(path, known: known)
+            var read = FileSnapshot.read(path, known: known)
             read.stamp?.changedAt = 0
             return read
         }

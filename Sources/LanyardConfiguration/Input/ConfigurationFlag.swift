@@ -1,5 +1,6 @@
 /// A flag of `run` and `check`, and the environment variable of the same meaning.
 package struct ConfigurationFlag: Equatable, Sendable {
+    /// What the flag sets.
     package enum Target: Equatable, Sendable {
         /// The configuration file.
         case file
@@ -11,10 +12,13 @@ package struct ConfigurationFlag: Equatable, Sendable {
 
     /// With its dashes.
     package let name: String
+    /// What the flag sets.
     package let target: Target
+    /// The allowed values.
     package let value: ConfigurationValue
     /// Words that may replace the value, such as `none`.
     package let keywords: [String]
+    /// One sentence for the help text.
     package let meaning: String
 
     /// `LANYARD_REFRESH_AT`.
