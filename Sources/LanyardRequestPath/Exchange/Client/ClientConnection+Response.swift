@@ -24,14 +24,14 @@ extension ClientConnection {
     }
 
     private func upstreamEnded(clean: Bool) {
-        if clean, relay.body?.framing == .untilClose, exchange.response == .relaying { return finishUntilClose() }
+        if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
         perform(
             exchange.upstreamEnded(
                 clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: intake.body.isEnded && replay.holdsBody))
     }
 
     private func receive(_ input: UnsafeMutableRawBufferPointer) {
-        if relay.body != nil { return relayBody(input) }
+        if relay.isInBody { return relayBody(input) }
         guard let table = relay.takeTable() else {
             guard let start = readHeads(input, shard.responseTable), start < input.count else { return }
             // A partial head would have to be buffered, and no memory is left.
@@ -128,7 +128,7 @@ extension ClientConnection {
         var writer = writer(response, view, table)
         writer.keepsTrailer = relay.keepsTrailers
         writer.writeFinal(
-            into: &shard.out, delivery: relay.body?.delivery ?? .raw, closes: exchange.closesClient,
+            into: &shard.out, delivery: relay.delivery, closes: exchange.closesClient,
             replayObstacle: replay.obstacle)
         relay.keepNominations(response, view, table)
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
@@ -154,7 +154,7 @@ extension ClientConnection {
 
     /// Sends body bytes behind the contents of the out buffer.
     private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) {
-        guard let hasEnded = relay.body?.isEnded else { return }
+        let hasEnded = relay.hasEnded
         push(data, ends: hasEnded)
         guard phase == .exchange else { return }
         if hasEnded { return perform(exchange.responseEnded(leftover: leftover)) }
@@ -166,7 +166,7 @@ extension ClientConnection {
     /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
     /// follow.
     private func push(_ data: UnsafeRawBufferPointer, ends: Bool) {
-        guard relay.body?.delivery == .chunked else { return push(data) }
+        guard relay.delivery == .chunked else { return push(data) }
         guard ends, relay.hasTrailers, let route = intake.route else {
             return push(data, shard.out.writeChunkStart(of: data.count, ends: ends))
         }

@@ -12,8 +12,9 @@ struct ResponseRelay: ~Copyable {
     private var partial: ByteQueue
     /// The field table of an incomplete head.
     private var partialTable: FieldTable?
-    /// Nil before the final head.
-    private(set) var body: ResponseBody?
+    /// The final head was read: further bytes are the body's.
+    private(set) var isInBody = false
+    private var body = ResponseBody(.none, delivery: .raw)
     /// Trailers of the upstream are relayed.
     private(set) var keepsTrailers = false
     /// The status of the final head; 0 before it.
@@ -39,14 +40,14 @@ struct ResponseRelay: ~Copyable {
     /// The request is being sent: the next byte is the first of a head.
     mutating func expectHead() {
         reader = ResponseReader()
-        body = nil
+        isInBody = false
     }
 
     /// Drops what was buffered.
     mutating func discard() {
         partialTable = nil
         partial.release()
-        body = nil
+        isInBody = false
     }
 
     // MARK: Heads
@@ -70,7 +71,7 @@ struct ResponseRelay: ~Copyable {
         partialTable = table
     }
 
-    /// The same for bytes of an earlier `takeHead`, which are not copied.
+    /// The same for bytes of an earlier `takeBytes`, which are not copied.
     mutating func keepHead(_ bytes: inout ByteQueue, _ table: FieldTable) {
         swap(&bytes, &partial)
         partialTable = table
@@ -100,6 +101,7 @@ struct ResponseRelay: ~Copyable {
         isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
         keepsTrailers = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
         body = ResponseBody(response.framing, delivery: delivery)
+        isInBody = true
     }
 
     /// The head, of which `status` is the status, is relayed now.
@@ -108,10 +110,16 @@ struct ResponseRelay: ~Copyable {
     /// Finds the body's bytes at the front of `input`, as `ResponseBody.consume`.
     mutating func consume(
         _ input: UnsafeMutableRawBufferPointer
-    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
-        guard body != nil else { return (0, UnsafeRawBufferPointer(rebasing: input[0..<0])) }
-        return try body!.consume(input)
-    }
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) { try body.consume(input) }
+
+    /// How the body reaches the client.
+    var delivery: ResponseBody.Delivery { body.delivery }
+
+    /// The last byte of the body was read.
+    var hasEnded: Bool { body.isEnded }
+
+    /// The end of the upstream's connection completes the body.
+    var endsWithConnection: Bool { isInBody && body.framing == .untilClose }
 
     /// Adapts the size of the next read to what the client takes.
     ///
@@ -128,7 +136,7 @@ struct ResponseRelay: ~Copyable {
     /// Bytes of an incomplete head or trailer section.
     var partialBytes: Int {
         // `Connection` lines alone are small. They are no reason to end a stream.
-        body == nil || partial.count > 4 << 10 ? partial.count : 0
+        !isInBody || partial.count > 4 << 10 ? partial.count : 0
     }
 
     // MARK: Trailers (http-rules.md 6.5, 6.6)
@@ -150,19 +158,20 @@ struct ResponseRelay: ~Copyable {
 
     /// The last `consume` found part of a trailer section, which has to be buffered until the rest comes.
     var awaitsTrailers: Bool {
-        guard keepsTrailers, let body else { return false }
-        return !body.isEnded && !body.trailerBytes.isEmpty
+        keepsTrailers && !body.isEnded && !body.trailerBytes.isEmpty
     }
 
     /// Keeps the bytes of the trailer section that the last `consume` found in `input`. The reader's limit of a trailer
     /// section bounds them.
     mutating func keepTrailers(in input: UnsafeRawBufferPointer) {
-        guard keepsTrailers, let place = body?.trailerBytes, !place.isEmpty else { return }
+        guard keepsTrailers else { return }
+        let place = body.trailerBytes
+        guard !place.isEmpty else { return }
         partial.append(UnsafeRawBufferPointer(rebasing: input[place]))
     }
 
     /// The body has ended, and a trailer section was kept.
-    var hasTrailers: Bool { !partial.isEmpty && body.map { $0.isEnded } ?? false }
+    var hasTrailers: Bool { hasEnded && !partial.isEmpty }
 
     /// Writes the fields of the kept trailer section that may be forwarded. The section is read a second time.
     ///
