@@ -111,7 +111,7 @@ struct SessionServiceTests {
         bench.home.start()
         try await eventually("unreachable") { bench.alice.reason() == .identityUnreachable }
         #expect(bench.alice.state == .loggingIn && !bench.alice.isReady() && !bench.alice.hasEverBeenReady)
-        guard case .identityUnreachable(let next)? = bench.published.refusal() else {
+        guard case .identityUnreachable(let next, _)? = bench.published.refusal() else {
             Issue.record("not refused as unreachable")
             return
         }

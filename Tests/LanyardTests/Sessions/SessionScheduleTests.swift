@@ -164,7 +164,7 @@ struct SessionScheduleTests {
         let calls = driver.calls.count
         driver.handle(.tokenNeeded)
         #expect(driver.calls.count == calls && driver.dueIn <= 10)
-        #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due))
+        #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due, because: "planned"))
         let publications = driver.publications
         driver.handle(.tokenNeeded)
         #expect(driver.publications == publications)

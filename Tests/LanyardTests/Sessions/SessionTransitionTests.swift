@@ -113,7 +113,7 @@ struct SessionTransitionTests {
         if after == .refused {
             #expect(driver.refusal == .credentialRefused(because: "planned"))
         } else {
-            #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due))
+            #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due, because: "planned"))
             driver.toDue()
             #expect(driver.call?.kind == .login && driver.call?.cause == .retry)
         }

@@ -69,8 +69,8 @@ import Testing
     @Test("no connection to the upstream")
     func upstream() throws {
         let errors: [UpstreamError] = [
-            .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut, .connectionLimit, .forbiddenAddress,
-            .plainBeyondLoopback, .local(24),
+            .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut(), .connectionLimit, .forbiddenAddress(),
+            .plainBeyondLoopback(), .local(24),
         ]
         #expect(try Self.problems(of: "3") == errors.map { Self.row(Self.name($0), .upstream($0)) })
     }

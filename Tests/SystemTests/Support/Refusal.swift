@@ -141,10 +141,9 @@ extension HTTPBench {
         #expect(grown == (refusal.reason.map { ["\($0) +1"] } ?? []), name, sourceLocation: sourceLocation)
         func refused() -> [LogLine] { lines.filter { $0.event == "request.refused" } }
         try await eventually("the refusal is logged") { !refused().isEmpty }
-        #expect(
-            refused().map { "\($0.json["level"].string ?? "") \($0.json["reason"].string ?? "")" } == [
-                "debug \(refusal.type)"
-            ] && refused().allSatisfy { $0.json["status"].int == refusal.status }, name, sourceLocation: sourceLocation)
+        // Of many in one second the later ones are written at debug level.
+        #expect(refused().map { $0.json["reason"].string } == [refusal.type], name, sourceLocation: sourceLocation)
+        #expect(refused().allSatisfy { $0.json["status"].int == refusal.status }, name, sourceLocation: sourceLocation)
     }
 
     /// Lets the upstream answer a request with what must not be trusted: the client gets 502 (or 504) and keeps its
