@@ -12,7 +12,7 @@ struct MessageReading {
     private var used = 0
 
     init(_ message: HTTPMessage) {
-        // Behind the bytes stands one that belongs to nobody: an empty message has an address as well.
+        // Behind the bytes stands one that belongs to no message: an empty message has an address as well.
         (message.bytes + [0]).withUnsafeBufferPointer { read(message.kind, Bytes(rebasing: $0.dropLast())) }
     }
 
@@ -145,4 +145,15 @@ struct MessageReading {
         }
         return text
     }
+}
+
+/// A message of the differential tests, and how it is to be read.
+struct HTTPMessage {
+    enum Kind: UInt8, CaseIterable { case request, response, responseToHead }
+
+    var kind: Kind
+    var bytes: [UInt8]
+
+    /// With everything that does not print escaped.
+    var shown: String { bytes.map { String(UnicodeScalar($0).escaped(asASCII: true)) }.joined() }
 }

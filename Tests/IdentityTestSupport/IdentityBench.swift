@@ -17,7 +17,7 @@ package final class IdentityBench: Sendable {
     package let server: RawServer
     package let identity: AppServicesIdentity
     package let folder: TemporaryFolder
-    package let log = IdentityLog()
+    package let log = LogRecorder()
 
     /// - Parameters:
     ///   - baseURL: the scripted server's own address unless given.
@@ -74,7 +74,7 @@ package final class IdentityBench: Sendable {
     // MARK: A healthy service
 
     package static func json(_ status: Int = 200, _ body: String, fields: [(String, String)] = []) -> RawResponse {
-        .answer(status, "X", fields: [("Content-Type", "application/json")] + fields, body: body).closing
+        .response(status, "X", fields: [("Content-Type", "application/json")] + fields, body: body).closing
     }
 
     package static func location(_ hostname: String) -> RawResponse {

@@ -21,8 +21,8 @@ import Testing
         do {
             _ = try work()
             return "fine"
-        } catch AdminBody.ReadError.malformed(let fault) {
-            return "malformed: \(fault.kind) at \(fault.offset)"
+        } catch AdminBody.ReadError.malformed(let error) {
+            return "malformed: \(error.kind) at \(error.offset)"
         } catch AdminBody.ReadError.invalid(let words) {
             return words
         } catch {

@@ -41,7 +41,7 @@ import Testing
     func noRoute(_ path: String) { #expect(Self.read(.get, path) == .noRoute) }
 
     @Test(
-        "what cannot be a name is nobody's",
+        "what cannot be a name belongs to no user",
         arguments: [
             "/v1/users/", "/v1/users/%61lice", "/v1/users/a%2fb", "/v1/users/ä",
             "/v1/users/" + String(repeating: "a", count: 65),

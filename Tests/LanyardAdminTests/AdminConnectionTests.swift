@@ -21,7 +21,7 @@ import Testing
         var all = AdminLimits()
         limits(&all)
         let server = try AdminServer(limits: all)
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         return server
     }
 
@@ -85,14 +85,14 @@ import Testing
         let stated = "\(Self.login)Content-Length: 65537\r\n\r\n"
         let chunked = "\(Self.login)Transfer-Encoding: chunked\r\n\r\n10001\r\n" + String(repeating: " ", count: 65537)
         for text in [stated, chunked] {
-            let answer = try await server.talk { client in
+            let response = try await server.talk { client in
                 try client.send(text)
-                let answer = try client.response()
-                return (answer, try client.readToEnd())
+                let response = try client.response()
+                return (response, try client.readToEnd())
             }
-            #expect(answer.0.status == 413)
-            #expect(try AdminServer.problem(answer.0) == "content-too-large")
-            #expect(answer.1 == [])
+            #expect(response.0.status == 413)
+            #expect(try AdminServer.problem(response.0) == "content-too-large")
+            #expect(response.1 == [])
         }
         #expect(server.users.requests == [])
     }
@@ -132,11 +132,11 @@ import Testing
             "POST /v1/us", "\(Self.login)Content-Length: 9\r\n\r\n{",
             "\(Self.login)Transfer-Encoding: chunked\r\n\r\n5\r\n",
         ] {
-            let answer = try await server.talk { client in
+            let response = try await server.talk { client in
                 try client.send(text)
                 return String(decoding: try client.readToEnd(), as: UTF8.self)
             }
-            #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(text)")
+            #expect(response.hasPrefix("HTTP/1.1 408 "), "\(text)")
         }
         #expect(try await server.talk { try $0.readToEnd() } == [])
         #expect(server.users.requests == [])
@@ -145,7 +145,7 @@ import Testing
     @Test("drops of a body do not prolong its time")
     func dripping() async throws {
         let server = try Self.server { $0.bodyTimeout = .milliseconds(300) }
-        let answer = try await server.talk { client in
+        let response = try await server.talk { client in
             try client.send("\(Self.login)Content-Length: 1000\r\n\r\n")
             for _ in 0..<40 {
                 usleep(20_000)
@@ -153,13 +153,13 @@ import Testing
             }
             return String(decoding: try client.readToEnd(), as: UTF8.self)
         }
-        #expect(answer.hasPrefix("HTTP/1.1 408 "))
+        #expect(response.hasPrefix("HTTP/1.1 408 "))
     }
 
-    @Test("a client that goes away while its call is carried out harms nobody, and costs no processor time")
+    @Test("a client that goes away while its call is carried out harms no other client, and costs no processor time")
     func gone() async throws {
         let server = try Self.server()
-        server.users.answer.withLock { $0 = nil }
+        server.users.response.withLock { $0 = nil }
         for isReset in [false, true] {
             try await server.talk { client in
                 try client.send(Self.whole)
@@ -168,14 +168,14 @@ import Testing
             }
             server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         }
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await server.ask("GET", "/v1/status").status == 200)
     }
 
-    @Test("calls that take long do not hold up others; a client that has ended its side still gets its answer")
+    @Test("calls that take long do not hold up others; a client that has ended its side still gets its response")
     func waiting() async throws {
         let server = try Self.server()
-        server.users.answer.withLock { $0 = nil }
+        server.users.response.withLock { $0 = nil }
         async let slow = server.talk { client in
             try client.send(Self.whole)
             client.halfClose()
@@ -187,10 +187,11 @@ import Testing
         #expect(try await slow == 409)
     }
 
-    @Test("beyond the budget whoever has waited longest for a request makes room, and no call under way does")
+    @Test(
+        "beyond the budget the connection that has waited longest for a request makes room, and no call under way does")
     func budget() async throws {
         let server = try Self.server { $0.connections.connectionsMax = 4 }
-        server.users.answer.withLock { $0 = nil }
+        server.users.response.withLock { $0 = nil }
         async let slow = server.talk { client in
             try client.send(Self.whole)
             return try client.response().status
@@ -210,14 +211,14 @@ import Testing
         "calls that wait for the service take not every place: beyond theirs they are told to come again, others go on")
     func waitingCalls() async throws {
         let server = try Self.server { ($0.connections.connectionsMax, $0.waitingCallsMax) = (4, 2) }
-        server.users.answer.withLock { $0 = nil }
+        server.users.response.withLock { $0 = nil }
         let clients = (0..<2).map { _ in Task { try await server.ask("POST", "/v1/users/bob/login").status } }
         try await eventually("the calls are under way") { server.users.waiting == 2 }
         for path in ["login", "refresh"] {
-            let answer = try await server.ask("POST", "/v1/users/bob/\(path)")
-            #expect(answer.status == 503 && answer["Retry-After"] == "1")
-            #expect(try AdminServer.problem(answer) == "overloaded")
-            #expect(try answer.json["retryable"].bool == true)
+            let response = try await server.ask("POST", "/v1/users/bob/\(path)")
+            #expect(response.status == 503 && response["Retry-After"] == "1")
+            #expect(try AdminServer.problem(response) == "overloaded")
+            #expect(try response.json["retryable"].bool == true)
         }
         #expect(try await server.ask("GET", "/v1/status").status == 200)
         async let logout = server.ask("POST", "/v1/users/bob/logout").status
@@ -225,18 +226,18 @@ import Testing
         server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await logout == 200)
         for client in clients { #expect(try await client.value == 200) }
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         for _ in 0..<5 { #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200) }
     }
 
     @Test("a client that left while its call waits holds that call's place, and no more, until the call ends")
     func waitingCallsOfTheGone() async throws {
         let server = try Self.server { $0.waitingCallsMax = 1 }
-        server.users.answer.withLock { $0 = nil }
+        server.users.response.withLock { $0 = nil }
         try await server.talk { client in try client.send(Self.whole) }
         try await eventually("the call is under way") { server.users.waiting == 1 }
         #expect(try await server.ask("POST", "/v1/users/bob/login").status == 503)
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         server.users.release(.failure(.loginInProgress))
         #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200)
     }
@@ -246,21 +247,21 @@ import Testing
     )
     func full() async throws {
         let server = try Self.server { $0.connections.connectionsMax = 3 }
-        server.users.answer.withLock { $0 = nil }
+        server.users.response.withLock { $0 = nil }
         let clients = (0..<3).map { _ in Task { try await server.ask("POST", "/v1/users/bob/logout").status } }
         try await eventually("the calls are under way") { server.users.waiting == 3 }
         for _ in 0..<5 {
-            let answer = try await server.talk { client in
+            let response = try await server.talk { client in
                 try client.send(Self.whole)
-                let answer = try client.response()
-                return (answer, try client.readToEnd())
+                let response = try client.response()
+                return (response, try client.readToEnd())
             }
-            #expect(answer.0.status == 503 && answer.0["Retry-After"] == "1" && answer.0["Connection"] == "close")
-            #expect(try AdminServer.problem(answer.0) == "overloaded")
-            #expect(answer.1 == [])
+            #expect(response.0.status == 503 && response.0["Retry-After"] == "1" && response.0["Connection"] == "close")
+            #expect(try AdminServer.problem(response.0) == "overloaded")
+            #expect(response.1 == [])
         }
         #expect(server.log.lines("admin.overloaded").count == 1)
-        // More than are told at once: nobody is left waiting, and nobody else is harmed.
+        // More than are told at once: no call is left waiting, and no other client is harmed.
         let endpoint = server.endpoint
         let crowd = try await offPool { try (0..<40).map { _ in try RawClient(endpoint) } }
         let said = try await offPool { crowd.map { client in (try? client.readToEnd()).map { $0.count } ?? 0 } }
@@ -271,7 +272,7 @@ import Testing
         #expect(try await server.ask("GET", "/v1/status").status == 200)
     }
 
-    @Test("an answer that the client does not take at once goes out in parts")
+    @Test("a response that the client does not take at once goes out in parts")
     func slowReader() async throws {
         let server = try Self.server()
         // More than the socket's buffers hold.

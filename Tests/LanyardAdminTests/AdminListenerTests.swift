@@ -11,11 +11,11 @@ import Testing
     @Test("status tells version, uptime, addresses and all users in the three states")
     func status() async throws {
         let server = try AdminServer()
-        let answer = try await server.ask("GET", "/v1/status")
-        #expect(answer.status == 200)
-        #expect(answer["Content-Type"] == "application/json")
-        #expect(answer["Cache-Control"] == "no-store")
-        let json = try answer.json
+        let response = try await server.ask("GET", "/v1/status")
+        #expect(response.status == 200)
+        #expect(response["Content-Type"] == "application/json")
+        #expect(response["Cache-Control"] == "no-store")
+        let json = try response.json
         #expect(Set(json.object.keys) == ["version", "uptime_seconds", "active_user", "listeners", "users"])
         #expect(json["version"].string == "1.2.3")
         #expect((90...120).contains(json["uptime_seconds"].int ?? 0))
@@ -43,13 +43,13 @@ import Testing
         let server = try AdminServer()
         let body =
             #"{"name":"bob","identity":"demo","credential":{"email_password":{"email":"b@x","password":"s3cret"}}}"#
-        server.users.answers(.success(.added(PlayedUsers.bob, isStored: true)))
-        let answer = try await server.ask("POST", "/v1/users", body)
-        #expect(answer.status == 201)
-        #expect(answer["Location"] == "/v1/users/bob")
-        #expect(try answer.json["user_id"].string == "b0b")
-        #expect(try answer.json["stored"].bool == true)
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.added(PlayedUsers.bob, isStored: true)))
+        let response = try await server.ask("POST", "/v1/users", body)
+        #expect(response.status == 201)
+        #expect(response["Location"] == "/v1/users/bob")
+        #expect(try response.json["user_id"].string == "b0b")
+        #expect(try response.json["stored"].bool == true)
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await server.ask("POST", "/v1/users", body).status == 200)
         #expect(server.users.requests == Array(repeating: "add bob at demo by password of b@x", count: 2))
         #expect(
@@ -60,29 +60,29 @@ import Testing
     @Test("each call about a user reaches the users, and is answered with what became of it")
     func calls() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await server.ask("POST", "/v1/users/bob/login").json["state"].string == "active")
         #expect(try await server.ask("POST", "/v1/users/bob/login", "{}").status == 200)
         #expect(
             try await server.ask("POST", "/v1/users/bob/login", #"{"credential":{"api_key":{"key":"k"}}}"#).status
                 == 200)
         #expect(try await server.ask("POST", "/v1/users/bob/activate").json["name"].string == "bob")
-        server.users.answers(.success(.refreshed(WallTime(seconds: 1_900_000_000))))
+        server.users.replies(.success(.refreshed(WallTime(seconds: 1_900_000_000))))
         #expect(
             try await server.ask("POST", "/v1/users/bob/refresh").json
                 == .object(["access_token_expires_at": .string("2030-03-17T17:46:40.000Z")]))
-        server.users.answers(.success(.loggedOut(PlayedUsers.bob, isRevoked: false, isStored: true)))
+        server.users.replies(.success(.loggedOut(PlayedUsers.bob, isRevoked: false, isStored: true)))
         let out = try await server.ask("POST", "/v1/users/bob/logout").json
         #expect(out["revoked"].bool == false)
         #expect(out["removed"].bool == false)
         #expect(out["name"].string == "bob")
-        server.users.answers(.success(.loggedOut(nil, isRevoked: true, isStored: false)))
+        server.users.replies(.success(.loggedOut(nil, isRevoked: true, isStored: false)))
         #expect(
             try await server.ask("POST", "/v1/users/guest/logout").json
                 == .object([
                     "name": .string("guest"), "removed": .bool(true), "revoked": .bool(true), "stored": .bool(false),
                 ]))
-        server.users.answers(.success(.removed(isStored: true)))
+        server.users.replies(.success(.removed(isStored: true)))
         let removed = try await server.ask("DELETE", "/v1/users/bob")
         #expect(removed.status == 204)
         #expect(removed["Content-Length"] == nil)
@@ -99,12 +99,12 @@ import Testing
         let server = try AdminServer()
         let body = #"{"name":"bob","identity":"demo","credential":{"anonymous":{}}}"#
         for isStored in [true, false] {
-            server.users.answers(.success(.user(PlayedUsers.bob, isStored: isStored)))
+            server.users.replies(.success(.user(PlayedUsers.bob, isStored: isStored)))
             for call in ["activate", "login"] {
                 #expect(try await server.ask("POST", "/v1/users/bob/\(call)").json["stored"].bool == isStored)
             }
             #expect(try await server.ask("POST", "/v1/users", body).json["stored"].bool == isStored)
-            server.users.answers(.success(.added(PlayedUsers.bob, isStored: isStored)))
+            server.users.replies(.success(.added(PlayedUsers.bob, isStored: isStored)))
             let added = try await server.ask("POST", "/v1/users", body)
             #expect(try added.status == 201 && added.json["stored"].bool == isStored)
         }
@@ -114,21 +114,21 @@ import Testing
     @Test("a refresh with which the session has ended is no call to be made again")
     func refreshEnds() async throws {
         let server = try AdminServer()
-        server.users.answers(.failure(.loginRequired))
-        let answer = try await server.ask("POST", "/v1/users/bob/refresh")
-        #expect(try answer.status == 503 && AdminServer.problem(answer) == "login-required")
-        #expect(try answer.json["retryable"].bool == false && answer["Retry-After"] == nil)
-        #expect(try answer.json["user"].string == "bob")
+        server.users.replies(.failure(.loginRequired))
+        let response = try await server.ask("POST", "/v1/users/bob/refresh")
+        #expect(try response.status == 503 && AdminServer.problem(response) == "login-required")
+        #expect(try response.json["retryable"].bool == false && response["Retry-After"] == nil)
+        #expect(try response.json["user"].string == "bob")
     }
 
-    @Test("the audit names the user of the answer: a login may end in the account of another than it named")
+    @Test("the audit names the user of the response: a login may end in the account of another than it named")
     func auditOfAnother() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         _ = try await server.ask(
             "POST", "/v1/users", #"{"name":"anon1","identity":"demo","credential":{"anonymous":{}}}"#)
         _ = try await server.ask("POST", "/v1/users/carol/login")
-        server.users.answers(.failure(.nameInUse))
+        server.users.replies(.failure(.nameInUse))
         _ = try await server.ask(
             "POST", "/v1/users", #"{"name":"dave","identity":"demo","credential":{"anonymous":{}}}"#)
         #expect(server.log.lines("admin.call").map { $0["user"] } == ["bob", "bob", "dave"])
@@ -137,9 +137,9 @@ import Testing
     @Test("every call that changes something leaves one line of the audit, whatever came of it")
     func audit() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         _ = try await server.ask("POST", "/v1/users/bob/activate")
-        server.users.answers(.failure(.notLoggedIn))
+        server.users.replies(.failure(.notLoggedIn))
         _ = try await server.ask("POST", "/v1/users/carol/activate")
         _ = try await server.ask("POST", "/v1/users", "{")
         _ = try await server.ask("GET", "/v1/users")
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(
-        "what a person did not get is a problem with its own type",
+        "a call that failed is a problem with its own type",
         arguments: [
             (.noSuchUser, 404, "no-such-user", nil), (.noSuchIdentity, 404, "no-such-identity", nil),
             (.nameInUse, 409, "name-in-use", "bob"), (.accountInUse(by: "alice"), 409, "account-in-use", "alice"),
@@ -176,28 +176,28 @@ import Testing
             (.identity(.init(.unknownApp, status: 404, message: "w")), 404, "identity-error", "bob"),
             (.identity(.init(.gone, status: 410, message: "w")), 410, "identity-error", "bob"),
         ] as [(UserError, Int, String, String?)])
-    func problems(_ fault: UserError, _ status: Int, _ name: String, _ user: String?) async throws {
+    func problems(_ error: UserError, _ status: Int, _ name: String, _ user: String?) async throws {
         let server = try AdminServer()
-        server.users.answers(.failure(fault))
-        let answer = try await server.ask("POST", "/v1/users/bob/login")
-        #expect(answer.status == status)
-        #expect(try AdminServer.problem(answer) == name)
-        #expect(try answer.json["user"].string == user)
-        #expect(try answer.json["retryable"].bool == (status == 503))
-        #expect((answer["Retry-After"] != nil) == (name == "identity-unreachable"))
+        server.users.replies(.failure(error))
+        let response = try await server.ask("POST", "/v1/users/bob/login")
+        #expect(response.status == status)
+        #expect(try AdminServer.problem(response) == name)
+        #expect(try response.json["user"].string == user)
+        #expect(try response.json["retryable"].bool == (status == 503))
+        #expect((response["Retry-After"] != nil) == (name == "identity-unreachable"))
     }
 
     @Test("what the identity service said comes along: its words and its code")
     func identityWords() async throws {
         let server = try AdminServer()
-        server.users.answers(
+        server.users.replies(
             .failure(
                 .identity(IdentityError(.credentialRefused, status: 401, code: "UserDisabled", message: "it said 401")))
         )
         let json = try await server.ask("POST", "/v1/users/bob/login").json
         #expect(json["error_code"].string == "UserDisabled")
         #expect(json["error"].string == "it said 401")
-        server.users.answers(
+        server.users.replies(
             .failure(.identity(IdentityError(.transient(retryAfter: .seconds(17)), status: 503, message: "busy"))))
         #expect(try await server.ask("POST", "/v1/users/bob/login")["Retry-After"] == "17")
     }
@@ -205,7 +205,7 @@ import Testing
     @Test("bad requests are told apart")
     func bad() async throws {
         let server = try AdminServer()
-        server.users.answers(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         let table: [(String, String, String?, Int, String)] = [
             ("POST", "/v1/users", nil, 422, "invalid-value"),
             ("POST", "/v1/users", "{\"a\":", 400, "malformed-request"),
@@ -220,9 +220,9 @@ import Testing
             ("GET", "/v1/status?x", nil, 422, "invalid-value"),
         ]
         for (method, target, body, status, name) in table {
-            let answer = try await server.ask(method, target, body)
-            #expect(answer.status == status, "\(method) \(target)")
-            #expect(try AdminServer.problem(answer) == name, "\(method) \(target)")
+            let response = try await server.ask(method, target, body)
+            #expect(response.status == status, "\(method) \(target)")
+            #expect(try AdminServer.problem(response) == name, "\(method) \(target)")
         }
         #expect(try await server.ask("PUT", "/v1/users/bob")["Allow"] == "GET, HEAD, DELETE")
         #expect(server.users.requests == [])

@@ -80,32 +80,32 @@ final class AdminServer: Sendable {
     }
 
     /// The type of a problem without what all types begin with.
-    static func problem(_ answer: RawMessage) throws -> String {
-        guard answer["Content-Type"] == "application/problem+json" else { return "none" }
-        let json = try answer.json
-        guard json["status"].int == answer.status else { return "status \(json["status"])" }
+    static func problem(_ response: RawMessage) throws -> String {
+        guard response["Content-Type"] == "application/problem+json" else { return "none" }
+        let json = try response.json
+        guard json["status"].int == response.status else { return "status \(json["status"])" }
         return String((json["type"].string ?? "").trimmingPrefix("urn:lanyard:problem:"))
     }
 }
 
-/// Users as the admin API sees them, with answers by heart.
+/// Users as the admin API sees them, with prepared replies.
 final class PlayedUsers: UserOperations {
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
     private let asked = Guarded<[String]>([])
     private let secrets = Guarded<[Secret]>([])
     private let parked = Guarded<[Reply]>([])
-    /// What is answered; nil leaves the call waiting.
-    let answer = Guarded<Result<UserOutcome, UserError>?>(nil)
+    /// The reply; nil leaves the call waiting.
+    let response = Guarded<Result<UserOutcome, UserError>?>(nil)
 
     /// What was asked for, without secrets.
     var requests: [String] { asked.withLock { $0 } }
     /// The secrets that came along.
     var given: [Secret] { secrets.withLock { $0 } }
 
-    func answers(_ result: Result<UserOutcome, UserError>) { answer.withLock { $0 = result } }
+    func replies(_ result: Result<UserOutcome, UserError>) { response.withLock { $0 = result } }
 
-    /// Answers all calls that wait.
+    /// Replies to all calls that wait.
     func release(_ result: Result<UserOutcome, UserError>) {
         let waiting = parked.withLock { replies in
             defer { replies = [] }
@@ -118,7 +118,7 @@ final class PlayedUsers: UserOperations {
 
     func perform(_ request: UserRequest, reply: @escaping Reply) {
         note(request)
-        if let result = answer.withLock({ $0 }) { reply(result) } else { parked.withLock { $0.append(reply) } }
+        if let result = response.withLock({ $0 }) { reply(result) } else { parked.withLock { $0.append(reply) } }
     }
 
     private func note(_ request: UserRequest) {

@@ -33,17 +33,17 @@ import Testing
         let server = try AdminServer(isTCP: true)
         let host = "Host: \(server.endpoint)\r\n"
         for start in ["GET /v1/status", "POST /v1/shutdown", "GET /nowhere"] {
-            let answer = try await Self.ask(server, "\(start) HTTP/1.1\r\n\(host)\(field)\r\n")
-            #expect(answer.status == 401)
-            #expect(try AdminServer.problem(answer) == "admin-token-required")
-            #expect(answer["WWW-Authenticate"] == "Bearer realm=\"lanyard\"")
+            let response = try await Self.ask(server, "\(start) HTTP/1.1\r\n\(host)\(field)\r\n")
+            #expect(response.status == 401)
+            #expect(try AdminServer.problem(response) == "admin-token-required")
+            #expect(response["WWW-Authenticate"] == "Bearer realm=\"lanyard\"")
         }
         #expect(server.stopCount == 0)
         #expect(server.log.lines("admin.refused").count == 3)
         #expect(!server.log.text.contains(AdminServer.token))
     }
 
-    @Test("a token file that cannot be read lets nobody in, and a new one counts soon")
+    @Test("a token file that cannot be read lets no client in, and a new one counts soon")
     func tokenFile() async throws {
         let folder = try TemporaryFolder()
         let server = try AdminServer(isTCP: true, tokenFile: folder.file("later"))
@@ -60,9 +60,9 @@ import Testing
         arguments: ["evil.example", "127.0.0.1"])
     func host(_ host: String) async throws {
         let server = try AdminServer(isTCP: true)
-        let answer = try await Self.ask(server, "GET /v1/status HTTP/1.1\r\nHost: \(host)\r\n\(Self.bearer)\r\n")
-        #expect(answer.status == 421)
-        #expect(try AdminServer.problem(answer) == "host-not-allowed")
+        let response = try await Self.ask(server, "GET /v1/status HTTP/1.1\r\nHost: \(host)\r\n\(Self.bearer)\r\n")
+        #expect(response.status == 421)
+        #expect(try AdminServer.problem(response) == "host-not-allowed")
     }
 
     @Test("web pages are refused, over the unix socket, too", arguments: [false, true])
@@ -73,10 +73,10 @@ import Testing
         ]
         for page in pages {
             let head = "POST /v1/shutdown HTTP/1.1\r\nHost: \(server.endpoint)\r\n\(Self.bearer)\(page)\r\n\r\n"
-            let answer = try await Self.ask(
+            let response = try await Self.ask(
                 server, isTCP ? head : head.replacing("\(server.endpoint)", with: "localhost"))
-            #expect(answer.status == 403, "\(page)")
-            #expect(try AdminServer.problem(answer) == "origin-not-allowed")
+            #expect(response.status == 403, "\(page)")
+            #expect(try AdminServer.problem(response) == "origin-not-allowed")
         }
         #expect(server.stopCount == 0)
         let own = "GET /v1/status HTTP/1.1\r\nHost: \(isTCP ? "\(server.endpoint)" : "x")\r\n\(Self.bearer)"

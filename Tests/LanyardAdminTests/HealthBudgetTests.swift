@@ -3,14 +3,14 @@ import LanyardFoundations
 import TestSupport
 import Testing
 
-/// Slow, silent and too many clients: none of them keeps a probe from its answer.
+/// Slow, silent and too many clients: none of them keeps a probe from its response.
 @Suite struct HealthBudgetTests {
     @Test("a head that drips is ended with 408 when its time is up, a silent connection without a word")
     func slowHead() async throws {
         var limits = OperatorLimits.health
         limits.headTimeout = .milliseconds(300)
         let server = try HealthServer(limits: limits)
-        let (answer, silent) = try await offPool {
+        let (response, silent) = try await offPool {
             let dripping = try RawClient(server.endpoint)
             let silent = try RawClient(server.endpoint)
             let start = Instant.now
@@ -18,12 +18,12 @@ import Testing
                 try dripping.send([byte])
                 try RawClient(server.endpoint).send("G")
             }
-            let answer = try dripping.response()
+            let response = try dripping.response()
             // Drips do not prolong it.
             #expect(Instant.now - start < .seconds(5))
-            return (answer, try silent.readToEnd())
+            return (response, try silent.readToEnd())
         }
-        #expect(answer.status == 408)
+        #expect(response.status == 408)
         #expect(silent == [])
     }
 
@@ -40,7 +40,7 @@ import Testing
         #expect(rest == [])
     }
 
-    @Test("hundreds of half-sent heads do not keep a probe from its answer")
+    @Test("hundreds of half-sent heads do not keep a probe from its response")
     func flood() async throws {
         var limits = OperatorLimits.health
         limits.connectionsMax = 8
@@ -51,8 +51,8 @@ import Testing
                 try client.send("GET /livez HTTP/1.1\r\nHo")
                 return client
             }
-            let answer = try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1")
-            #expect(answer.status == 200)
+            let response = try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1")
+            #expect(response.status == 200)
             // The first ones made room: closed, or reset if their bytes had not been read yet.
             #expect((try? half[0].readToEnd()) ?? [] == [])
         }
@@ -60,7 +60,7 @@ import Testing
         #expect(metrics["lanyard_health_connections", [:]]! <= 8)
     }
 
-    @Test("clients that never read their answers do not keep a probe from its answer")
+    @Test("clients that never read their responses do not keep a probe from its response")
     func neverReading() async throws {
         var limits = OperatorLimits.health
         limits.connectionsMax = 4
@@ -75,14 +75,14 @@ import Testing
                 return client
             }
             for _ in 0..<10 {
-                let answer = try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1")
-                #expect(answer.status == 200)
+                let response = try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1")
+                #expect(response.status == 200)
             }
             greedy.forEach { $0.reset() }
         }
     }
 
-    @Test("a client that takes no byte of its answer is cut off when its time is up")
+    @Test("a client that takes no byte of its response is cut off when its time is up")
     func writeTimeout() async throws {
         var limits = OperatorLimits.health
         limits.writeTimeout = .milliseconds(200)

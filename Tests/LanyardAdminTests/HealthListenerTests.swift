@@ -9,11 +9,11 @@ import Testing
     func pages() async throws {
         let server = try HealthServer()
         for path in ["/livez", "/healthz", "/readyz", "/readyz/alice", "/startupz", "/readyz?verbose=1"] {
-            let answer = try await server.ask("GET", path)
-            #expect(answer.status == 200, "\(path)")
-            #expect(answer["Cache-Control"] == "no-store")
-            #expect(answer["Content-Type"] == "application/json")
-            #expect(try answer.json["status"].string == "ready")
+            let response = try await server.ask("GET", path)
+            #expect(response.status == 200, "\(path)")
+            #expect(response["Cache-Control"] == "no-store")
+            #expect(response["Content-Type"] == "application/json")
+            #expect(try response.json["status"].string == "ready")
         }
         #expect(try await server.ask("GET", "/readyz/zoe").status == 404)
         #expect(try await server.ask("GET", "/nowhere").status == 404)
@@ -55,9 +55,9 @@ import Testing
         #expect(head.body == [])
         #expect(head["Content-Length"] == "\(try await server.ask("GET", "/readyz").body.count)")
         for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"] {
-            let answer = try await server.ask(method, "/readyz")
-            #expect(answer.status == 405)
-            #expect(answer["Allow"] == "GET, HEAD")
+            let response = try await server.ask(method, "/readyz")
+            #expect(response.status == 405)
+            #expect(response["Allow"] == "GET, HEAD")
         }
     }
 
@@ -80,7 +80,7 @@ import Testing
         #expect(statuses == Array(repeating: [200, 404], count: 40).flatMap(\.self))
     }
 
-    @Test("a client that ends its direction still gets its answers")
+    @Test("a client that ends its direction still gets its responses")
     func halfClose() async throws {
         let server = try HealthServer()
         let bytes = try await offPool {
@@ -117,8 +117,8 @@ import Testing
         ])
     func hosts(host: String, status: Int) async throws {
         let server = try HealthServer()
-        let answer = try await offPool { try RawClient(server.endpoint).exchange("GET", "/livez", host: host) }
-        #expect(answer.status == status)
+        let response = try await offPool { try RawClient(server.endpoint).exchange("GET", "/livez", host: host) }
+        #expect(response.status == status)
     }
 
     @Test("an absolute target's authority counts in place of Host")
@@ -129,8 +129,10 @@ import Testing
             ("http://localhost:\(port)/livez", 200), ("http://evil.example/livez", 421), ("ftp://a/livez", 400),
             ("*", 400),
         ] {
-            let answer = try await offPool { try RawClient(server.endpoint).exchange("GET", target, host: "127.0.0.1") }
-            #expect(answer.status == status, "\(target)")
+            let response = try await offPool {
+                try RawClient(server.endpoint).exchange("GET", target, host: "127.0.0.1")
+            }
+            #expect(response.status == status, "\(target)")
         }
     }
 
@@ -148,29 +150,29 @@ import Testing
         ])
     func malformed(request: String, status: Int) async throws {
         let server = try HealthServer()
-        let (answer, rest) = try await offPool {
+        let (response, rest) = try await offPool {
             let client = try RawClient(server.endpoint)
             // What follows a fault is never read as a request.
             try client.send(request + "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             return (try client.response(), try client.readToEnd())
         }
-        #expect(answer.status == status)
-        #expect(answer["Connection"] == "close")
+        #expect(response.status == status)
+        #expect(response["Connection"] == "close")
         #expect(rest == [])
     }
 
     @Test("a request with a body is answered, its body not read, the connection closed")
     func body() async throws {
         let server = try HealthServer()
-        let (answer, rest) = try await offPool {
+        let (response, rest) = try await offPool {
             let client = try RawClient(server.endpoint)
             try client.send("GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n")
-            let answer = try client.response()
+            let response = try client.response()
             try client.send([UInt8](repeating: 0x61, count: 60_000))
-            return (answer, try client.readToEnd())
+            return (response, try client.readToEnd())
         }
-        #expect(answer.status == 200)
-        #expect(answer["Connection"] == "close")
+        #expect(response.status == 200)
+        #expect(response["Connection"] == "close")
         #expect(rest == [])
     }
 

@@ -6,10 +6,10 @@ import Testing
     @Test("ready: the active user and every pinned one have a valid token")
     func ready() throws {
         let facts = Self.facts([.alice, .bob], active: "alice", follows: true, pinned: ["bob", "alice"])
-        let answer = HealthReport(facts).ready
-        #expect(answer.status == 200)
+        let response = HealthReport(facts).ready
+        #expect(response.status == 200)
         #expect(
-            String(decoding: answer.body, as: UTF8.self)
+            String(decoding: response.body, as: UTF8.self)
                 == #"{"status":"ready","checks":[{"name":"session:alice","ok":true,"reason":"token_valid"},"#
                 + #"{"name":"session:bob","ok":true,"reason":"token_valid"},"#
                 + #"{"name":"listener","ok":true,"reason":"listening"},"#
@@ -24,18 +24,18 @@ import Testing
         ])
     func notReady(reason: String) throws {
         let broken = HealthSnapshot.User(name: "alice", isReady: false, reason: reason, hasBeenReady: true)
-        let answer = HealthReport(Self.facts([broken, .bob], active: "alice", follows: true, pinned: ["bob"])).ready
-        #expect(answer.status == 503)
-        #expect(try Self.reasons(answer)["session:alice"] == reason)
-        #expect(try Self.failing(answer) == ["session:alice"])
+        let response = HealthReport(Self.facts([broken, .bob], active: "alice", follows: true, pinned: ["bob"])).ready
+        #expect(response.status == 503)
+        #expect(try Self.reasons(response)["session:alice"] == reason)
+        #expect(try Self.failing(response) == ["session:alice"])
     }
 
     @Test("a failing refresh with a valid token in hand is still ready")
     func refreshFailing() throws {
         let stale = HealthSnapshot.User(name: "alice", isReady: true, reason: "refresh_failing", hasBeenReady: true)
-        let answer = HealthReport(Self.facts([stale], active: "alice", follows: true)).ready
-        #expect(answer.status == 200)
-        #expect(try Self.reasons(answer)["session:alice"] == "refresh_failing")
+        let response = HealthReport(Self.facts([stale], active: "alice", follows: true)).ready
+        #expect(response.status == 200)
+        #expect(try Self.reasons(response)["session:alice"] == "refresh_failing")
     }
 
     @Test("users whom no route wants do not decide")
@@ -53,11 +53,11 @@ import Testing
         #expect(report.started(before: false).status == 503)
     }
 
-    @Test("a pinned user whom nobody configures is missing")
-    func stranger() throws {
-        let answer = HealthReport(Self.facts([.alice], active: nil, pinned: ["zoe"])).ready
-        #expect(answer.status == 503)
-        #expect(try Self.reasons(answer)["session:zoe"] == "logged_out")
+    @Test("a pinned user who is not configured is missing")
+    func unconfiguredUser() throws {
+        let response = HealthReport(Self.facts([.alice], active: nil, pinned: ["zoe"])).ready
+        #expect(response.status == 503)
+        #expect(try Self.reasons(response)["session:zoe"] == "logged_out")
     }
 
     @Test("draining turns readiness off; the other users' pages and liveness stay")
@@ -77,11 +77,11 @@ import Testing
         var facts = Self.facts([.alice], active: "alice", follows: true)
         facts.store = .failing
         facts.clockSkew = .seconds(-31)
-        let answer = HealthReport(facts).ready
-        #expect(answer.status == 200)
-        #expect(try Self.failing(answer) == ["store", "clock"])
-        #expect(try Self.reasons(answer)["store"] == "store_failing")
-        #expect(try Self.reasons(answer)["clock"] == "clock_off")
+        let response = HealthReport(facts).ready
+        #expect(response.status == 200)
+        #expect(try Self.failing(response) == ["store", "clock"])
+        #expect(try Self.reasons(response)["store"] == "store_failing")
+        #expect(try Self.reasons(response)["clock"] == "clock_off")
     }
 
     @Test("liveness is the heartbeat and nothing else", arguments: [(9_999, 200), (10_000, 503)])
@@ -91,7 +91,7 @@ import Testing
         #expect(HealthReport(facts).live.status == status)
     }
 
-    @Test("one user's page, wanted or not; nobody's is nil")
+    @Test("one user's page, wanted or not; that of no user is nil")
     func oneUser() throws {
         let report = HealthReport(Self.facts([.alice, .brokenCarol], active: "alice", follows: true))
         #expect(report.ready(user: "alice")?.status == 200)
@@ -118,13 +118,13 @@ import Testing
         HealthSnapshot(users: users, activeUser: active, followsActiveUser: follows, pinnedUsers: pinned)
     }
 
-    private static func reasons(_ answer: OperatorResponse) throws -> [String: String] {
-        let checks = try JSON(answer.body)["checks"].array
+    private static func reasons(_ response: OperatorResponse) throws -> [String: String] {
+        let checks = try JSON(response.body)["checks"].array
         return Dictionary(uniqueKeysWithValues: checks.map { ($0["name"].string ?? "", $0["reason"].string ?? "") })
     }
 
-    private static func failing(_ answer: OperatorResponse) throws -> [String] {
-        try JSON(answer.body)["checks"].array.filter { $0["ok"].bool == false }.compactMap { $0["name"].string }
+    private static func failing(_ response: OperatorResponse) throws -> [String] {
+        try JSON(response.body)["checks"].array.filter { $0["ok"].bool == false }.compactMap { $0["name"].string }
     }
 }
 

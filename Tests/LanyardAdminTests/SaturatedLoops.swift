@@ -18,7 +18,7 @@ final class SaturatedLoops: Sendable {
 
     private let loops: [EventLoop]
     private let spun: [Counter]
-    private let isOver = Flag()
+    private let isOver = Milestone()
     private let idleBefore: Double
 
     init() throws {
@@ -37,17 +37,17 @@ final class SaturatedLoops: Sendable {
     func stop() throws -> Share {
         let share = Share(
             spun: Double(spun.reduce(0) { $0 + $1.value }) / 1e9, idle: try ProcessorTime.idle() - idleBefore)
-        isOver.raise()
+        isOver.set()
         for loop in loops { loop.stop() }
         return share
     }
 
-    private static func spin(on loop: EventLoop, _ counter: Counter, until isOver: Flag) {
+    private static func spin(on loop: EventLoop, _ counter: Counter, until isOver: Milestone) {
         loop.post {
             let start = threadTime()
             while threadTime() - start < 500_000 {}
             counter.add(Int(threadTime() - start))
-            if !isOver.isRaised { spin(on: loop, counter, until: isOver) }
+            if !isOver.isSet { spin(on: loop, counter, until: isOver) }
         }
     }
 

@@ -61,22 +61,22 @@ import Testing
             whole.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map(\.unicodeScalars.count),
             text.split(separator: 10, omittingEmptySubsequences: false).map(\.count),
         ]
-        for fault in loaded.diagnostics {
-            if fault.severity == .usage || fault.message.isEmpty || fault.remedy.isEmpty {
+        for error in loaded.diagnostics {
+            if error.severity == .usage || error.message.isEmpty || error.remedy.isEmpty {
                 wrong.append("an empty fault")
             }
-            if "\(fault)".utf8.contains(where: { $0 < 32 || $0 == 127 }) {
+            if "\(error)".utf8.contains(where: { $0 < 32 || $0 == 127 }) {
                 wrong.append("a fault with control characters")
             }
-            switch fault.place {
+            switch error.place {
             case .file("f", let line, let column):
                 let isInside = readings.contains { lengths in
                     1...lengths.count + 1 ~= line && column >= 1
                         && column <= (line <= lengths.count ? lengths[line - 1] : 0) + 2
                 }
-                if !isInside { wrong.append("a fault beyond the text: \(fault)") }
+                if !isInside { wrong.append("a fault beyond the text: \(error)") }
             case .wholeFile("f"): break
-            default: wrong.append("a fault elsewhere: \(fault)")
+            default: wrong.append("a fault elsewhere: \(error)")
             }
         }
         guard let configuration = loaded.configuration else { return wrong }

@@ -217,7 +217,7 @@ import Testing
             ("a mapping", { $0.value.text == nil ? nil : Self.with($0, .mapping([])) }),
             ("a single value", { $0.value.text == nil ? Self.with($0, .scalar("nonsense")) : nil }),
             (
-                "a key that nobody knows",
+                "an unknown key",
                 { $0.key.isEmpty ? nil : .init(key: "zzzzzz", place: $0.place, value: $0.value) }
             ),
             ("a key that is no name", { $0.key.isEmpty ? nil : .init(key: "a b", place: $0.place, value: $0.value) }),
@@ -237,10 +237,10 @@ import Testing
             ? nil : .init(key: entry.key, place: entry.place, value: .init(content, at: entry.place))
     }
 
-    /// Users and identities may be called anything: under another right name they are others, and whoever names them is wrong.
+    /// Users and identities may be called anything: under another right name they are others, and what names them is wrong.
     private func isFreeName(_ place: [Step], _ mistake: String) -> Bool {
         ["identities.*", "users.*"].contains(path(place))
-            && ["a key that nobody knows", "a misspelt key"].contains(mistake)
+            && ["an unknown key", "a misspelt key"].contains(mistake)
     }
 
     @Test("one mistake is one fault at most, at its place, with the admin API and without", arguments: [true, false])
@@ -259,11 +259,11 @@ import Testing
                 let (loaded, text) = load(wrong)
                 let what = Comment(rawValue: "\(path(place)): \(mistake.name)")
                 #expect(loaded.diagnostics.count <= 1, "\(what): \(loaded.diagnostics)")
-                if let fault = loaded.diagnostics.first, case .file(_, let line, _) = fault.place {
+                if let error = loaded.diagnostics.first, case .file(_, let line, _) = error.place {
                     let wanted = Self.line(place, in: tree)
                     // A wrong element stands on the line below its list's key.
                     let isWithin = mistake.name == "a list in a list" && line == wanted + 1
-                    #expect(line == wanted || isWithin, "\(what): \(fault) is told at line \(line) of\n\(text)")
+                    #expect(line == wanted || isWithin, "\(what): \(error) is told at line \(line) of\n\(text)")
                 }
                 if loaded.diagnostics.isEmpty { silent.append("\(path(place)): \(mistake.name)") } else { told += 1 }
             }

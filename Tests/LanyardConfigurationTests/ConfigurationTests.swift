@@ -203,7 +203,7 @@ import Testing
         #expect(!loaded.printed.contains("hunter2"))
     }
 
-    @Test("what is printed names the memory store and the sole route, which nobody has to write")
+    @Test("what is printed names the memory store and the sole route, which no operator has to write")
     func printedDefaults() throws {
         let printed = try Loading.load(Loading.whole).loaded.printed
         #expect(printed.contains("\nstore:\n  memory: true\n"))

@@ -28,7 +28,7 @@ enum Loading {
         return (loaded, diagnostics)
     }
 
-    /// All faults as a person reads them, without the folder; what is not a plain fault begins with its severity.
+    /// All errors as an operator reads them, without the folder; what is not a plain fault begins with its severity.
     static func diagnostics(
         _ text: String, arguments: [String] = [], environment: [String: String] = [:], files: [String] = ["token"]
     ) throws -> [String] {

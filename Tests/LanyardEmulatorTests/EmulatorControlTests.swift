@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "a planned fault takes the place of the answer as often as it says",
+        "a planned fault takes the place of the response as often as it says",
         arguments: [
             (#""fault":"server_error""#, 500, "application/json"),
             (#""fault":"unavailable","retry_after":7"#, 503, "application/json"),
@@ -72,10 +72,10 @@ import Testing
         let (_, refresh) = try await it.tokens()
         try await it.control("POST", "/faults", #"{"route":"refresh","times":2,\#(fault)}"#)
         for _ in 0..<2 {
-            let answer = try await it.refresh(refresh)
-            #expect(answer.status == status)
-            #expect(answer["content-type"] == type)
-            #expect(answer["retry-after"] == (status == 503 ? "7" : nil))
+            let response = try await it.refresh(refresh)
+            #expect(response.status == status)
+            #expect(response["content-type"] == type)
+            #expect(response["retry-after"] == (status == 503 ? "7" : nil))
         }
         #expect(try await it.refresh(refresh).status == 201)
         await it.emulator.stop()

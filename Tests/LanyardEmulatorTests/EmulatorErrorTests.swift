@@ -22,11 +22,11 @@ import Testing
         ])
     func login(provider: String, body: String, expected: [String]) async throws {
         let it = try await Fixture()
-        let answer = try await it.login(provider, body)
-        #expect(try Fixture.error(answer) == expected)
-        #expect(answer.values("content-type") == ["application/json"])
-        let id = try #require(answer["x-appservices-request-id"])
-        #expect(try answer.json["link"].string?.hasSuffix("/logs?co_id=\(id)") == true)
+        let response = try await it.login(provider, body)
+        #expect(try Fixture.error(response) == expected)
+        #expect(response.values("content-type") == ["application/json"])
+        let id = try #require(response["x-appservices-request-id"])
+        #expect(try response.json["link"].string?.hasSuffix("/logs?co_id=\(id)") == true)
         await it.emulator.stop()
     }
 

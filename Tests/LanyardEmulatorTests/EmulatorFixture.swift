@@ -1,3 +1,4 @@
+import Foundation
 import LanyardEmulator
 import TestSupport
 
@@ -33,8 +34,8 @@ struct EmulatorFixture {
 
     /// Logs alice in.
     func tokens() async throws -> (access: String, refresh: String) {
-        let answer = try await login().json
-        return (answer["access_token"].string!, answer["refresh_token"].string!)
+        let response = try await login().json
+        return (response["access_token"].string!, response["refresh_token"].string!)
     }
 
     func refresh(_ token: String) async throws -> RawMessage { try await call("POST", Self.session, bearer: token) }
@@ -43,19 +44,30 @@ struct EmulatorFixture {
     /// A control call that must succeed.
     @discardableResult
     func control(_ method: String, _ path: String, _ body: String? = nil) async throws -> JSON {
-        let answer = try await call(method, "/emulator" + path, body)
-        guard (200..<300).contains(answer.status) else { throw TestFailure("\(method) \(path): \(answer.bodyText)") }
-        return answer.body.isEmpty ? .null : try answer.json
+        let response = try await call(method, "/emulator" + path, body)
+        guard (200..<300).contains(response.status) else {
+            throw TestFailure("\(method) \(path): \(response.bodyText)")
+        }
+        return response.body.isEmpty ? .null : try response.json
     }
 
     /// Status, code and text of an error, in a shape that compares.
-    static func error(_ answer: RawMessage) throws -> [String] {
-        let body = try answer.json
-        return [String(answer.status), body["error_code"].string ?? "-", body["error"].string ?? "-"]
+    static func error(_ response: RawMessage) throws -> [String] {
+        let body = try response.json
+        return [String(response.status), body["error_code"].string ?? "-", body["error"].string ?? "-"]
     }
 
     /// The claims of a JWT.
     static func claims(_ token: String) throws -> JSON {
         try JSON(Base64URL.decode(String(token.split(separator: ".")[1])))
+    }
+}
+
+enum Base64URL {
+    static func decode(_ text: String) throws -> [UInt8] {
+        var plain = text.replacing("-", with: "+").replacing("_", with: "/")
+        plain += String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)
+        guard let data = Data(base64Encoded: plain) else { throw TestFailure("no base64url: \(text)") }
+        return [UInt8](data)
     }
 }

@@ -8,7 +8,7 @@ import Testing
     typealias Fixture = EmulatorFixture
 
     @Test(
-        "an answer can be lost after the service has rotated: the state has changed, the client never learns",
+        "a response can be lost after the service has rotated: the state has changed, the client never learns",
         arguments: ["answer_closed", "answer_cut", "answer_silent"])
     func lost(fault: String) async throws {
         let it = try await Fixture { $0.rotation = .grace }
@@ -25,7 +25,7 @@ import Testing
         await it.emulator.stop()
     }
 
-    @Test("an answer can be late once, and a call itself can be held back before its effect")
+    @Test("a response can be late once, and a call itself can be held back before its effect")
     func late() async throws {
         let it = try await Fixture()
         let (_, refresh) = try await it.tokens()
@@ -82,10 +82,10 @@ import Testing
         let (access, refresh) = try await it.tokens()
         try await it.control("PUT", "/settings", #"{"clock_offset_seconds":1801}"#)
         #expect(try await Fixture.error(it.call("GET", Fixture.profile, bearer: access))[2].hasSuffix("expired"))
-        let answer = try await it.refresh(refresh)
-        let claims = try Fixture.claims(answer.json["access_token"].string!)
+        let response = try await it.refresh(refresh)
+        let claims = try Fixture.claims(response.json["access_token"].string!)
         #expect(abs(claims["iat"].int! - time(nil) - 1801) <= 2)
-        let date = try #require(HTTPDate.read(answer["date"] ?? ""))
+        let date = try #require(HTTPDate.read(response["date"] ?? ""))
         #expect(abs(Int(date.seconds) - time(nil) - 1801) <= 2)
         try await it.control("PUT", "/settings", #"{"clock_offset_seconds":5200000}"#)
         #expect(try await Fixture.error(it.refresh(refresh))[2] == "invalid session: refresh token expired")

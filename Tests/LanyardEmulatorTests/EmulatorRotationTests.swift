@@ -13,9 +13,9 @@ import Testing
 
     /// Refreshes and gives the refresh token that came.
     private func successor(_ it: Fixture, of token: String) async throws -> String {
-        let answer = try await it.refresh(token)
-        guard answer.status == 201, let next = try answer.json["refresh_token"].string else {
-            throw TestFailure(answer.bodyText)
+        let response = try await it.refresh(token)
+        guard response.status == 201, let next = try response.json["refresh_token"].string else {
+            throw TestFailure(response.bodyText)
         }
         return next
     }

@@ -9,10 +9,10 @@ import Testing
     @Test("location has its four fields, with the origins of the request's own Host")
     func location() async throws {
         let it = try await Fixture()
-        let answer = try await it.call("GET", Fixture.app + "/location")
-        #expect(answer.values("content-type") == ["application/json"])
+        let response = try await it.call("GET", Fixture.app + "/location")
+        #expect(response.values("content-type") == ["application/json"])
         #expect(
-            try answer.json
+            try response.json
                 == .object([
                     "deployment_model": .string("LOCAL"), "location": .string("US-VA"),
                     "hostname": .string("http://\(it.endpoint)"), "ws_hostname": .string("ws://\(it.endpoint)"),
@@ -57,10 +57,10 @@ import Testing
         let it = try await Fixture()
         let (access, refresh) = try await it.tokens()
         for _ in 0..<2 {
-            let answer = try await it.refresh(refresh)
-            #expect(answer.status == 201)
-            #expect(try Array(answer.json.object.keys) == ["access_token"])
-            #expect(try answer.json["access_token"].string != access)
+            let response = try await it.refresh(refresh)
+            #expect(response.status == 201)
+            #expect(try Array(response.json.object.keys) == ["access_token"])
+            #expect(try response.json["access_token"].string != access)
         }
         await it.emulator.stop()
     }

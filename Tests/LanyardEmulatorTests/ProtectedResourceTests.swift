@@ -9,16 +9,16 @@ import Testing
     func echo() async throws {
         let it = try await Fixture()
         let (access, _) = try await it.tokens()
-        let answer = try await RawClient.ask(
+        let response = try await RawClient.ask(
             it.endpoint, "PUT", "/protected/a%20b?c=d",
             fields: [("Authorization", "Bearer \(access)"), ("X-One", "1"), ("Cookie", "secret")], body: "hello")
-        let echo = try answer.json
+        let echo = try response.json
         #expect(
             echo["method"].string == "PUT" && echo["path"].string == "/protected/a%20b" && echo["query"].string == "c=d"
         )
         #expect(echo["body_bytes"].int == 5 && echo["body_sha256"].string == SHA256Digest.hex(of: Array("hello".utf8)))
         #expect(echo["headers"]["x-one"].string == "1")
-        #expect(!answer.bodyText.contains(access) && !answer.bodyText.contains("secret"))
+        #expect(!response.bodyText.contains(access) && !response.bodyText.contains("secret"))
         await it.emulator.stop()
     }
 
@@ -31,10 +31,10 @@ import Testing
             let client = try RawClient(endpoint)
             let body = [UInt8](repeating: 7, count: 5_000_000)
             for bearer in [access, "junk", access] {
-                let answer = try client.exchange(
+                let response = try client.exchange(
                     "POST", "/protected/", fields: [("Authorization", "Bearer \(bearer)")], body: body)
-                #expect(answer.status == (bearer == access ? 200 : 401))
-                if bearer == access { #expect(try answer.json["body_sha256"].string == SHA256Digest.hex(of: body)) }
+                #expect(response.status == (bearer == access ? 200 : 401))
+                if bearer == access { #expect(try response.json["body_sha256"].string == SHA256Digest.hex(of: body)) }
             }
             try client.send("POST /protected/ HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(access)\r\n")
             try client.send("Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3;x=y\r\nyou\r\n0\r\n\r\n")
@@ -59,9 +59,9 @@ import Testing
                     try await offPool {
                         let client = try RawClient(endpoint)
                         for _ in 0..<10 {
-                            let answer = try client.exchange(
+                            let response = try client.exchange(
                                 "GET", "/protected/", fields: [("Authorization", "Bearer \(access)")])
-                            guard answer.status == 200 else { throw TestFailure("\(answer.status)") }
+                            guard response.status == 200 else { throw TestFailure("\(response.status)") }
                         }
                     }
                 }

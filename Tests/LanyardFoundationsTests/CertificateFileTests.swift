@@ -11,7 +11,7 @@ import Testing
             TestCertificate.pem, "Authority\n=========\n" + TestCertificate.pem + "\n" + TestCertificate.pem,
             TestCertificate.pem.replacing("\n", with: "\r\n"),
             TestCertificate.pem.replacing(" CERTIFICATE", with: " X509 CERTIFICATE"),
-            // A key with a passphrase asks nobody for it.
+            // A key with a passphrase prompts for it nowhere.
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n-----END ENCRYPTED PRIVATE KEY-----\n" + TestCertificate.pem,
         ])
     func sound(_ text: String) throws {

@@ -109,14 +109,16 @@ import Testing
         loop.stop()
     }
 
-    @Test("an event of a registration that was forgotten in the same batch is told to nobody, nor to its successor")
+    @Test(
+        "an event of a registration that was forgotten in the same batch is told neither to its watcher nor to its successor"
+    )
     func stale() async throws {
         let loop = loop
         let (first, second, third) = (Pair(), Pair(), Pair())
         let log = Log()
         let state = Ends()
         try await onLoop {
-            // Whoever is told first ends the other and registers a third in its slot.
+            // The one that is told first ends the other and registers a third in its slot.
             for (index, pair) in [first, second].enumerated() {
                 let watcher = Closure { _ in
                     log.add(index)
@@ -188,7 +190,7 @@ import Testing
             return loop.iterations
         }
         // Turns are blocks of one serial queue: those that wait there now run before a block that is put behind them. A turn that finds
-        // nothing lasts until its patience is over or somebody posts, and is followed by none or by one more.
+        // nothing lasts until its timeout is over or another thread posts, and is followed by none or by one more.
         for _ in 0..<5 { try await onLoop {} }
         let after = try await onLoop { loop.iterations }
         #expect(after - iterations < 10)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LanyardFoundations
 
-/// Files that hang cost a thread each, and nobody else anything.
+/// Files that hang cost a thread each, and delay no other file.
 @Suite(.timeLimit(.minutes(1))) struct FileReaderTests {
     private static let found = FileSnapshot(stamp: nil, outcome: .failure(.notRegular))
 
@@ -17,7 +17,7 @@ import Testing
 
     @Test("files that hang hold up no other file, 63 of them at once, and each has one look under way")
     func hanging() async throws {
-        let (open, hung, looks, answered) = (Milestone(), Tally(), Tally(), Tally())
+        let (open, hung, looks, completed) = (Milestone(), Tally(), Tally(), Tally())
         let files = FileReader { path, _ in
             if path.hasPrefix("hung") {
                 looks.add()
@@ -30,8 +30,8 @@ import Testing
         for _ in 0..<3 {
             for number in 0..<63 { files.read(at: "hung\(number)", on: loop) { _ in hung.add() } }
         }
-        for number in 0..<100 { files.read(at: "file\(number)", on: loop) { _ in answered.add() } }
-        try await eventually("the others are answered", within: .seconds(5)) { answered.value == 100 }
+        for number in 0..<100 { files.read(at: "file\(number)", on: loop) { _ in completed.add() } }
+        try await eventually("the others are answered", within: .seconds(5)) { completed.value == 100 }
         try await eventually("each that hangs is looked at") { looks.value == 63 }
         #expect(hung.value == 0)
         open.set()
@@ -41,7 +41,7 @@ import Testing
 
     @Test("no more than 64 threads look at once; what waits for one is looked at later")
     func bound() async throws {
-        let (open, busy, answered) = (Milestone(), Tally(), Tally())
+        let (open, busy, completed) = (Milestone(), Tally(), Tally())
         let files = FileReader { _, _ in
             busy.add()
             while !open.isSet { usleep(1000) }
@@ -49,10 +49,10 @@ import Testing
         }
         let loop = try loop()
         defer { loop.stop() }
-        for number in 0..<100 { files.read(at: "\(number)", on: loop) { _ in answered.add() } }
+        for number in 0..<100 { files.read(at: "\(number)", on: loop) { _ in completed.add() } }
         try await eventually("all threads are busy") { busy.value == FileReader.threadsMax }
         open.set()
-        try await eventually("all are answered") { answered.value == 100 }
+        try await eventually("all are answered") { completed.value == 100 }
         #expect(busy.value == 100)
     }
 
@@ -67,17 +67,17 @@ import Testing
         }
         let loop = try loop()
         defer { loop.stop() }
-        let answers = Guarded<[String: Bool]>([:])
-        files.read(at: "file", known: stamp, on: loop) { read in answers.withLock { $0["knows"] = read.outcome == nil }
+        let replies = Guarded<[String: Bool]>([:])
+        files.read(at: "file", known: stamp, on: loop) { read in replies.withLock { $0["knows"] = read.outcome == nil }
         }
         try await eventually("the look has begun") { begun.value == 1 }
-        files.read(at: "file", on: loop) { read in answers.withLock { $0["asks"] = read.outcome == nil } }
+        files.read(at: "file", on: loop) { read in replies.withLock { $0["asks"] = read.outcome == nil } }
         open.set()
-        try await eventually("both are answered") { answers.withLock { $0.count } == 2 }
-        #expect(answers.withLock { $0 } == ["knows": true, "asks": false])
+        try await eventually("both are answered") { replies.withLock { $0.count } == 2 }
+        #expect(replies.withLock { $0 } == ["knows": true, "asks": false])
     }
 
-    @Test("the stop answers everybody at once, also who asks later; what hangs comes back unheard")
+    @Test("the stop replies to every caller at once, also to later ones; the result of a hanging read is ignored")
     func stops() async throws {
         let (open, stopped) = (Milestone(), Tally())
         let files = FileReader { _, _ in
@@ -123,7 +123,7 @@ import Testing
     private func read(_ files: FileReader) async throws -> String {
         let loop = try loop()
         defer { loop.stop() }
-        let answer = Guarded<String?>(nil)
+        let reply = Guarded<String?>(nil)
         loop.post {
             SettledRead.begin("/secret", by: files, on: loop) { outcome in
                 let word =
@@ -131,11 +131,11 @@ import Testing
                     case .success: "content"
                     case .failure(let problem): "\(problem)"
                     }
-                answer.withLock { $0 = word }
+                reply.withLock { $0 = word }
             }
         }
-        try await eventually("it is answered") { answer.withLock { $0 } != nil }
-        return answer.withLock { $0 } ?? ""
+        try await eventually("it is answered") { reply.withLock { $0 } != nil }
+        return reply.withLock { $0 } ?? ""
     }
 
     @Test("a settled read is over after 5 s: its file hangs, or changes with each look")

@@ -34,7 +34,7 @@ import Testing
         #expect(names.index(of: "bob") == UserIndex(1))
     }
 
-    @Test("a name that is known for good keeps its place, whoever reserves it or gives it back")
+    @Test("a name that is known for good keeps its place, also when it is reserved or given back")
     func kept() {
         let names = UserNames(["alice"])
         let bob = names.reserveIndex(of: "bob")

@@ -97,7 +97,7 @@ struct AppServicesIdentityTests {
         #expect(request.values("Authorization") == ["Bearer \(Tokens.refresh)"] && request.body.isEmpty)
     }
 
-    @Test("what a grant says comes from the answer: lifetimes, the refresh token's end, the service's clock")
+    @Test("what a grant says comes from the response: lifetimes, the refresh token's end, the service's clock")
     func grant() async throws {
         let refreshToken = Tokens.jwt(#"{"exp":1800000000,"iat":1,"baas_id":"x"}"#)
         let bench = try IdentityBench { _, path in
@@ -135,9 +135,9 @@ struct AppServicesIdentityTests {
             bench.folder.path: "not a regular file",
         ]
         for (file, message) in files {
-            let fault = await bench.login(.apiKey(keyFile: file)).failure
-            #expect(fault?.verdict == .credentialUnavailable)
-            #expect(fault?.message.contains(message) == true && fault?.message.contains(file) == true)
+            let error = await bench.login(.apiKey(keyFile: file)).failure
+            #expect(error?.verdict == .credentialUnavailable)
+            #expect(error?.message.contains(message) == true && error?.message.contains(file) == true)
         }
         #expect(bench.server.requests.isEmpty)
     }

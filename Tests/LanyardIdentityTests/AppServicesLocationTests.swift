@@ -36,8 +36,8 @@ struct AppServicesLocationTests {
         let bench = try IdentityBench { _, path in
             Self.isLocation(path) && isDown.withLock { $0 } ? IdentityBench.json(500, #"{"error":"no"}"#) : nil
         }
-        let fault = await bench.refresh().failure
-        #expect(fault?.verdict == .transient(retryAfter: nil) && fault?.status == 500)
+        let error = await bench.refresh().failure
+        #expect(error?.verdict == .transient(retryAfter: nil) && error?.status == 500)
         isDown.withLock { $0 = false }
         _ = try await bench.refresh().get()
         #expect(bench.server.requests.map(\.method) == ["GET", "GET", "POST"])
@@ -50,8 +50,8 @@ struct AppServicesLocationTests {
         ])
     func badHostname(hostname: String) async throws {
         let bench = try IdentityBench { _, path in Self.isLocation(path) ? IdentityBench.location(hostname) : nil }
-        let fault = await bench.refresh().failure
-        #expect(fault?.verdict == .transient(retryAfter: nil))
+        let error = await bench.refresh().failure
+        #expect(error?.verdict == .transient(retryAfter: nil))
         #expect(bench.server.requests.map(\.method) == ["GET"])
     }
 
@@ -71,11 +71,11 @@ struct AppServicesLocationTests {
         let bench = try IdentityBench { request, path in
             switch path {
             case IdentityBench.appPath + "/location":
-                .answer(status, "R", fields: [("Location", "/one")], body: "").closing
+                .response(status, "R", fields: [("Location", "/one")], body: "").closing
             case "/one":
-                .answer(status, "R", fields: [("Location", "http://\(request["Host"] ?? "")/two?x=1")], body: "")
+                .response(status, "R", fields: [("Location", "http://\(request["Host"] ?? "")/two?x=1")], body: "")
                     .closing
-            case "/two?x=1": .answer(status, "R", fields: [("location", "three")], body: "").closing
+            case "/two?x=1": .response(status, "R", fields: [("location", "three")], body: "").closing
             case "/three": IdentityBench.location("http://\(request["Host"] ?? "")")
             default: nil
             }
@@ -89,10 +89,10 @@ struct AppServicesLocationTests {
     func redirectsRefused() async throws {
         for location in ["/again", nil, "file:///etc/passwd", "gopher://127.0.0.1/", "http://u:p@127.0.0.1/"] {
             let bench = try IdentityBench { _, _ in
-                .answer(301, "R", fields: location.map { [("Location", $0)] } ?? [], body: "").closing
+                .response(301, "R", fields: location.map { [("Location", $0)] } ?? [], body: "").closing
             }
-            let fault = await bench.refresh().failure
-            #expect(fault?.verdict == .transient(retryAfter: nil) && fault?.status == 301)
+            let error = await bench.refresh().failure
+            #expect(error?.verdict == .transient(retryAfter: nil) && error?.status == 301)
             #expect(bench.server.requests.count == (location == "/again" ? 4 : 1))
         }
     }
@@ -106,14 +106,14 @@ struct AppServicesLocationTests {
 
     @Test("a redirect of a call with a secret is not followed, ends no session, and has location asked again")
     func redirectedRefresh() async throws {
-        let elsewhere = try RawServer { _ in .answer() }
+        let elsewhere = try RawServer { _ in .response() }
         let bench = try IdentityBench { request, _ in
             guard request.method == "POST" else { return nil }
-            return .answer(308, "R", fields: [("Location", "http://\(elsewhere.endpoint)/")], body: "").closing
+            return .response(308, "R", fields: [("Location", "http://\(elsewhere.endpoint)/")], body: "").closing
         }
         for _ in 0..<2 {
-            let fault = await bench.refresh().failure
-            #expect(fault?.verdict == .transient(retryAfter: nil) && fault?.status == 308)
+            let error = await bench.refresh().failure
+            #expect(error?.verdict == .transient(retryAfter: nil) && error?.status == 308)
         }
         #expect(elsewhere.connectionCount == 0)
         #expect(bench.server.requests.map(\.method) == ["GET", "POST", "GET", "POST"])

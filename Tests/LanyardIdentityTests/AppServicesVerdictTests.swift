@@ -4,7 +4,7 @@ import Testing
 
 @testable import LanyardSessionInterface
 
-/// One answer of the service and what follows from it.
+/// One response of the service and what follows from it.
 struct VerdictCase: Sendable, CustomTestStringConvertible {
     let status: Int
     let body: String
@@ -15,12 +15,12 @@ struct VerdictCase: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(status) \(body) \(fields.map(\.1))" }
 
-    var answer: RawResponse {
-        .answer(status, "X", fields: [("Content-Type", type)] + fields, body: body).closing
+    var response: RawResponse {
+        .response(status, "X", fields: [("Content-Type", type)] + fields, body: body).closing
     }
 }
 
-@Suite("App Services: what an answer means")
+@Suite("App Services: what a response means")
 struct AppServicesVerdictTests {
     static let gone = #"{"error":"Atlas App Services and Device Sync have reached EOL"}"#
     static let noApp = #"{"error":"cannot find app using Client App ID 'demo-abcde'"}"#
@@ -137,19 +137,19 @@ struct AppServicesVerdictTests {
 
     @Test("to a refresh", arguments: both + ofRefresh)
     func refresh(_ given: VerdictCase) async throws {
-        let bench = try IdentityBench { request, _ in request.method == "POST" ? given.answer : nil }
+        let bench = try IdentityBench { request, _ in request.method == "POST" ? given.response : nil }
         check(await bench.refresh().failure, given)
     }
 
     @Test("to a login", arguments: both + ofLogin)
     func login(_ given: VerdictCase) async throws {
-        let bench = try IdentityBench { request, _ in request.method == "POST" ? given.answer : nil }
+        let bench = try IdentityBench { request, _ in request.method == "POST" ? given.response : nil }
         check(await bench.login().failure, given)
     }
 
     @Test("to the location request", arguments: both.filter { $0.status >= 300 })
     func location(_ given: VerdictCase) async throws {
-        let bench = try IdentityBench { _, _ in given.answer }
+        let bench = try IdentityBench { _, _ in given.response }
         check(await bench.refresh().failure, given)
     }
 
@@ -161,11 +161,11 @@ struct AppServicesVerdictTests {
         #expect(await bench.revoke().failure?.verdict == .sessionDead)
     }
 
-    private func check(_ fault: IdentityError?, _ given: VerdictCase) {
-        #expect(fault?.verdict == given.verdict)
-        #expect(fault?.status == given.status)
-        #expect(fault?.code == given.code)
-        let message = fault?.message ?? ""
+    private func check(_ error: IdentityError?, _ given: VerdictCase) {
+        #expect(error?.verdict == given.verdict)
+        #expect(error?.status == given.status)
+        #expect(error?.code == given.code)
+        let message = error?.message ?? ""
         #expect(!message.isEmpty && !message.contains("canary"), "\(message)")
     }
 

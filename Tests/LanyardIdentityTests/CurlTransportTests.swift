@@ -20,17 +20,17 @@ struct CurlTransportTests {
     }
 
     /// A service whose location is healthy and whose session call does this.
-    private func bench(limits: CurlLimits = CurlLimits(), _ answer: RawResponse) throws -> IdentityBench {
-        try IdentityBench(limits: limits) { request, _ in request.method == "GET" ? nil : answer }
+    private func bench(limits: CurlLimits = CurlLimits(), _ response: RawResponse) throws -> IdentityBench {
+        try IdentityBench(limits: limits) { request, _ in request.method == "GET" ? nil : response }
     }
 
     @Test(
-        "an answer that is lost after the refresh was sent leaves its outcome unknown",
+        "a response that is lost after the refresh was sent leaves its outcome unknown",
         arguments: [
             RawResponse.close, .reset, good.torn(after: 20), good.torn(after: 90), good.torn(after: 90, by: .reset),
         ])
-    func lost(answer: RawResponse) async throws {
-        let bench = try bench(answer)
+    func lost(response: RawResponse) async throws {
+        let bench = try bench(response)
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
         #expect(await bench.login().failure?.verdict == .transient(retryAfter: nil))
         #expect(await bench.revoke().failure?.verdict == .transient(retryAfter: nil))
@@ -56,7 +56,7 @@ struct CurlTransportTests {
     }
 
     @Test(
-        "an answer in many small pieces is read whole",
+        "a response in many small pieces is read whole",
         arguments: [
             Array("HTTP/1.1 201 C\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"acc\r\n".utf8)
                 + Array(
@@ -79,7 +79,7 @@ struct CurlTransportTests {
     }
 
     @Test(
-        "an answer beyond the limits is refused",
+        "a response beyond the limits is refused",
         arguments: [
             RawResponse.large((1 << 20) + 1),
             RawResponse([
@@ -92,11 +92,11 @@ struct CurlTransportTests {
             ]),
             RawResponse([.repeated(Array("HTTP/1.1 102 Processing\r\n\r\n".utf8), times: 5000), .close]),
         ])
-    func oversized(answer: RawResponse) async throws {
-        let bench = try bench(answer)
-        let fault = await bench.refresh().failure
-        #expect(fault?.verdict == .transient(retryAfter: nil))
-        #expect(fault?.message.contains("too large") == true)
+    func oversized(response: RawResponse) async throws {
+        let bench = try bench(response)
+        let error = await bench.refresh().failure
+        #expect(error?.verdict == .transient(retryAfter: nil))
+        #expect(error?.message.contains("too large") == true)
     }
 
     @Test("a body of exactly 1 MiB is read")
@@ -108,7 +108,7 @@ struct CurlTransportTests {
     }
 
     @Test(
-        "bytes that are not HTTP/1 are no answer",
+        "bytes that are not HTTP/1 are no response",
         arguments: [
             "garbage\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\u{15}\u{3}\u{1}\u{0}\u{2}\u{2}", "HTTP/9.9 200 OK\r\n\r\n",
             "{}",
@@ -119,12 +119,12 @@ struct CurlTransportTests {
         #expect(verdict == .unknownOutcome)
     }
 
-    @Test("nobody listens, no such name: transient, said at once, nothing was sent")
+    @Test("no listener, no such name: transient, said at once, nothing was sent")
     func unreachable() async throws {
         for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://name.invalid"] {
             let bench = try IdentityBench(baseURL: url)
-            let fault = await bench.refresh().failure
-            #expect(fault?.verdict == .transient(retryAfter: nil) && fault?.status == nil)
+            let error = await bench.refresh().failure
+            #expect(error?.verdict == .transient(retryAfter: nil) && error?.status == nil)
         }
     }
 
@@ -243,10 +243,10 @@ struct CurlTransportTests {
         let settings = IdentitySettings(name: "other", kind: .appServices(app))
         let quick = AppServicesIdentity(settings, app: app, version: "1", on: slow.loop)
         let start = ContinuousClock.now
-        let fault = await withCheckedContinuation { done in
+        let error = await withCheckedContinuation { done in
             quick.refresh(Tokens.secret(Tokens.refresh)) { done.resume(returning: $0.failure) }
         }
-        #expect(fault?.verdict == .transient(retryAfter: nil))
+        #expect(error?.verdict == .transient(retryAfter: nil))
         #expect(ContinuousClock.now - start < .seconds(4))
         slow.identity.stop()
         await stuck
@@ -271,7 +271,7 @@ struct CurlTransportTests {
     @Test("no connection is kept between calls")
     func closesConnections() async throws {
         let bench = try IdentityBench { request, _ in
-            request.method == "POST" ? .answer(201, "C", body: #"{"access_token":"\#(Tokens.access())"}"#) : nil
+            request.method == "POST" ? .response(201, "C", body: #"{"access_token":"\#(Tokens.access())"}"#) : nil
         }
         for _ in 0..<3 { _ = try await bench.refresh().get() }
         #expect(bench.server.connectionCount == 4)

@@ -29,10 +29,10 @@ private struct TLSService {
             throw TestFailure("openssl could not make certificates")
         }
         let path = "api/client/v2.0/app/demo-abcde"
-        let answer = "HTTP/1.1 200 OK\\r\\n\\r\\n{\"hostname\":\"http://127.0.0.1:1\"}"
+        let response = "HTTP/1.1 200 OK\\r\\n\\r\\n{\"hostname\":\"http://127.0.0.1:1\"}"
         let client = demandsClientCertificate ? "-Verify 1 -verify_return_error -CAfile ca.pem" : ""
         let serve = """
-            cd \(folder.path) && mkdir -p \(path) && printf '\(answer)' > \(path)/location
+            cd \(folder.path) && mkdir -p \(path) && printf '\(response)' > \(path)/location
             exec openssl s_server -HTTP -accept 127.0.0.1:0 -cert server.pem -key server.key \(client)
             """
         let process = try ServerProcess("/bin/sh", ["-c", serve], environment: ["PATH": "/usr/bin:/bin"])
@@ -48,19 +48,19 @@ private struct TLSService {
 struct CurlTrustTests {
     private static let downgrade = "leads from https to http"
 
-    private func fault(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> IdentityError {
+    private func error(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> IdentityError {
         let bench = try IdentityBench(baseURL: "https://\(host):\(port)", tls: trust)
-        let fault = try #require(await bench.refresh().failure)
-        #expect(fault.verdict == .transient(retryAfter: nil))
-        return fault
+        let error = try #require(await bench.refresh().failure)
+        #expect(error.verdict == .transient(retryAfter: nil))
+        return error
     }
 
     private func message(_ port: Int, _ trust: CurlTrust) async throws -> String {
-        try await fault(port, trust).message
+        try await error(port, trust).message
     }
 
-    private func isAlarm(_ fault: IdentityError) -> Bool {
-        fault.isAlarming && fault.message.hasPrefix("no trust in the identity service's TLS connection")
+    private func isAlarm(_ error: IdentityError) -> Bool {
+        error.isAlarming && error.message.hasPrefix("no trust in the identity service's TLS connection")
     }
 
     @Test(
@@ -69,33 +69,33 @@ struct CurlTrustTests {
     func authority() async throws {
         let service = try await TLSService()
         let own = CurlTrust(caFile: service.file("ca.pem"), proxy: .none)
-        #expect(isAlarm(try await fault(service.port, CurlTrust(proxy: .none))))
-        #expect(isAlarm(try await fault(service.port, own, host: "localhost")))
-        let trusted = try await fault(service.port, own)
+        #expect(isAlarm(try await error(service.port, CurlTrust(proxy: .none))))
+        #expect(isAlarm(try await error(service.port, own, host: "localhost")))
+        let trusted = try await error(service.port, own)
         #expect(trusted.message.contains(Self.downgrade) && !trusted.isAlarming)
         // A file of authorities replaces the system's: this one holds none that signed the server's.
         let other = CurlTrust(caFile: service.file("client.pem"), proxy: .none)
-        #expect(isAlarm(try await fault(service.port, other)))
+        #expect(isAlarm(try await error(service.port, other)))
     }
 
     @Test("a certificate that has ended is not trusted, and that alarms as well")
     func expired() async throws {
         let service = try await TLSService(days: -1)
-        #expect(isAlarm(try await fault(service.port, CurlTrust(caFile: service.file("ca.pem"), proxy: .none))))
+        #expect(isAlarm(try await error(service.port, CurlTrust(caFile: service.file("ca.pem"), proxy: .none))))
     }
 
     @Test(
-        "a port that does not speak TLS, or ends the handshake, is told as that, and alarms nobody",
+        "a port that does not speak TLS, or ends the handshake, is told as that, without an alarm",
         arguments: [
             FaultGate.Mode.garbage(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)), .dropRequest(.close),
             .dropRequest(.reset),
         ])
     func handshake(_ mode: FaultGate.Mode) async throws {
         let gate = try FaultGate(before: .tcp(1), mode: mode)
-        let fault = try await fault(Int(gate.endpoint.port), CurlTrust(proxy: .none))
-        #expect(!fault.isAlarming)
-        #expect(fault.message.hasPrefix("TLS could not be agreed with the identity service ("))
-        #expect(fault.message.contains("does it speak https at that port"))
+        let error = try await error(Int(gate.endpoint.port), CurlTrust(proxy: .none))
+        #expect(!error.isAlarming)
+        #expect(error.message.hasPrefix("TLS could not be agreed with the identity service ("))
+        #expect(error.message.contains("does it speak https at that port"))
     }
 
     @Test("a file of authorities that is not there is said to be missing")
@@ -118,7 +118,7 @@ struct CurlTrustTests {
 
     @Test("a configured proxy is asked for http, and none is used unless configured")
     func proxy() async throws {
-        let proxy = try RawServer { _ in .answer(502, "No", body: "") }
+        let proxy = try RawServer { _ in .response(502, "No", body: "") }
         let bench = try IdentityBench(tls: CurlTrust(proxy: .url("http://\(proxy.endpoint)")))
         #expect(await bench.refresh().failure?.status == 502)
         #expect(proxy.requests.map(\.target) == ["\(bench.origin)\(IdentityBench.appPath)/location"])

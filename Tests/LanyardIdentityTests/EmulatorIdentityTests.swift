@@ -19,8 +19,8 @@ struct EmulatorIdentityTests {
     }
 
     private func control(_ emulator: Emulator, _ call: String, _ body: String) async throws {
-        let answer = try await RawClient.ask(.tcp(emulator.port), "POST", "/emulator\(call)", body: body)
-        #expect(answer.status < 300, "\(call): \(answer.bodyText)")
+        let response = try await RawClient.ask(.tcp(emulator.port), "POST", "/emulator\(call)", body: body)
+        #expect(response.status < 300, "\(call): \(response.bodyText)")
     }
 
     @Test("the three kinds log in, refresh and log out; after that the session is dead")

@@ -28,9 +28,9 @@ struct StaticIdentityTests {
         identity.start { outcome in
             switch outcome {
             case .success(let secret): told.add(Tokens.text(secret) ?? "")
-            case .failure(let fault):
-                #expect(fault.verdict == .credentialUnavailable && fault.message.contains(path))
-                #expect(!fault.message.contains("canary"))
+            case .failure(let error):
+                #expect(error.verdict == .credentialUnavailable && error.message.contains(path))
+                #expect(!error.message.contains("canary"))
                 told.add("fault")
             }
         }

@@ -4,7 +4,7 @@ import Testing
 @testable import LanyardFoundations
 @testable import LanyardIdentity
 
-@Suite("Tokens out of answers")
+@Suite("Tokens out of responses")
 struct TokenReaderTests {
     private func read(_ text: String) throws -> TokenResponse {
         try Array(text.utf8).withUnsafeBytes { bytes in try TokenReader.read(bytes) }
@@ -12,14 +12,14 @@ struct TokenReaderTests {
 
     @Test("the members that matter are taken wherever they stand, all others are passed over")
     func takes() throws {
-        let answer = try read(
+        let response = try read(
             #"""
             {"x":{"access_token":"no","y":[1,{"error":"no"}]},"access_token":"a.b\u002dc","user_id":"0123","z":null,
              "refresh_token":"r=","device_id":"","expires_in":1.8e3,"link":"https:\/\/x\/logs?co_id=1"}
             """#)
-        #expect(Tokens.text(answer.accessToken) == "a.b-c" && Tokens.text(answer.refreshToken) == "r=")
-        #expect(answer.userID == "0123" && answer.deviceID == "" && answer.expiresIn == nil)
-        #expect(!answer.hasError && answer.errorCode == nil)
+        #expect(Tokens.text(response.accessToken) == "a.b-c" && Tokens.text(response.refreshToken) == "r=")
+        #expect(response.userID == "0123" && response.deviceID == "" && response.expiresIn == nil)
+        #expect(!response.hasError && response.errorCode == nil)
     }
 
     @Test("errors: text or code is enough, other types are no error, odd codes are dropped")
@@ -30,13 +30,13 @@ struct TokenReaderTests {
         #expect(try !read(#"{"error":{"a":1},"error_code":7}"#).hasError)
         #expect(try !read(#"{"error":null,"error_code":""}"#).hasError)
         for code in [#"a b"#, #"<script>"#, #"a\u0062"#, #"é"#, String(repeating: "x", count: 65)] {
-            let answer = try read(#"{"error_code":"\#(code)"}"#)
-            #expect(answer.hasError && answer.errorCode == nil)
+            let response = try read(#"{"error_code":"\#(code)"}"#)
+            #expect(response.hasError && response.errorCode == nil)
         }
     }
 
     @Test(
-        "tokens with characters that a header cannot carry, and other types, make the answer unfit",
+        "tokens with characters that a header cannot carry, and other types, make the response unfit",
         arguments: [
             #"{"access_token":""}"#, #"{"access_token":"a b"}"#, #"{"access_token":"a\n"}"#, #"{"access_token":"é"}"#,
             #"{"access_token":"a\u0000"}"#, #"{"access_token":"="}"#, #"{"access_token":"a=b"}"#,
@@ -50,15 +50,15 @@ struct TokenReaderTests {
     }
 
     @Test(
-        "of an answer that cannot be used the refresh token is read all the same",
+        "of a response that cannot be used the refresh token is read all the same",
         arguments: [
             #"{"access_token":7,"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a b"}"#,
             #"{"user_id":{"a":[1]},"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a"#,
             #"{"refresh_token":"r"} x"#, #"{"refresh_token":"r","refresh_token":"s"}"#,
         ])
     func usable(text: String) {
-        let (answer, problem) = Array(text.utf8).withUnsafeBytes { TokenReader.readUsable($0) }
-        #expect(Tokens.text(answer.refreshToken) == "r")
+        let (response, problem) = Array(text.utf8).withUnsafeBytes { TokenReader.readUsable($0) }
+        #expect(Tokens.text(response.refreshToken) == "r")
         #expect(problem != nil)
     }
 

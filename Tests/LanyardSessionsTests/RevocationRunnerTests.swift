@@ -12,7 +12,7 @@ import Testing
     /// A store that takes every change, and an identity service whose responses the test gives.
     private final class Environment: RevocationEnvironment, IdentityService {
         let loop: EventLoop
-        let log = IdentityLog()
+        let log = LogRecorder()
         let calls = Guarded<[Reply]>([])
         /// The outcomes that the callers got.
         let outcomes = Guarded<[Bool]>([])
@@ -59,16 +59,16 @@ import Testing
 
     /// A log that lives as long as a logger refers to it.
     private final class WeakLog: @unchecked Sendable {
-        weak var log: IdentityLog?
+        weak var log: LogRecorder?
 
-        init(_ log: IdentityLog) { self.log = log }
+        init(_ log: LogRecorder) { self.log = log }
     }
 
     /// Enqueues a revocation whose token is an object of its own, with a log of its own.
     private static func enqueue(
         _ token: String, to runner: RevocationRunner, in environment: Environment
     ) async -> WeakLog {
-        let log = IdentityLog()
+        let log = LogRecorder()
         let revocation = StoredRevocation(identity: "demo", refresh: Tokens.secret(token), since: .now)
         await environment.perform { [logger = log.logger] in
             runner.enqueue(revocation, of: "alice", isStored: true, logger) { outcome in

@@ -14,7 +14,7 @@ final class SessionDriver {
     var context: SessionContext
     /// A fixed random value, or nil for seeded ones.
     var fixedChance: Double?
-    var numbers: SeededNumbers
+    var numbers: SeededGenerator
 
     private(set) var calls: [SessionCall] = []
     private(set) var revoked: [Secret] = []
@@ -30,7 +30,7 @@ final class SessionDriver {
     ) {
         context = SessionContext(user: UserIndex(0), settings: settings, hasCredential: hasCredential)
         fixedChance = chance
-        numbers = SeededNumbers(seed: seed)
+        numbers = SeededGenerator(seed)
     }
 
     var state: SessionState { session.state }

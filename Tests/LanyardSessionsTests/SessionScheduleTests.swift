@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import LanyardFoundations
@@ -43,7 +44,7 @@ struct SessionScheduleTests {
 
     @Test("the test of uniformity would see a lopsided schedule")
     func lopsided() {
-        var numbers = SeededNumbers(seed: 7)
+        var numbers = SeededGenerator(7)
         let squares = (0..<4000).map { _ in pow(numbers.chance(), 1.2) }
         #expect(Self.pValue(squares) < 0.01)
     }
@@ -209,7 +210,7 @@ struct SessionScheduleTests {
     @Test(
         "Rule 4: with a call in flight requests wait past the token's end, as long as one of them would; then they are refused"
     )
-    func slowAnswer() throws {
+    func slowResponse() throws {
         let driver = SessionDriver()
         driver.adopt(.seconds(10))
         driver.toDue()

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LanyardFoundations
@@ -33,11 +34,11 @@ final class SessionSimulation: @unchecked Sendable {
     /// Seconds between requests, on average.
     var requestInterval = 1.0
     /// Decides the behaviour of a call.
-    var service: (SessionCall, inout SeededNumbers) -> Fate = { _, _ in Fate(latency: 0.05) }
+    var service: (SessionCall, inout SeededGenerator) -> Fate = { _, _ in Fate(latency: 0.05) }
     private lazy var door = Door(self)
     private lazy var tokenCache = TokenCache(source: door)
-    private var numbers: SeededNumbers
-    private var answer: (at: Instant, event: Session.Event)?
+    private var numbers: SeededGenerator
+    private var response: (at: Instant, event: Session.Event)?
     private var nextRequest: Instant
     private var parked: [Instant] = []
     private var isWoken = false
@@ -50,7 +51,7 @@ final class SessionSimulation: @unchecked Sendable {
     init(lifetime: Double, hasCredential: Bool = true, seed: UInt64) {
         self.lifetime = lifetime
         driver = SessionDriver(hasCredential: hasCredential, chance: nil, seed: seed)
-        numbers = SeededNumbers(seed: seed &+ 77)
+        numbers = SeededGenerator(seed &+ 77)
         nextRequest = driver.now
         driver.onAction = { [unowned self] in perform($0) }
     }
@@ -61,16 +62,16 @@ final class SessionSimulation: @unchecked Sendable {
         var turns = 0
         while true {
             let timeout = parked.first.map { $0 + driver.context.settings.waitMax } ?? .never
-            let next = [driver.due, answer?.at ?? .never, nextRequest, timeout].min()!
+            let next = [driver.due, response?.at ?? .never, nextRequest, timeout].min()!
             guard next <= end else { break }
             turns += 1
             if turns.isMultiple(of: 500) { await Task.yield() }
             if next > driver.now { driver.pass((next - driver.now).inSeconds) }
             // Rounding of seconds must not leave the clock short of a deadline.
             if next > driver.now { driver.now = next }
-            if let answer, answer.at <= driver.now {
-                self.answer = nil
-                driver.handle(answer.event)
+            if let response, response.at <= driver.now {
+                self.response = nil
+                driver.handle(response.event)
             } else if driver.due <= driver.now {
                 driver.handle(.due)
                 guard driver.due > driver.now else {
@@ -135,7 +136,7 @@ final class SessionSimulation: @unchecked Sendable {
     }
 
     private func begin(_ call: SessionCall) {
-        #expect(answer == nil, "two calls in flight")
+        #expect(response == nil, "two calls in flight")
         counts.calls += 1
         callTimes.append(driver.now)
         callTimes.removeAll { driver.now - $0 > .seconds(3600) }
@@ -143,14 +144,14 @@ final class SessionSimulation: @unchecked Sendable {
         let fate = service(call, &numbers)
         let at = driver.now + .seconds(fate.latency)
         if let verdict = fate.verdict {
-            answer = (at, .failed(IdentityError(verdict, message: "planned"), call))
+            response = (at, .failed(IdentityError(verdict, message: "planned"), call))
         } else {
-            // The service grants at some moment between request and answer; the token's true life begins there.
+            // The service grants at some moment between request and response; the token's true life begins there.
             grants += 1
             trueExpiries[driver.context.generation + 1] =
                 driver.now + .seconds(fate.latency * numbers.chance() + lifetime)
             let refresh = call.kind == .login ? "refresh" : nil
-            answer = (
+            response = (
                 at, .granted(SessionDriver.grant(.seconds(lifetime), refresh: refresh, account: "a"), call)
             )
         }

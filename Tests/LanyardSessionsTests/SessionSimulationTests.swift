@@ -7,7 +7,7 @@ import Testing
 @Suite("Session: simulated days", .offPool)
 struct SessionSimulationTests {
     /// A service with random transient failures for random periods, never a definite one.
-    private static func moody(_ harshness: Double) -> (SessionCall, inout SeededNumbers) -> SessionSimulation.Fate {
+    private static func moody(_ harshness: Double) -> (SessionCall, inout SeededGenerator) -> SessionSimulation.Fate {
         { _, numbers in
             let latency = numbers.chance() < 0.1 ? 30 * numbers.chance() : 0.2 * numbers.chance()
             guard numbers.chance() < harshness else { return .init(latency: latency) }

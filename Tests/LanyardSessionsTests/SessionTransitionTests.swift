@@ -206,7 +206,7 @@ struct SessionTransitionTests {
     }
 
     @Test("a response to an earlier call is dropped when a later one is under way")
-    func answerOfAnEarlierCall() throws {
+    func responseOfAnEarlierCall() throws {
         let driver = try Self.driver(in: .loggingIn)
         let first = try #require(driver.call)
         driver.handle(.logoutRequested)

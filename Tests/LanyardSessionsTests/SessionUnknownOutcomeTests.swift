@@ -37,7 +37,7 @@ struct SessionUnknownOutcomeTests {
     }
 
     @Test(
-        "Rule 9: a retry without an answer ends in a login with the credential",
+        "Rule 9: a retry without a response ends in a login with the credential",
         arguments: [RefreshTokenRotation.none, .grace])
     func twice(_ rotation: RefreshTokenRotation) throws {
         let driver = try Self.driver(rotation)
@@ -83,7 +83,7 @@ struct SessionUnknownOutcomeTests {
     }
 
     @Test(
-        "Rule 9: a crash with an open intent counts as an answer that never came",
+        "Rule 9: a crash with an open intent counts as a response that never came",
         arguments: [(RefreshTokenRotation.none, SessionCall.Kind.refresh), (.grace, .refresh), (.oneUse, .login)])
     func crash(_ rotation: RefreshTokenRotation, _ kind: SessionCall.Kind) throws {
         let driver = CoordinatorDriver(rotation: rotation)

@@ -36,7 +36,7 @@ import Testing
         pipe.stop(within: .seconds(10))
     }
 
-    @Test("a reader that stops reading blocks nobody: lines are dropped, counted, and told about when it goes on")
+    @Test("a reader that stops reading blocks no writer: lines are dropped, counted, and told about when it goes on")
     func slowReader() async throws {
         let ends = Ends()
         let pipe = LogPipe(descriptor: ends.write, bytesMax: 64 << 10)

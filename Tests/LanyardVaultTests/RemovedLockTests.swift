@@ -6,7 +6,7 @@ import Testing
 
 /// Lock files that their holders remove.
 @Suite struct RemovedLockTests {
-    @Test("whoever gets a lock has it alone, although each holder removes the file before it gives the lock back")
+    @Test("the holder of a lock has it alone, although each holder removes the file before it gives the lock back")
     func alone() throws {
         let folder = try TemporaryFolder()
         let (inside, clashes, turns) = (Tally(), Tally(), Tally())
@@ -26,7 +26,7 @@ import Testing
         #expect(clashes.value == 0)
     }
 
-    @Test("a lock whose file somebody has removed protects nothing: the next one gets another file")
+    @Test("a lock whose file was removed protects nothing: the next one gets another file")
     func replaced() throws {
         let folder = try TemporaryFolder()
         let disk = try SystemDisk(folder: folder.path, makesFolder: false)

@@ -49,32 +49,32 @@ import Testing
     @Test("everything is answered once, in the order in which it was asked")
     func order() async throws {
         let store = try store()
-        let answers = Guarded<[String]>([])
+        let replies = Guarded<[String]>([])
         let count = 40
         for index in 0..<count {
             store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { _ in
-                answers.withLock { $0.append("commit \(index)") }
+                replies.withLock { $0.append("commit \(index)") }
             }
             store.read("user-\(index)") { result in
                 let isThere = (try? result.get()) != nil
-                answers.withLock { $0.append("read \(index) \(isThere)") }
+                replies.withLock { $0.append("read \(index) \(isThere)") }
             }
         }
-        try await eventually("all is answered") { answers.withLock { $0.count } == 2 * count }
-        #expect(answers.withLock { $0 } == (0..<count).flatMap { ["commit \($0)", "read \($0) true"] })
+        try await eventually("all is answered") { replies.withLock { $0.count } == 2 * count }
+        #expect(replies.withLock { $0 } == (0..<count).flatMap { ["commit \($0)", "read \($0) true"] })
         store.close(within: .seconds(5))
     }
 
     @Test("changes that wait behind one another are written together")
     func batches() async throws {
         let store = try store()
-        let answered = Guarded(0)
+        let completed = Guarded(0)
         for index in 0..<500 {
             store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { result in
-                if case .success(.stored(.some)) = result { answered.withLock { $0 += 1 } }
+                if case .success(.stored(.some)) = result { completed.withLock { $0 += 1 } }
             }
         }
-        try await eventually("all is stored", within: .seconds(30)) { answered.withLock { $0 } == 500 }
+        try await eventually("all is stored", within: .seconds(30)) { completed.withLock { $0 } == 500 }
         let written = try contents().writes
         #expect(written >= 8 && written < 100, "\(written) writes")
         #expect(try contents().users.count == 500)
@@ -105,7 +105,7 @@ import Testing
         other.close(within: .seconds(5))
     }
 
-    @Test("a lock that cannot be had for another reason is told, and nobody waits for it")
+    @Test("a lock that cannot be had for another reason is told, and no call waits for it")
     func lockFails() async throws {
         let store = try store()
         mkdir(folder.file("sessions.alice.lock"), 0o700)
@@ -128,14 +128,14 @@ import Testing
         let store = try Self.store(on: process)
         let lock = try #require(try disk.process().lock("sessions.lock", .exclusive))
         let before = tries.withLock { $0 }
-        let answer = Guarded<Result<StoreChange.Verdict, StoreError>?>(nil)
+        let reply = Guarded<Result<StoreChange.Verdict, StoreError>?>(nil)
         store.commit(StoreSamples.saveSession("alice", session: StoreSamples.session(1))) { result in
-            answer.withLock { $0 = result }
+            reply.withLock { $0 = result }
         }
         try await eventually("it has tried three times") { tries.withLock { $0 } >= before + 3 }
-        #expect(answer.withLock { $0 } == nil)
+        #expect(reply.withLock { $0 } == nil)
         lock.release()
-        try await eventually("the change is made", within: .seconds(3)) { answer.withLock { $0 } != nil }
+        try await eventually("the change is made", within: .seconds(3)) { reply.withLock { $0 } != nil }
         #expect(try StoreSamples.file(on: disk.process()).read()["alice"] != nil)
         #expect(!store.isFailing)
         store.close(within: .seconds(5))
@@ -147,11 +147,11 @@ import Testing
         let store = try Self.store(on: disk.process())
         disk.setRoom(0)
         let change = StoreSamples.saveSession("alice", session: StoreSamples.session(1))
-        guard case .failure(let fault) = await Self.commit(store, change) else {
+        guard case .failure(let error) = await Self.commit(store, change) else {
             Issue.record("a full disk took a write")
             return
         }
-        #expect(fault.kind == .system(ENOSPC) && store.isFailing)
+        #expect(error.kind == .system(ENOSPC) && store.isFailing)
         disk.setRoom(.max)
         guard case .success(.stored(.some)) = await Self.commit(store, change) else {
             Issue.record("the second write failed")
@@ -261,14 +261,14 @@ import Testing
     func closing() async throws {
         let store = try store()
         #expect(await Self.lock(store, "alice") == .taken)
-        let answered = Guarded(0)
+        let completed = Guarded(0)
         for index in 0..<20 {
             store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { result in
-                if case .success = result { answered.withLock { $0 += 1 } }
+                if case .success = result { completed.withLock { $0 += 1 } }
             }
         }
         store.close(within: .seconds(10))
-        #expect(answered.withLock { $0 } == 20)
+        #expect(completed.withLock { $0 } == 20)
         #expect(await Self.lock(store, "bob") == .failed("the store is closed"))
         guard case .failure = await Self.commit(store, .clearIntent(user: "alice")) else {
             Issue.record("a closed store took a write")
@@ -280,7 +280,8 @@ import Testing
     }
 
     @Test(
-        "a store that is open cannot be rekeyed; one that nobody has open can, and its processes then need the new key")
+        "a store that is open cannot be rekeyed; one that no process has open can, and its processes then need the new key"
+    )
     func rekey() async throws {
         let old = try folder.write("old", String(repeating: "a", count: 32))
         let new = try folder.write("new", "correct horse\n")
@@ -304,7 +305,7 @@ import Testing
         #expect(reopened.contents["alice"]?.session?.id == 1)
     }
 
-    @Test("two processes and sixteen users at once lose nobody's newest session")
+    @Test("two processes and sixteen users at once lose no user's newest session")
     func concurrency() async throws {
         let stores = [try store(), try store()]
         let rounds = 30
@@ -340,11 +341,11 @@ import Testing
     @Test("two processes that change one user: the later learns of the earlier")
     func overtaken() async throws {
         let (one, other) = (try store(), try store())
-        let nobody = SessionVersion(session: 0, generation: 0)
+        let noSession = SessionVersion(session: 0, generation: 0)
         let first = await Self.commit(
-            one, StoreSamples.saveSession("alice", session: StoreSamples.session(1), base: nobody))
+            one, StoreSamples.saveSession("alice", session: StoreSamples.session(1), base: noSession))
         let second = await Self.commit(
-            other, StoreSamples.saveSession("alice", session: StoreSamples.session(2), base: nobody))
+            other, StoreSamples.saveSession("alice", session: StoreSamples.session(2), base: noSession))
         guard case .success(.stored(let stored)) = first, case .success(.overtaken(let by)) = second else {
             Issue.record("\(first), \(second)")
             return

@@ -15,7 +15,7 @@ import Testing
         return true
     }
 
-    private static func fault(_ sealing: some Sealing, _ file: [UInt8]) -> SealingError? {
+    private static func error(_ sealing: some Sealing, _ file: [UInt8]) -> SealingError? {
         do throws(SealingError) {
             _ = try file.withUnsafeBytes { bytes in
                 Result { () throws(SealingError) in try sealing.open(bytes) }
@@ -66,8 +66,8 @@ import Testing
             for bit in 0..<8 {
                 var file = StoreVectors.keySealed
                 file[place] ^= 1 << bit
-                let fault = Self.fault(sealing, file)
-                #expect(fault != nil, "bit \(bit) of byte \(place)")
+                let error = Self.error(sealing, file)
+                #expect(error != nil, "bit \(bit) of byte \(place)")
                 // What OpenSSL leaves in its queue would be blamed on the thread's next call.
                 if ERR_peek_error() != 0 { Issue.record("byte \(place) left an entry in the error queue") }
             }
@@ -81,39 +81,39 @@ import Testing
             for bit in 0..<8 {
                 var file = StoreVectors.passphraseSealed
                 file[place] ^= 1 << bit
-                #expect(Self.fault(sealing, file) != nil, "bit \(bit) of byte \(place)")
+                #expect(Self.error(sealing, file) != nil, "bit \(bit) of byte \(place)")
             }
         }
         var salt = StoreVectors.passphraseSealed
         salt[20] ^= 1
-        #expect(Self.fault(sealing, salt) == .wrongKey)
+        #expect(Self.error(sealing, salt) == .wrongKey)
     }
 
     @Test("every truncation, and every byte too many, is refused as damage")
     func truncations() throws {
         let sealing = AESSealing(Self.key)
         for count in StoreVectors.keySealed.indices {
-            let fault = Self.fault(sealing, Array(StoreVectors.keySealed.prefix(count)))
-            #expect(fault == .damaged("it is truncated"), "\(count) bytes")
+            let error = Self.error(sealing, Array(StoreVectors.keySealed.prefix(count)))
+            #expect(error == .damaged("it is truncated"), "\(count) bytes")
         }
-        #expect(Self.fault(sealing, StoreVectors.keySealed + [0]) == .damaged("bytes follow its end"))
-        #expect(Self.fault(sealing, [UInt8](repeating: 0, count: 400)) == .damaged("it is no store"))
-        #expect(Self.fault(sealing, Array("users: []\n".utf8)) == .damaged("it is no store"))
+        #expect(Self.error(sealing, StoreVectors.keySealed + [0]) == .damaged("bytes follow its end"))
+        #expect(Self.error(sealing, [UInt8](repeating: 0, count: 400)) == .damaged("it is no store"))
+        #expect(Self.error(sealing, Array("users: []\n".utf8)) == .damaged("it is no store"))
     }
 
     @Test("a wrong key, a wrong passphrase, a secret of the other kind and a later format are told apart from damage")
     func wrongKey() throws {
         let other = StoreSecret(.key, StoreSamples.secret(101..<133))
-        #expect(Self.fault(AESSealing(other), StoreVectors.keySealed) == .wrongKey)
+        #expect(Self.error(AESSealing(other), StoreVectors.keySealed) == .wrongKey)
         let another = StoreSecret(.passphrase, StoreSamples.secret("correct-horse"))
-        #expect(Self.fault(AESSealing(another), StoreVectors.passphraseSealed) == .wrongKey)
-        #expect(Self.fault(AESSealing(Self.passphrase), StoreVectors.keySealed) == .otherKind(isPassphrase: false))
-        #expect(Self.fault(AESSealing(Self.key), StoreVectors.passphraseSealed) == .otherKind(isPassphrase: true))
+        #expect(Self.error(AESSealing(another), StoreVectors.passphraseSealed) == .wrongKey)
+        #expect(Self.error(AESSealing(Self.passphrase), StoreVectors.keySealed) == .otherKind(isPassphrase: false))
+        #expect(Self.error(AESSealing(Self.key), StoreVectors.passphraseSealed) == .otherKind(isPassphrase: true))
         var later = StoreVectors.keySealed
         later[9] = 2
-        #expect(Self.fault(AESSealing(Self.key), later) == .newerVersion(2))
+        #expect(Self.error(AESSealing(Self.key), later) == .newerVersion(2))
         // A later format may be shorter than any of this one.
-        #expect(Self.fault(AESSealing(Self.key), Array(later.prefix(40))) == .newerVersion(2))
+        #expect(Self.error(AESSealing(Self.key), Array(later.prefix(40))) == .newerVersion(2))
     }
 
     @Test(
@@ -122,8 +122,8 @@ import Testing
     func forgedParameters(_ place: Int, _ value: Int) {
         var file = StoreVectors.passphraseSealed
         file[place] = UInt8(value)
-        let fault = Self.fault(AESSealing(Self.passphrase), file)
-        #expect(fault == .unfit("its scrypt parameters are beyond what Lanyard writes"))
+        let error = Self.error(AESSealing(Self.passphrase), file)
+        #expect(error == .unfit("its scrypt parameters are beyond what Lanyard writes"))
     }
 
     @Test("no two writes share salt, nonce or a byte's worth of ciphertext; an empty text can be sealed")

@@ -50,13 +50,13 @@ import Testing
                         let place_ = place
                         let process = disk.process { _, _, number in number == place_ ? fate : .done }
                         let file = try StoreSamples.file(on: process)
-                        let isAnswered = (try? file.commit([Self.second], now: .now)) != nil
+                        let isConfirmed = (try? file.commit([Self.second], now: .now)) != nil
                         let hasDied = process.isDead
                         end(how, disk, &random)
                         let contents = try reopened(disk)
                         let id = try #require(contents["alice"]?.session?.id)
                         #expect(id == 1 || id == 2, "\(how), \(fate), call \(place)")
-                        #expect(!isAnswered || id == 2, "\(how), \(fate), call \(place): an answered write was lost")
+                        #expect(!isConfirmed || id == 2, "\(how), \(fate), call \(place): an answered write was lost")
                         if id == 1 { old += 1 } else { new += 1 }
                         // The last round of calls: nothing was left to die at.
                         if !hasDied { break }

@@ -34,7 +34,7 @@ import Testing
         return file
     }
 
-    private func fault(_ body: () throws(StoreError) -> Void) -> StoreError? {
+    private func error(_ body: () throws(StoreError) -> Void) -> StoreError? {
         do throws(StoreError) {
             try body()
             return nil
@@ -56,11 +56,11 @@ import Testing
     private func refusal(key: UInt8 = 1) throws -> StoreError? {
         let before = (try state(), try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted())
         let file = try StoreSamples.file(path, key: key)
-        let fault = fault { () throws(StoreError) in _ = try OpenedStore.open(file) }
+        let error = error { () throws(StoreError) in _ = try OpenedStore.open(file) }
         let after = (try state(), try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted())
         #expect(before == after)
-        #expect(fault?.message.contains(folder.path) == true, "\(fault?.message ?? "it was opened")")
-        return fault
+        #expect(error?.message.contains(folder.path) == true, "\(error?.message ?? "it was opened")")
+        return error
     }
 
     @Test("a missing file is an empty store, made at once with mode 0600, and comes back with what was written")
@@ -192,7 +192,7 @@ import Testing
         #expect(try file.begin().contents["alice"] != nil)
         #expect(file.takeLogEvents() == [.leftoverRemoved])
         #expect(access(folder.file("sessions.tmp"), F_OK) != 0)
-        // One that appears later is in nobody's way.
+        // One that appears later is in no process's way.
         try folder.write("sessions.tmp", "half a store", mode: 0o400)
         _ = try file.commit(
             [
@@ -214,8 +214,8 @@ import Testing
         let file = try begun()
         unlink(path)
         let change = StoreSamples.saveSession("bob", session: StoreSamples.session(2))
-        let fault = fault { () throws(StoreError) in _ = try file.commit([change], now: .now) }
-        #expect(fault?.kind == .system(ENOENT))
+        let error = error { () throws(StoreError) in _ = try file.commit([change], now: .now) }
+        #expect(error?.kind == .system(ENOENT))
         #expect(access(path, F_OK) != 0)
     }
 
@@ -248,7 +248,7 @@ import Testing
         let other = try SystemDisk(folder: folder.path, makesFolder: false)
         let lock = try #require(try other.lock("sessions.lock", .exclusive))
         #expect(
-            fault { () throws(StoreError) in _ = try file.commit([.clearIntent(user: "alice")], now: .now) }?.kind
+            error { () throws(StoreError) in _ = try file.commit([.clearIntent(user: "alice")], now: .now) }?.kind
                 == .busy)
         #expect(try file.read()["alice"] != nil)
         lock.release()
@@ -264,7 +264,7 @@ import Testing
         chmod(folder.path, 0o500)
         defer { chmod(folder.path, 0o700) }
         let change = StoreSamples.saveSession("bob", session: StoreSamples.session(2))
-        #expect(fault { () throws(StoreError) in _ = try file.commit([change], now: .now) }?.kind == .system(EACCES))
+        #expect(error { () throws(StoreError) in _ = try file.commit([change], now: .now) }?.kind == .system(EACCES))
         #expect(try bytes() == before)
     }
 
@@ -282,10 +282,10 @@ import Testing
         _ = try file.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         let before = try Data(contentsOf: URL(filePath: store))
         let long = StoreSamples.session(2, access: String(repeating: "a", count: 65_000))
-        let fault = fault { () throws(StoreError) in
+        let error = error { () throws(StoreError) in
             _ = try file.commit([StoreSamples.saveSession("bob", session: long)], now: .now)
         }
-        #expect(fault?.kind == .system(ENOSPC) && fault?.message.contains("free space") == true)
+        #expect(error?.kind == .system(ENOSPC) && error?.message.contains("free space") == true)
         #expect(try Data(contentsOf: URL(filePath: store)) == before)
         #expect(access(store + ".tmp", F_OK) != 0)
         _ = try file.commit([StoreSamples.saveSession("bob", session: StoreSamples.session(3))], now: .now)

@@ -15,7 +15,7 @@ import Testing
 
     /// Types that files declare, and uses of them in earlier folders.
     private static func faults(in texts: [String: String]) -> [String] {
-        var homes: [Substring: Int] = [:]
+        var places: [Substring: Int] = [:]
         var faults: [String] = []
         for (path, text) in texts {
             guard let place = place(of: path) else {
@@ -26,14 +26,14 @@ import Testing
             for (_, line) in SourceFiles.codeLines(of: text) where line.first?.isLetter == true {
                 let words = SourceFiles.words(of: line)
                 guard let kind = words.firstIndex(where: kinds.contains), kind + 1 < words.count else { continue }
-                homes[words[kind + 1]] = place
+                places[words[kind + 1]] = place
             }
         }
         for (path, text) in texts.sorted(by: { $0.key < $1.key }) {
             guard let place = place(of: path) else { continue }
             for (number, line) in SourceFiles.codeLines(of: text) {
                 for word in SourceFiles.words(of: line) {
-                    guard let home = homes[word], home > place else { continue }
+                    guard let declared = places[word], declared > place else { continue }
                     faults.append("\(path):\(number): \(word) is of a later folder")
                 }
             }

@@ -4,7 +4,7 @@ import Testing
 /// Names of C types that both Glibc's module and `CLinux` declare, since both include <sys/socket.h>, <time.h> and
 /// their like. The compiler sees such a name as belonging to the module that it loaded first, which depends on the
 /// other files that it compiles in the same go: a file that imports Glibc only builds today, and "cannot find
-/// 'SOCK_STREAM' in scope" once somebody has added a file elsewhere.
+/// 'SOCK_STREAM' in scope" once a file was added elsewhere.
 @Suite(.offPool) struct SharedNamesTests {
     @Test("a file that names what both Glibc and CLinux declare imports both")
     func shared() throws {

@@ -1,7 +1,7 @@
 import Foundation
 import LanyardFoundations
 
-/// Tokens and answers of a pretended App Services.
+/// Tokens and responses of a pretended App Services.
 package enum Tokens {
     package static let refresh = "cmVmcmVzaA.cmVmcmVzaA.refresh-canary"
 

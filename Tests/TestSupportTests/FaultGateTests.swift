@@ -7,7 +7,7 @@ import Testing
     let gate: FaultGate
 
     init() throws {
-        server = try RawServer { _ in .answer(body: "0123456789") }
+        server = try RawServer { _ in .response(body: "0123456789") }
         gate = try FaultGate(before: server.endpoint)
     }
 
@@ -15,7 +15,7 @@ import Testing
         try await RawClient.ask(gate.endpoint, "GET", "/", within: limit)
     }
 
-    @Test("an open gate passes requests and answers, and counts connections")
+    @Test("an open gate passes requests and responses, and counts connections")
     func pass() async throws {
         #expect(try await ask().bodyText == "0123456789")
         #expect(gate.connectionCount == 1)
@@ -39,7 +39,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test("a torn answer ends at the byte that was asked for")
+    @Test("a torn response ends at the byte that was asked for")
     func tear() async throws {
         try gate.set(.tear(afterBytes: 20, .close))
         let gate = gate
@@ -58,7 +58,7 @@ import Testing
         await #expect(throws: TestFailure("receiving: errno 104")) { try await ask() }
     }
 
-    @Test("a delayed answer comes late and whole, a dripping one too")
+    @Test("a delayed response comes late and whole, a dripping one too")
     func delay() async throws {
         for mode in [FaultGate.Mode.delayResponse(.milliseconds(200)), .drip(.milliseconds(4))] {
             try gate.set(mode)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("garbage is what the client gets in place of an answer")
+    @Test("garbage is what the client gets in place of a response")
     func garbage() async throws {
         try gate.set(.garbage(Array("HTTP/1.1 999 \0\r\n\r\n".utf8)))
         #expect(try await ask().status == 999)

@@ -9,12 +9,12 @@ import Testing
         let server = try RawServer()
         let request =
             "POST /a HTTP/1.1\r\nX: 1\r\nx: 2\r\nTransfer-Encoding: chunked\r\n\r\n3;e=1\r\nabc\r\n0\r\nT: t\r\n\r\n"
-        let answer = try await offPool {
+        let response = try await offPool {
             let client = try RawClient(server.endpoint)
             try client.send(request)
             return try client.response()
         }
-        #expect(answer.bodyText == "ok")
+        #expect(response.bodyText == "ok")
         #expect(server.records.map(\.bytes) == [Array(request.utf8)])
         #expect(server.requests[0].values("x") == ["1", "2"])
         #expect(server.requests[0].bodyText == "abc")
@@ -25,7 +25,7 @@ import Testing
     func script() async throws {
         let server = try RawServer { request in
             switch request.index {
-            case 0: .answer(body: "\(request.connection)")
+            case 0: .response(body: "\(request.connection)")
             case 1: .large(100_000).torn(after: 70_000)
             default: .reset
             }
@@ -49,7 +49,7 @@ import Testing
                 entered.signal()
                 released.wait()
             }
-            return .answer()
+            return .response()
         }
         try await offPool {
             let client = try RawClient(server.endpoint)
@@ -69,14 +69,14 @@ import Testing
         }
     }
 
-    @Test("a large answer streams with the right length, over TCP and over a unix socket")
+    @Test("a large response streams with the right length, over TCP and over a unix socket")
     func large() async throws {
         let folder = try TemporaryFolder()
         for endpoint in [RawEndpoint.tcp(0), .unix(folder.file("up.sock"))] {
             let server = try RawServer(at: endpoint) { _ in .large(3_000_001) }
-            let answer = try await RawClient.ask(server.endpoint, "GET", "/")
-            #expect(answer.bodyCount == 3_000_001)
-            #expect(answer.bodyDigest == SHA256Digest.hex(of: [UInt8](repeating: 0x61, count: 3_000_001)))
+            let response = try await RawClient.ask(server.endpoint, "GET", "/")
+            #expect(response.bodyCount == 3_000_001)
+            #expect(response.bodyDigest == SHA256Digest.hex(of: [UInt8](repeating: 0x61, count: 3_000_001)))
         }
     }
 }

@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test("a held answer is no answer yet: a fault is a problem, an end of the upstream nothing")
+    @Test("a held response is no response yet: a fault is a problem, an end of the upstream nothing")
     func held() {
         var exchange = Self.sent()
         exchange.hold()
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(
-        "a replay begins anew; its connection may be used for it if the request was sent and the answer leaves it in step"
+        "a replay begins anew; its connection may be used for it if the request was sent and the response leaves it in step"
     )
     func replay() {
         let cases: [(ResponseHead, Bool)] = [
@@ -221,9 +221,9 @@ import Testing
 
     @Test("a fault is a problem before the final head, an abort behind it")
     func faults() {
-        let fault = HeadError.malformed("x")
+        let error = HeadError.malformed("x")
         let steps: [(inout Exchange) -> (Exchange.Action, Problem)] = [
-            { ($0.upstreamFailed(fault), .upstreamInvalid(fault)) },
+            { ($0.upstreamFailed(error), .upstreamInvalid(error)) },
             { ($0.requestFailed(.requestTimeout), .requestTimeout) },
             { ($0.timedOut(.upstreamResponseTimeout), .upstreamResponseTimeout) },
         ]

@@ -32,7 +32,7 @@ final class ProxyBench: Sendable {
     let names = UserNames(["alice"])
 
     init(
-        at upstreamEndpoint: RawEndpoint = .tcp(0), script: @escaping RawServer.Script = { _ in .answer(body: "ok") },
+        at upstreamEndpoint: RawEndpoint = .tcp(0), script: @escaping RawServer.Script = { _ in .response(body: "ok") },
         plan configure: (inout Plan) -> Void = { _ in }
     ) throws {
         upstream = try RawServer(at: upstreamEndpoint, script: script)
@@ -151,7 +151,7 @@ final class ProxyBench: Sendable {
         }
     }
 
-    /// One request in, one answer out.
+    /// One request in, one response out.
     func ask(_ text: String, method: String = "GET") async throws -> RawMessage {
         try await talk { client in
             try client.send(text)

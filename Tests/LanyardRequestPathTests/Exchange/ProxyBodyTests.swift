@@ -57,10 +57,10 @@ import Testing
         var random = SeededGenerator(5)
         let body = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
         let digest = body.withUnsafeBytes { SHA256Digest.hex(of: Array($0)) }
-        let answers = try await bench.talk { client in
+        let responses = try await bench.talk { client in
             try ["/", "/chunked"].map { try client.exchange("PUT", $0, body: body, within: .seconds(30)) }
         }
-        #expect(answers.map(\.bodyDigest) == [digest, digest])
+        #expect(responses.map(\.bodyDigest) == [digest, digest])
         #expect(bench.upstream.requests.map(\.bodyDigest) == [digest, digest])
     }
 
@@ -68,9 +68,9 @@ import Testing
     func untilClose() async throws {
         let bench = try Self.saying("HTTP/1.1 200 OK\r\nDate: d\r\n\r\nbody", then: [.close])
         try await bench.talk { client in
-            let answer = try client.exchange("GET", "/")
-            #expect(answer["Transfer-Encoding"] == "chunked")
-            #expect(answer.bodyText == "body")
+            let response = try client.exchange("GET", "/")
+            #expect(response["Transfer-Encoding"] == "chunked")
+            #expect(response.bodyText == "body")
             #expect(try client.exchange("GET", "/").bodyText == "body")
         }
         #expect(
@@ -101,13 +101,13 @@ import Testing
     }
 
     @Test(
-        "a response whose first chunk is broken is 502, never half an answer",
+        "a response whose first chunk is broken is 502, never half a response",
         arguments: ["zz\r\n", "3\r\nabcd\r\n", "+1\r\na"])
     func brokenAtOnce(_ chunk: String) async throws {
         let bench = try Self.saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(chunk)")
-        let answer = try await bench.ask(Self.get)
-        #expect(answer.status == 502)
-        #expect(answer["Connection"] == nil)
+        let response = try await bench.ask(Self.get)
+        #expect(response.status == 502)
+        #expect(response["Connection"] == nil)
     }
 
     @Test(
@@ -126,10 +126,10 @@ import Testing
     func invalid(_ text: String) async throws {
         let bench = try Self.saying(text)
         try await bench.talk { client in
-            let answer = try client.exchange("GET", "/")
-            #expect(answer.status == 502)
-            #expect(try answer.json["type"].string == "urn:lanyard:problem:upstream-invalid")
-            #expect(answer["Proxy-Status"] == "lanyard; error=http_protocol_error")
+            let response = try client.exchange("GET", "/")
+            #expect(response.status == 502)
+            #expect(try response.json["type"].string == "urn:lanyard:problem:upstream-invalid")
+            #expect(response["Proxy-Status"] == "lanyard; error=http_protocol_error")
             #expect(try client.exchange("GET", "/").status == 502)
         }
         try await eventually("both connections are closed") { bench.upstream.openCount == 0 }
@@ -145,10 +145,10 @@ import Testing
             for (method, status, length) in [
                 ("HEAD", 200, "5"), ("GET", 304, "5"), ("GET", 204, nil), ("HEAD", 204, nil),
             ] {
-                let answer = try client.exchange(method, "/\(status)")
-                #expect(answer.status == status)
-                #expect(answer["Content-Length"] == length)
-                #expect(answer.body == [])
+                let response = try client.exchange(method, "/\(status)")
+                #expect(response.status == status)
+                #expect(response["Content-Length"] == length)
+                #expect(response.body == [])
             }
         }
         // A 204 that announces a body is not trusted further.
@@ -176,11 +176,11 @@ import Testing
         #expect(try await bench.ask(Self.get).status == 502)
     }
 
-    @Test("what stands behind too many interim responses answers nobody, the next request neither")
+    @Test("what stands behind too many interim responses reaches no client, and does not respond to the next request")
     func interimFlood() async throws {
         let bench = try ProxyBench { request in
             guard request.message.target == "/flood" else {
-                return RawResponse.answer(body: "good").after(
+                return RawResponse.response(body: "good").after(
                     .milliseconds(request.message.target == "/hold" ? 300 : 0))
             }
             let flood = String(repeating: "HTTP/1.1 103 Early\r\n\r\n", count: 17)
@@ -190,12 +190,12 @@ import Testing
         // While the flood is awaited, another connection comes to rest in the pool: the pipelined request will take it.
         async let held = bench.ask("GET /hold HTTP/1.1\r\nHost: localhost\r\n\r\n")
         try await eventually("it is on its way") { bench.upstream.requests.count == 1 }
-        let answers = try await bench.talk { client in
+        let responses = try await bench.talk { client in
             try client.send("GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n" + Self.get)
             return [try client.response(), try client.response()]
         }
-        #expect(answers.map(\.status) == [502, 200])
-        #expect(answers[1].bodyText == "good")
+        #expect(responses.map(\.status) == [502, 200])
+        #expect(responses[1].bodyText == "good")
         let body = try await held.bodyText
         #expect(body == "good")
     }
@@ -255,9 +255,9 @@ import Testing
             defer { upstream.close() }
             _ = try upstream.receive(through: "\r\n\r\n")
             try upstream.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n".utf8)
-            let answer = try client.response()
-            #expect(answer.status == 401)
-            #expect(answer["Connection"] == "close")
+            let response = try client.response()
+            #expect(response.status == 401)
+            #expect(response["Connection"] == "close")
             try client.send(Self.get)
             client.halfClose()
             #expect(try client.readToEnd() == [])
@@ -274,13 +274,13 @@ import Testing
             ("Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nzz\r\n", false),
             ("Transfer-Encoding: chunked\r\n\r\n4\r\nbody0\r\n\r\n", false),
         ] {
-            let answer = try await bench.talk { client in
+            let response = try await bench.talk { client in
                 try client.send(Self.post + text)
                 if halfCloses { client.halfClose() }
                 return String(decoding: try client.readToEnd(), as: UTF8.self)
             }
-            #expect(answer.hasPrefix("HTTP/1.1 400 "))
-            #expect(answer.contains("\r\nConnection: close\r\n"))
+            #expect(response.hasPrefix("HTTP/1.1 400 "))
+            #expect(response.contains("\r\nConnection: close\r\n"))
         }
         try await eventually("the upstream's connections end") { bench.upstream.openCount == 0 }
         #expect(bench.upstream.requests.count == 0)

@@ -13,13 +13,13 @@ struct ProxyBrokenWriteTests {
         let bench = try ProxyBench(at: .unix(folder.file("up")))
         lanyard_break_path(folder.file("up"), Int32(plan.count))
         let body = plan.body
-        let answer = try await bench.ask(
+        let response = try await bench.ask(
             "\(method) / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)",
             method: method)
-        #expect(answer.status == (plan.count == 1 ? 200 : 502))
+        #expect(response.status == (plan.count == 1 ? 200 : 502))
         try await eventually("both are accepted") { bench.upstream.connectionCount == 2 }
         #expect(bench.upstream.requests.map(\.bodyText) == (plan.count == 1 ? [body] : []))
-        if plan.count == 2 { #expect(answer["Proxy-Status"] == "lanyard; error=connection_terminated") }
+        if plan.count == 2 { #expect(response["Proxy-Status"] == "lanyard; error=connection_terminated") }
         lanyard_break_path(folder.file("up"), 0)
         #expect(try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200)
     }

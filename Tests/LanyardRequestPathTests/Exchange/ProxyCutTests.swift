@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test(
-        "a client's bytes torn anywhere give the same answer, and the same request upstream",
+        "a client's bytes torn anywhere give the same response, and the same request upstream",
         arguments: [
             "GET /a?b HTTP/1.1\r\nHost: localhost\r\nA: 1\r\nConnection: close\r\n\r\n",
             "\r\n\r\nGET http://localhost/x HTTP/1.0\r\nVia: 1.1 a\r\n\r\n",
@@ -33,7 +33,7 @@ import Testing
             """,
         ])
     func client(_ text: String) async throws {
-        let bench = try ProxyBench { .answer(body: "\($0.message.target) \($0.message.bodyText)") }
+        let bench = try ProxyBench { .response(body: "\($0.message.target) \($0.message.bodyText)") }
         let bytes = Array(text.utf8)
         let ways = (0..<bytes.count).map { [$0] } + [Array(1..<bytes.count)]
         let results = try await offPool { () throws -> [String] in
@@ -42,7 +42,7 @@ import Testing
                 defer { client.close() }
                 var start = 0
                 for end in cuts + [bytes.count] {
-                    // A refusal may come before the last byte; the rest is then nobody's.
+                    // A refusal may come before the last byte; the rest is then discarded.
                     guard (try? client.send(Array(bytes[start..<end]))) != nil else { break }
                     start = end
                 }
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(
-        "an upstream's bytes torn anywhere give the same answer",
+        "an upstream's bytes torn anywhere give the same response",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: 1\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n6\r\n world\r\n0\r\nT: 1\r\n\r\n",
@@ -77,14 +77,15 @@ import Testing
                 let client = try RawClient(bench.endpoint)
                 defer { client.close() }
                 try client.send("GET /\(cut) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                var answer = try client.reader.readResponse()
+                var response = try client.reader.readResponse()
                 var text = ""
-                while answer.status < 200 {
-                    text += answer.headText
-                    answer = try client.reader.readResponse()
+                while response.status < 200 {
+                    text += response.headText
+                    response = try client.reader.readResponse()
                 }
                 // Chunks may be cut as the reads were.
-                return Self.normalized(Array((text + answer.headText).utf8) + answer.body) + "\(try client.readToEnd())"
+                return Self.normalized(Array((text + response.headText).utf8) + response.body)
+                    + "\(try client.readToEnd())"
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")

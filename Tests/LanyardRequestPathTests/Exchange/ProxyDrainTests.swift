@@ -11,19 +11,19 @@ import Testing
     @Test("a drain under load fails no request, and ends", arguments: [1, 2])
     func underLoad(_ shards: Int) async throws {
         let bench = try ProxyBench { _ in
-            RawResponse.answer().after(.milliseconds(3))
+            RawResponse.response().after(.milliseconds(3))
         } plan: {
             $0.shards = shards
         }
         let finished = Milestone()
-        let answered = Tally()
+        let responses = Tally()
         let failures = await withTaskGroup(of: [String].self) { group in
             for _ in 0..<12 {
                 group.addTask {
-                    (try? await offPool { Self.askUntilClosed(bench.endpoint, answered) }) ?? ["the thread"]
+                    (try? await offPool { Self.askUntilClosed(bench.endpoint, responses) }) ?? ["the thread"]
                 }
             }
-            try? await eventually("some are answered") { answered.value > 200 }
+            try? await eventually("some are answered") { responses.value > 200 }
             bench.path.drain { finished.set() }
             return await group.reduce(into: []) { $0 += $1 }
         }
@@ -32,17 +32,17 @@ import Testing
         #expect(throws: TestFailure.self) { try RawClient(bench.endpoint) }
     }
 
-    /// A closed loop: it connects anew when told that the connection closes, and ends when nobody listens any more.
-    private static func askUntilClosed(_ endpoint: RawEndpoint, _ answered: Tally) -> [String] {
+    /// A closed loop: it connects anew when told that the connection closes, and ends when connections are refused.
+    private static func askUntilClosed(_ endpoint: RawEndpoint, _ responses: Tally) -> [String] {
         var failures: [String] = []
         while let client = try? RawClient(endpoint) {
             defer { client.close() }
             while true {
                 do {
-                    let answer = try client.exchange("GET", "/")
-                    answered.add()
-                    if answer.status != 200 { failures.append(answer.startLine) }
-                    if answer["Connection"] == "close" { break }
+                    let response = try client.exchange("GET", "/")
+                    responses.add()
+                    if response.status != 200 { failures.append(response.startLine) }
+                    if response["Connection"] == "close" { break }
                 } catch {
                     failures.append("\(error)")
                     break
@@ -113,7 +113,7 @@ import Testing
     @Test("at the cap the connection that waits longest makes room; if all are busy the new one gets 503 and the end")
     func cap() async throws {
         let bench = try ProxyBench { request in
-            RawResponse.answer().after(request.message.target == "/long" ? .milliseconds(800) : .zero)
+            RawResponse.response().after(request.message.target == "/long" ? .milliseconds(800) : .zero)
         } plan: {
             $0.limits.connectionsMax = 2
         }

@@ -4,13 +4,13 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// Clients and upstreams that go, stand still, or answer early.
+/// Clients and upstreams that go, stand still, or response early.
 @Suite(.timeLimit(.minutes(2))) struct ProxyEndTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-    @Test("a client that has said all and half-closes still gets its answers, refusals in between included")
+    @Test("a client that has said all and half-closes still gets its responses, refusals in between included")
     func halfClosed() async throws {
-        let bench = try ProxyBench { _ in RawResponse.answer().after(.milliseconds(50)) }
+        let bench = try ProxyBench { _ in RawResponse.response().after(.milliseconds(50)) }
         let refused = "GET / HTTP/1.1\r\nHost: evil\r\n\r\n"
         let text = try await bench.talk { client in
             try client.send(Self.get + refused + refused + Self.get)
@@ -30,7 +30,7 @@ import Testing
 
     @Test("a client's reset closes the upstream's connection, while it is silent, and while it uploads")
     func clientReset() async throws {
-        let bench = try ProxyBench { _ in RawResponse.answer().after(.seconds(60)) }
+        let bench = try ProxyBench { _ in RawResponse.response().after(.seconds(60)) }
         for upload in [false, true] {
             let before = bench.upstream.connectionCount
             try await bench.talk { client in
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test("an early 413 reaches the client in the middle of its upload, which is never read as a request")
-    func earlyAnswer() async throws {
+    func earlyResponse() async throws {
         let listener = try RawSocket.listen(at: .tcp(0))
         let port = listener.localPort
         let bench = try ProxyBench(plan: {
@@ -60,17 +60,17 @@ import Testing
             try socket.send("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig".utf8)
             socket.close()
         }
-        let answer = try await bench.talk { client in
+        let response = try await bench.talk { client in
             try client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n")
             let request = Array(repeating: Array(Self.get.utf8), count: 5_000).joined()
-            // The upload goes on until nobody takes it any more.
+            // The upload goes on until no byte is taken any more.
             for _ in 0..<50 where (try? client.socket.send(request, within: .milliseconds(300))) == nil { break }
             return try client.response()
         }
         try await upstream
-        #expect(answer.status == 413)
-        #expect(answer.bodyText == "big")
-        #expect(answer["Connection"] == "close")
+        #expect(response.status == 413)
+        #expect(response.bodyText == "big")
+        #expect(response["Connection"] == "close")
         listener.close()
     }
 
@@ -111,8 +111,8 @@ import Testing
         let before = try await Self.untilHeldUp(sent)
         #expect(before < size >> 20)
         #expect(try await bench.ask("GET / HTTP/1.1\r\nHost: evil\r\n\r\n").status == 421)
-        let answer = try await offPool { try slow.response(within: .seconds(30)) }
-        #expect(answer.bodyCount == size)
+        let response = try await offPool { try slow.response(within: .seconds(30)) }
+        #expect(response.bodyCount == size)
         try await upstream
         listener.close()
     }
@@ -163,10 +163,10 @@ import Testing
         })
         try await bench.talk { client in
             for method in ["GET", "POST"] {
-                let answer = try client.exchange(method, "/")
-                #expect(answer.status == 502)
-                #expect(answer["Proxy-Status"] == "lanyard; error=connection_refused")
-                #expect(try answer.json["type"].string == "urn:lanyard:problem:upstream-unreachable")
+                let response = try client.exchange(method, "/")
+                #expect(response.status == 502)
+                #expect(response["Proxy-Status"] == "lanyard; error=connection_refused")
+                #expect(try response.json["type"].string == "urn:lanyard:problem:upstream-unreachable")
             }
         }
     }
@@ -194,16 +194,16 @@ import Testing
     func silent() async throws {
         let bench = try ProxyBench { request in
             let head = RawResponse.text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody")
-            let silence = RawResponse.answer().after(.seconds(30))
+            let silence = RawResponse.response().after(.seconds(30))
             return request.message.target == "/half" ? RawResponse(head.steps + silence.steps) : silence
         } plan: {
             $0.upstream.timeouts.responseHeader = .milliseconds(200)
             $0.upstream.timeouts.responseIdle = .milliseconds(200)
         }
         try await bench.talk { client in
-            let answer = try client.exchange("GET", "/")
-            #expect(answer.status == 504)
-            #expect(answer["Proxy-Status"] == "lanyard; error=http_response_timeout")
+            let response = try client.exchange("GET", "/")
+            #expect(response.status == 504)
+            #expect(response["Proxy-Status"] == "lanyard; error=http_response_timeout")
             try client.send("GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
             #expect(String(decoding: try client.readToEnd(), as: UTF8.self).hasSuffix("\r\n\r\nbody"))
         }
@@ -221,7 +221,7 @@ import Testing
     @Test("at the limit of connections requests wait in order, then get 503; a free one serves the first in line")
     func limit() async throws {
         let bench = try ProxyBench { request in
-            RawResponse.answer(body: request.message.target).after(
+            RawResponse.response(body: request.message.target).after(
                 .milliseconds(request.message.target == "/long" ? 2_000 : 250))
         } plan: {
             $0.upstream.connectionsMax = 1
@@ -243,9 +243,9 @@ import Testing
         #expect(status == 200)
     }
 
-    @Test("every request is counted once, also one whose client went in the middle of the answer")
+    @Test("every request is counted once, also one whose client went in the middle of the response")
     func counted() async throws {
-        let bench = try ProxyBench { $0.message.target == "/large" ? .large(64 << 20) : .answer() }
+        let bench = try ProxyBench { $0.message.target == "/large" ? .large(64 << 20) : .response() }
         try await bench.talk { client throws in
             for _ in 0..<3 { #expect(try client.exchange("GET", "/").status == 200) }
             #expect(try client.exchange("GET", "/", host: "evil").status == 421)
@@ -261,18 +261,18 @@ import Testing
         #expect(bench.count("lanyard_rejected_requests", ["reason": "host"]) == 1)
     }
 
-    /// How far an answer has come when its client goes.
-    enum Unanswered: CaseIterable { case parked, silent, interim, held }
+    /// How far a response has come when its client goes.
+    enum PendingState: CaseIterable { case parked, silent, interim, held }
 
     @Test(
-        "a request whose client goes before the answer is counted once, without a class",
-        arguments: Unanswered.allCases)
-    func countedUnanswered(_ state: Unanswered) async throws {
+        "a request whose client goes before the response is counted once, without a class",
+        arguments: PendingState.allCases)
+    func countedWithoutResponse(_ state: PendingState) async throws {
         let bench = try ProxyBench { _ in
             switch state {
-            case .parked, .silent: .answer().after(.seconds(60))
+            case .parked, .silent: .response().after(.seconds(60))
             case .interim: RawResponse([.send(Array("HTTP/1.1 103 Hint\r\n\r\n".utf8)), .pause(.seconds(60))])
-            case .held: .answer(401, "Who?")
+            case .held: .response(401, "Who?")
             }
         } plan: {
             if state == .parked { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(60)) }

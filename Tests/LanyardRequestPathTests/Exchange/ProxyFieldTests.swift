@@ -85,9 +85,9 @@ import Testing
         _ = try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         let own = try #require(bench.upstream.requests[0]["Via"])
         for via in [own, "1.1 a, \(own), 1.1 b", "HTTP/\(own.uppercased()) (comment)"] {
-            let answer = try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\nVia: \(via)\r\n\r\n")
-            #expect(answer.status == 502)
-            #expect(answer["Proxy-Status"]?.contains("proxy_loop_detected") == true)
+            let response = try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\nVia: \(via)\r\n\r\n")
+            #expect(response.status == 502)
+            #expect(response["Proxy-Status"]?.contains("proxy_loop_detected") == true)
         }
         #expect(bench.upstream.requests.count == 1)
     }
@@ -140,8 +140,8 @@ import Testing
         ])
     func mapped(_ prefix: String, _ base: String, _ target: String, _ expected: String) async throws {
         let bench = try ProxyBench(plan: { ($0.route.path, $0.route.upstreamPath) = (prefix, base) })
-        let answer = try await bench.ask("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        #expect(answer.status == 200)
+        let response = try await bench.ask("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(response.status == 200)
         #expect(bench.upstream.requests.first?.target == expected)
     }
 

@@ -37,10 +37,10 @@ import Testing
 
     @Test("at the cap, a client on its way between shards when the drain begins is answered before the drain ends")
     func drainAtCap() async throws {
-        let answers = DispatchSemaphore(value: 0)
+        let responses = DispatchSemaphore(value: 0)
         let bench = try ProxyBench { request in
-            if request.message.target == "/busy" { answers.wait() }
-            return .answer()
+            if request.message.target == "/busy" { responses.wait() }
+            return .response()
         } plan: {
             ($0.shards, $0.limits.connectionsMax) = (2, 1)
         }
@@ -72,7 +72,7 @@ import Testing
             let behind = Barrier(on: other)
             before.open()
             behind.awaitShard()
-            answers.signal()
+            responses.signal()
             #expect(try busy.response().status == 200)
             busy.close()
             try Self.awaitNoClients(owner)

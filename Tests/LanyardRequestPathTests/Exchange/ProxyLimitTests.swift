@@ -13,7 +13,7 @@ import Testing
     @Test("clients that are turned away linger in a bounded number, and each is told why")
     func turnedAway() async throws {
         let bench = try ProxyBench { _ in
-            RawResponse.answer().after(.seconds(30))
+            RawResponse.response().after(.seconds(30))
         } plan: {
             $0.limits.connectionsMax = 1
         }
@@ -72,7 +72,7 @@ import Testing
             try client.send(Self.get)
             peak.raise(to: Self.bytesHeld(bench))
         }
-        try await eventually("newcomers are refused") {
+        try await eventually("further clients are refused") {
             peak.raise(to: Self.bytesHeld(bench))
             return bench.count("lanyard_requests", ["origin": "lanyard", "code_class": "5xx"]) > 0
         }
@@ -81,15 +81,15 @@ import Testing
         #expect(peak.value > bytesMax / 2)
         let served = try await offPool { () throws -> Int in
             try crowd.count { client in
-                let answer = try client.response()
+                let response = try client.response()
                 peak.raise(to: Self.bytesHeld(bench))
-                if answer.status == 200 {
-                    #expect(answer.bodyCount == size)
+                if response.status == 200 {
+                    #expect(response.bodyCount == size)
                     return true
                 }
-                #expect(answer.status == 503)
-                #expect(answer["Retry-After"] == "1")
-                #expect(try answer.json["type"].string == "urn:lanyard:problem:overloaded")
+                #expect(response.status == 503)
+                #expect(response["Retry-After"] == "1")
+                #expect(try response.json["type"].string == "urn:lanyard:problem:overloaded")
                 return false
             }
         }
@@ -104,9 +104,9 @@ import Testing
     func exhausted() async throws {
         let go = Milestone()
         let bench = try ProxyBench { request in
-            guard request.message.target == "/slow" else { return .answer() }
+            guard request.message.target == "/slow" else { return .response() }
             go.wait(for: "there is no memory left")
-            return .answer(body: "late")
+            return .response(body: "late")
         }
         let budget = bench.path.buffers
         try await offPool { () throws in

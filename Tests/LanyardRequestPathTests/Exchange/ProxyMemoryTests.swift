@@ -7,7 +7,7 @@ import Testing
 /// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-rules.md 8).
 @Suite(.timeLimit(.minutes(1))) struct ProxyMemoryTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    private static let refused = RawResponse.answer(401, "Unauthorized", body: "no")
+    private static let refused = RawResponse.response(401, "Unauthorized", body: "no")
 
     private static func bytesHeld(_ bench: ProxyBench) -> Int { bench.count("lanyard_buffer_bytes") }
 
@@ -18,7 +18,7 @@ import Testing
     @Test("an upstream whose bytes wait unread for want of memory is not blamed for silence")
     func pauseIsNoSilence() async throws {
         let bench = try ProxyBench { request in
-            guard request.message.target == "/body" else { return .answer(body: "late").after(.milliseconds(400)) }
+            guard request.message.target == "/body" else { return .response(body: "late").after(.milliseconds(400)) }
             return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhe".utf8)), .pause(.milliseconds(400)),
                 .send(Array("re".utf8)),
@@ -49,7 +49,7 @@ import Testing
         let go = Milestone()
         let bench = try ProxyBench { request in
             guard request.message["Authorization"] != "Bearer token-2" else {
-                return .answer(body: "\(request.message.bodyCount)")
+                return .response(body: "\(request.message.bodyCount)")
             }
             if request.message.bodyText.hasPrefix("w") { go.wait(for: "the copy has been given up") }
             return Self.refused
@@ -60,7 +60,7 @@ import Testing
         let amount = budget.bytesMax / 4 * 3
         try await offPool { () throws in
             let (waiting, held) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
-            // One whose answer has not come, one whose answer is held until the token is renewed.
+            // One whose response has not come, one whose response is held until the token is renewed.
             try waiting.send(Self.post(String(repeating: "w", count: 40_000)))
             try held.send(Self.post(String(repeating: "h", count: 40_000)))
             try bench.awaitRequests(2)
@@ -79,8 +79,8 @@ import Testing
                 lost["Proxy-Status"]
                     == "lanyard; received-status=401; details=\"replay-not-possible: body too large\"")
             bench.publish(generation: 2, token: "token-2")
-            let answer = try held.response(to: "POST")
-            #expect(answer.status == 200 && answer.bodyText == "40000")
+            let response = try held.response(to: "POST")
+            #expect(response.status == 200 && response.bodyText == "40000")
             // While memory is tight no copy is made; the request goes through all the same.
             let other = try waiting.exchange("POST", "/", body: [UInt8](repeating: 7, count: 40_000))
             #expect(other.status == 200)
@@ -89,16 +89,16 @@ import Testing
         #expect(Self.bytesHeld(bench) < 100_000)
     }
 
-    @Test("an answer that is held, and a trailer section that is not whole, are counted and given back")
+    @Test("a response that is held, and a trailer section that is not whole, are counted and given back")
     func counted() async throws {
         let bench = try ProxyBench { request in
-            if request.message["Authorization"] == "Bearer token-2" { return .answer(body: "ok") }
-            return .answer(401, "Unauthorized", body: String(repeating: "n", count: 50_000))
+            if request.message["Authorization"] == "Bearer token-2" { return .response(body: "ok") }
+            return .response(401, "Unauthorized", body: String(repeating: "n", count: 50_000))
         } plan: {
             $0.tokenWaitMax = .seconds(20)
         }
         let trailers = try ProxyBench { request in
-            guard request.message.target == "/trailers" else { return .answer(body: "ok") }
+            guard request.message.target == "/trailers" else { return .response(body: "ok") }
             return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n".utf8)),
                 .send(Array("X-Sum: \(String(repeating: "t", count: 12_000))".utf8)), .pause(.milliseconds(500)),
@@ -143,7 +143,7 @@ import Testing
                 .text(
                     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: \(String(repeating: "t", count: 12_000))"
                 )
-            default: .answer()
+            default: .response()
             }
         } plan: {
             $0.limits.bufferBytesMax = 1 << 20
@@ -176,10 +176,10 @@ import Testing
             let first = crowd + (64 << 10) - Self.bytesHeld(bench)
             budget.add(first)
             for client in large {
-                let answer = try client.response()
-                #expect(answer.status == 503)
-                #expect(try answer.json["type"].string == "urn:lanyard:problem:overloaded")
-                #expect(answer["Connection"] == nil)
+                let response = try client.response()
+                #expect(response.status == 503)
+                #expect(try response.json["type"].string == "urn:lanyard:problem:overloaded")
+                #expect(response["Connection"] == nil)
             }
             bench.settle()
             #expect(!budget.isTight)

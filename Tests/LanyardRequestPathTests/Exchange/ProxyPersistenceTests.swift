@@ -8,22 +8,22 @@ import Testing
 
     @Test("a hundred pipelined requests are answered in order, over one upstream connection")
     func pipelined() async throws {
-        let bench = try ProxyBench { .answer(body: $0.message.target) }
+        let bench = try ProxyBench { .response(body: $0.message.target) }
         let targets = (0..<100).map { "/\($0)" }
-        let answers = try await bench.talk { client throws in
+        let responses = try await bench.talk { client throws in
             try client.send(targets.map { "GET \($0) HTTP/1.1\r\nHost: localhost\r\n\r\n" }.joined())
             return try targets.map { _ in try client.response().bodyText }
         }
-        #expect(answers == targets)
+        #expect(responses == targets)
         #expect(bench.upstream.connectionCount == 1)
         #expect(bench.upstream.requests.allSatisfy { $0.values("authorization").count == 1 })
     }
 
     @Test("pipelined requests with bodies of every framing stay apart")
     func pipelinedBodies() async throws {
-        let bench = try ProxyBench { .answer(body: "\($0.message.method) \($0.message.bodyText)") }
+        let bench = try ProxyBench { .response(body: "\($0.message.method) \($0.message.bodyText)") }
         let head = "HTTP/1.1\r\nHost: localhost\r\n"
-        let answers = try await bench.talk { client throws in
+        let responses = try await bench.talk { client throws in
             try client.send(
                 """
                 POST / \(head)Content-Length: 3\r\n\r\nabcGET / \(head)Transfer-Encoding: chunked\r\n\r\n1;x\r\nd\r\n\
@@ -33,23 +33,23 @@ import Testing
             )
             return try (0..<5).map { _ in try client.response().bodyText }
         }
-        #expect(answers == ["POST abc", "GET def", "DELETE g", "OPTIONS ", "PUT "])
+        #expect(responses == ["POST abc", "GET def", "DELETE g", "OPTIONS ", "PUT "])
         #expect(bench.upstream.connectionCount == 1)
     }
 
-    @Test("a faulty pipelined request takes away no answer before it")
+    @Test("a faulty pipelined request takes away no response before it")
     func faultBehind() async throws {
-        let bench = try ProxyBench { _ in .answer(body: "slow").after(.milliseconds(100)) }
+        let bench = try ProxyBench { _ in .response(body: "slow").after(.milliseconds(100)) }
         let text = try await bench.askToEnd(Self.get + Self.get + "GET / HTTP/1.1\r\nbad\r\n\r\n" + Self.get)
         #expect(text.ranges(of: "HTTP/1.1 200 ").count == 2)
         #expect(text.ranges(of: "HTTP/1.1 400 ").count == 1)
         #expect(bench.upstream.requests.count == 2)
     }
 
-    @Test("pipelined requests go on behind an answer of our own that came late")
+    @Test("pipelined requests go on behind a response of our own that came late")
     func behindRefusal() async throws {
         let bench = try ProxyBench { request in
-            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(50)) : .answer()
+            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(50)) : .response()
         }
         let statuses = try await bench.talk { client throws in
             try client.send("GET /bad HTTP/1.1\r\nHost: localhost\r\n\r\n" + Self.get)
@@ -61,7 +61,7 @@ import Testing
     @Test("a request that comes while the one before is being refused late is served")
     func arrivedMeanwhile() async throws {
         let bench = try ProxyBench { request in
-            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(200)) : .answer()
+            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(200)) : .response()
         }
         let statuses = try await bench.talk { client throws in
             try client.send("GET /bad HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -77,9 +77,9 @@ import Testing
         let bench = try ProxyBench()
         try await bench.talk { client throws in
             for _ in 0..<20 {
-                let answer = try client.exchange("GET", "/")
-                #expect(answer.status == 200)
-                #expect(answer["Connection"] == nil)
+                let response = try client.exchange("GET", "/")
+                #expect(response.status == 200)
+                #expect(response["Connection"] == nil)
             }
         }
         for _ in 0..<3 { _ = try await bench.ask(Self.get) }
@@ -101,7 +101,7 @@ import Testing
     func version10() async throws {
         let bench = try ProxyBench { request in
             request.message.target == "/chunked"
-                ? .text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n") : .answer()
+                ? .text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n") : .response()
         }
         let closed = try await bench.askToEnd("GET / HTTP/1.0\r\n\r\n")
         #expect(closed.hasSuffix("\r\nConnection: close\r\n\r\nok"))
@@ -114,8 +114,8 @@ import Testing
 
     @Test("a stale pooled connection: a GET goes once more, on a fresh one; a POST does not")
     func stale() async throws {
-        // The second request of each connection gets no answer, only the end.
-        let bench = try ProxyBench { $0.index == 0 ? .answer(body: "\($0.connection)") : .close }
+        // The second request of each connection gets no response, only the end.
+        let bench = try ProxyBench { $0.index == 0 ? .response(body: "\($0.connection)") : .close }
         try await bench.talk { client throws in
             #expect(try client.exchange("GET", "/").bodyText == "0")
             #expect(try client.exchange("GET", "/").bodyText == "1")
@@ -129,7 +129,7 @@ import Testing
 
     @Test("a retry is not retried")
     func retriedOnce() async throws {
-        let bench = try ProxyBench { $0.connection == 0 && $0.index == 0 ? .answer() : .reset }
+        let bench = try ProxyBench { $0.connection == 0 && $0.index == 0 ? .response() : .reset }
         try await bench.talk { client throws in
             #expect(try client.exchange("GET", "/").status == 200)
             #expect(try client.exchange("GET", "/").status == 502)
@@ -137,14 +137,14 @@ import Testing
         #expect(bench.upstream.requests.count == 3)
     }
 
-    @Test("an idle upstream connection that ends or speaks is let go, and answers nobody")
+    @Test("an idle upstream connection that ends or speaks is let go, and its bytes reach no client")
     func idleEnds() async throws {
         let late = "HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n"
         let bench = try ProxyBench { request in
-            var answer = RawResponse.answer(body: "\(request.connection)")
-            if request.connection == 0 { answer.steps += [.pause(.milliseconds(50)), .send(Array(late.utf8))] }
-            if request.connection == 1 { answer.steps += [.pause(.milliseconds(50)), .close] }
-            return answer
+            var response = RawResponse.response(body: "\(request.connection)")
+            if request.connection == 0 { response.steps += [.pause(.milliseconds(50)), .send(Array(late.utf8))] }
+            if request.connection == 1 { response.steps += [.pause(.milliseconds(50)), .close] }
+            return response
         }
         for connection in 0..<3 {
             #expect(try await bench.ask(Self.get).bodyText == "\(connection)")
@@ -164,7 +164,7 @@ import Testing
             case 2: .text("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nc")
             case 3: .text("HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\n")
             case 4: .text("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\ne")
-            default: .answer(body: "new")
+            default: .response(body: "new")
             }
         }
         let bodies = try await bench.talk { client throws in

@@ -5,7 +5,7 @@ import Testing
 /// What never reaches the upstream, and how the client hears of it.
 @Suite(.timeLimit(.minutes(1))) struct ProxyRefusalTests {
     @Test(
-        "a request that cannot be read has one answer, a closing problem, and nothing of it is forwarded",
+        "a request that cannot be read has one response, a closing problem, and nothing of it is forwarded",
         arguments: [
             ("GET /\r\nHost: localhost\r\n\r\n", 400), ("GET / HTTP/1.1\nHost: localhost\n\n", 400),
             ("GET  / HTTP/1.1\r\n\r\n", 400),
@@ -33,20 +33,20 @@ import Testing
     func closing(_ text: String, _ status: Int) async throws {
         let bench = try ProxyBench()
         guard status != 200 else { return #expect(try await bench.ask(text).status == 200) }
-        let answer = try await bench.talk { client throws in
+        let response = try await bench.talk { client throws in
             try client.send(
                 text.unicodeScalars.map { UInt8($0.value) }
                     + Array("GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
-            let answer = try client.response()
+            let response = try client.response()
             #expect(try client.readToEnd() == [])
-            return answer
+            return response
         }
-        #expect(answer.status == status)
-        #expect(answer["Content-Type"] == "application/problem+json")
-        #expect(answer["Connection"] == "close")
-        #expect(answer["Cache-Control"] == "no-store")
-        #expect(answer["Proxy-Status"]?.hasPrefix("lanyard; error=http_request_") == true)
-        let problem = try answer.json
+        #expect(response.status == status)
+        #expect(response["Content-Type"] == "application/problem+json")
+        #expect(response["Connection"] == "close")
+        #expect(response["Cache-Control"] == "no-store")
+        #expect(response["Proxy-Status"]?.hasPrefix("lanyard; error=http_request_") == true)
+        let problem = try response.json
         #expect(problem["status"].int == status)
         #expect(problem["type"].string?.hasPrefix("urn:lanyard:problem:") == true)
         #expect(problem["instance"].string?.count == 16)
@@ -70,10 +70,10 @@ import Testing
         try await bench.talk { client throws in
             // Both at once, and the second again when the first was answered.
             try client.send(text + "GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            let answer = try client.response()
-            #expect(answer.status == status)
-            #expect(try answer.json["type"].string == "urn:lanyard:problem:\(name)")
-            guard answer["Connection"] == nil else { return #expect(status == 400) }
+            let response = try client.response()
+            #expect(response.status == status)
+            #expect(try response.json["type"].string == "urn:lanyard:problem:\(name)")
+            guard response["Connection"] == nil else { return #expect(status == 400) }
             #expect(try client.response().status == 200)
             try client.send(text)
             #expect(try client.response().status == status)
@@ -87,9 +87,9 @@ import Testing
         let bench = try ProxyBench(plan: { $0.route.methods = ["GET", "PUT"] })
         for method in ["CONNECT", "TRACE"] {
             let target = method == "CONNECT" ? "localhost:80" : "/"
-            let answer = try await bench.ask("\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            #expect(answer.status == 405)
-            #expect(answer["Allow"] == "GET, PUT")
+            let response = try await bench.ask("\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(response.status == 405)
+            #expect(response["Allow"] == "GET, PUT")
         }
         #expect(bench.upstream.connectionCount == 0)
     }
@@ -99,9 +99,9 @@ import Testing
         let bench = try ProxyBench()
         try await bench.talk { client throws in
             try client.send("HEAD / HTTP/1.1\r\nHost: evil\r\n\r\n")
-            let answer = try client.response(to: "HEAD")
-            #expect(answer.status == 421)
-            #expect(Int(answer["Content-Length"] ?? "") ?? 0 > 0)
+            let response = try client.response(to: "HEAD")
+            #expect(response.status == 421)
+            #expect(Int(response["Content-Length"] ?? "") ?? 0 > 0)
             #expect(try client.exchange("GET", "/").status == 200)
         }
     }
@@ -110,9 +110,9 @@ import Testing
     func options(_ target: String) async throws {
         let bench = try ProxyBench()
         try await bench.talk { client throws in
-            let answer = try client.exchange("OPTIONS", target)
-            #expect(answer.status == 200)
-            #expect(answer["Content-Length"] == "0")
+            let response = try client.exchange("OPTIONS", target)
+            #expect(response.status == 200)
+            #expect(response["Content-Length"] == "0")
             #expect(try client.exchange("OPTIONS", target, fields: [("Max-Forwards", "x")]).status == 400)
             #expect(try client.exchange("OPTIONS", target, fields: [("Expect", "x")]).status == 200)
             #expect(try client.exchange("OPTIONS", target, fields: [("Expect", "x")], body: [7]).status == 417)
@@ -133,7 +133,7 @@ import Testing
         #expect(other.status == 403)
     }
 
-    @Test("HTTP/1.0 without Host is served, but not with an absolute target that is somebody else's")
+    @Test("HTTP/1.0 without Host is served, but not with an absolute target of another host")
     func hostless() async throws {
         let bench = try ProxyBench()
         #expect(try await bench.ask("GET / HTTP/1.0\r\n\r\n").status == 200)
@@ -152,8 +152,8 @@ import Testing
         for (fields, status) in [
             ("Authorization: x", 403), ("Forwarded: x", 403), ("X-Forwarded-For: x", 403), ("Content-Length: 4", 413),
         ] {
-            let answer = try await bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n\r\n")
-            #expect(answer.status == status)
+            let response = try await bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n\r\n")
+            #expect(response.status == status)
         }
         #expect(bench.upstream.connectionCount == 0)
         let fits = try await bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc")
@@ -168,8 +168,8 @@ import Testing
             ("GET /\(long)", 414), ("GET / HTTP/1.1\r\nA: \(long)", 431), (String(repeating: "M", count: 65), 501),
             ("GET / HTTP/1.1\r\n" + String(repeating: "A: 1\r\n", count: 129), 431),
         ] {
-            let answer = try await bench.askToEnd(text)
-            #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+            let response = try await bench.askToEnd(text)
+            #expect(response.hasPrefix("HTTP/1.1 \(status) "))
         }
     }
 
@@ -179,9 +179,9 @@ import Testing
             ($0.limits.headerBytesMax, $0.limits.headerFieldsMax) = (1 << 20, 4096)
         })
         let line = "A: " + String(repeating: "v", count: 16_000) + "\r\n"
-        let answer = try await bench.ask(
+        let response = try await bench.ask(
             "GET / HTTP/1.1\r\nHost: localhost\r\n\(String(repeating: line, count: 60))\r\n")
-        #expect(answer.status == 200)
+        #expect(response.status == 200)
         #expect(bench.upstream.requests.first?.values("A").count == 60)
     }
 

@@ -21,14 +21,14 @@ import Testing
                 defer { last = number }
                 return last != number
             }
-            return isFirst ? first(number) : .answer(body: "\(request.message.method) \(request.message.bodyText)")
+            return isFirst ? first(number) : .response(body: "\(request.message.method) \(request.message.bodyText)")
         }
         bench.renews()
         return bench
     }
 
     @Test(
-        "a client's bytes torn anywhere lead to the same two sendings and the same answer",
+        "a client's bytes torn anywhere lead to the same two sendings and the same response",
         arguments: [
             "GET /N?b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
             "POST /N HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 11\r\n\r\nhello world",
@@ -40,7 +40,7 @@ import Testing
             "DELETE /N HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc",
         ])
     func client(_ text: String) async throws {
-        let bench = try Self.bench { _ in .answer(401, "No", body: "no") }
+        let bench = try Self.bench { _ in .response(401, "No", body: "no") }
         let count = text.utf8.count
         let ways = (0..<count).map { [$0] } + [Array(1..<count)]
         let results = try await offPool { () throws -> [String] in
@@ -127,8 +127,8 @@ import Testing
             try (0...bytes.count).map { cut in
                 let client = try RawClient(bench.endpoint)
                 defer { client.close() }
-                let answer = try client.exchange("POST", "/\(1000 + cut)", body: Array("body".utf8))
-                return Self.normalized(Array(answer.headText.utf8) + answer.body)
+                let response = try client.exchange("POST", "/\(1000 + cut)", body: Array("body".utf8))
+                return Self.normalized(Array(response.headText.utf8) + response.body)
             }
         }
         #expect(Set(results).count == 1, "\(Set(results))")

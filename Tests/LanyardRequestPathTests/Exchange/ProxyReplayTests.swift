@@ -6,14 +6,14 @@ import Testing
 
 /// Answers that mean "token refused" (http-rules.md 17).
 @Suite(.timeLimit(.minutes(2))) struct ProxyReplayTests {
-    static let refused = RawResponse.answer(401, "Unauthorized", fields: [("A", "1")], body: "no")
+    static let refused = RawResponse.response(401, "Unauthorized", fields: [("A", "1")], body: "no")
 
     /// An upstream that knows only `token-2`.
     static func picky(_ configure: (inout ProxyBench.Plan) -> Void = { _ in }) throws -> ProxyBench {
         try ProxyBench(
             script: { request in
                 request.message["Authorization"] == "Bearer token-2"
-                    ? .answer(body: "\(request.message.bodyCount)") : refused
+                    ? .response(body: "\(request.message.bodyCount)") : refused
             }, plan: configure)
     }
 
@@ -33,8 +33,8 @@ import Testing
         let bench = try Self.picky()
         bench.renews(after: .milliseconds(30))
         let body = String(repeating: "b", count: size)
-        let answer = try await bench.ask(Self.post(body, "X: 1\r\n"), method: "POST")
-        #expect(answer.status == 200 && answer.bodyText == "\(size)" && answer["Proxy-Status"] == nil)
+        let response = try await bench.ask(Self.post(body, "X: 1\r\n"), method: "POST")
+        #expect(response.status == 200 && response.bodyText == "\(size)" && response["Proxy-Status"] == nil)
         let sent = bench.upstream.requests
         try #require(sent.count == 2)
         #expect(sent.map { $0["Authorization"] } == ["Bearer \(ProxyBench.token)", "Bearer token-2"])
@@ -54,19 +54,19 @@ import Testing
     func chunked(_ size: Int) async throws {
         let bench = try Self.picky()
         bench.renews()
-        let answer = try await bench.talk { client in
+        let response = try await bench.talk { client in
             try client.send("PUT / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             for start in stride(from: 0, to: size, by: max(size / 3, 1)) {
                 let piece = String(repeating: "c", count: min(max(size / 3, 1), size - start))
                 try client.send("\(String(piece.utf8.count, radix: 16));x=\"y\"\r\n\(piece)\r\n")
             }
             try client.send("0\r\nT: 1\r\n\r\n")
-            let answer = try client.response(to: "PUT")
+            let response = try client.response(to: "PUT")
             // The connection is in step.
             #expect(try client.exchange("GET", "/").status == 200)
-            return answer
+            return response
         }
-        #expect(answer.status == 200 && answer.bodyText == "\(size)")
+        #expect(response.status == 200 && response.bodyText == "\(size)")
         let sent = bench.upstream.requests.prefix(2)
         #expect(sent.map(\.bodyCount) == [size, size] && Set(sent.map(\.bodyDigest)).count == 1)
         #expect(sent.allSatisfy { $0["Transfer-Encoding"] == "chunked" })
@@ -82,10 +82,10 @@ import Testing
                 isChunked
                 ? "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                     + "\(String(most + 1, radix: 16))\r\n\(body)\r\n0\r\n\r\n" : Self.post(body)
-            let answer = try await bench.ask(text, method: "POST")
-            #expect(answer.status == 401 && answer.bodyText == "no" && answer["A"] == "1")
+            let response = try await bench.ask(text, method: "POST")
+            #expect(response.status == 401 && response.bodyText == "no" && response["A"] == "1")
             #expect(
-                answer.values("Proxy-Status") == [
+                response.values("Proxy-Status") == [
                     "lanyard; received-status=401; details=\"replay-not-possible: body too large\""
                 ])
             #expect(bench.tokens.refused == [1] && bench.upstream.requests.count == 1)
@@ -99,16 +99,16 @@ import Testing
         let asked = Milestone()
         let renewed = Milestone()
         let bench = try ProxyBench { request in
-            guard request.message["Authorization"] != "Bearer token-2" else { return .answer() }
+            guard request.message["Authorization"] != "Bearer token-2" else { return .response() }
             asked.set()
             renewed.wait(for: "the token is renewed")
             return Self.refused
         }
-        async let answer = bench.ask(Self.post("body"), method: "POST")
+        async let response = bench.ask(Self.post("body"), method: "POST")
         try await eventually("it is asked") { asked.isSet }
         bench.publish(generation: 2, token: "token-2", renewal: .possible(from: .now + .seconds(100)))
         renewed.set()
-        #expect(try await answer.status == 200)
+        #expect(try await response.status == 200)
         #expect(bench.tokens.refused == [])
     }
 
@@ -119,7 +119,7 @@ import Testing
         ])
     func scope(_ error: String, _ words: String) async throws {
         let bench = try ProxyBench { _ in
-            .answer(
+            .response(
                 401, "Unauthorized",
                 fields: [
                     ("WWW-Authenticate", "Basic realm=\"a, b\", Bearer error=\"\(error)\""),
@@ -127,18 +127,18 @@ import Testing
                 ], body: "no")
         }
         bench.renews()
-        let answer = try await bench.ask(Self.post("body"), method: "POST")
-        #expect(answer.status == 401 && answer.bodyText == "no")
-        #expect(answer["WWW-Authenticate"] == "Basic realm=\"a, b\", Bearer error=\"\(error)\"")
+        let response = try await bench.ask(Self.post("body"), method: "POST")
+        #expect(response.status == 401 && response.bodyText == "no")
+        #expect(response["WWW-Authenticate"] == "Basic realm=\"a, b\", Bearer error=\"\(error)\"")
         #expect(
-            answer.values("Proxy-Status") == [
+            response.values("Proxy-Status") == [
                 "up; x=1", "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"",
             ])
         #expect(bench.tokens.refused == [] && Self.replays(bench, error) == 1)
     }
 
     @Test(
-        "a session that cannot renew leaves the answer as it was, and says why at once",
+        "a session that cannot renew leaves the response as it was, and says why at once",
         arguments: [
             (AccessToken.Renewal.impossible, "refresh failed", "refresh_failed"),
             (.failing(until: .now + .seconds(100_000)), "refresh failed", "refresh_failed"),
@@ -148,15 +148,15 @@ import Testing
         let bench = try Self.picky()
         bench.publish(generation: 1, token: "token-1", renewal: renewal)
         let start = ContinuousClock.now
-        let answer = try await bench.ask(Self.post("body"), method: "POST")
-        #expect(answer.status == 401 && answer.bodyText == "no" && answer["Connection"] == nil)
+        let response = try await bench.ask(Self.post("body"), method: "POST")
+        #expect(response.status == 401 && response.bodyText == "no" && response["Connection"] == nil)
         #expect(
-            answer["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"")
+            response["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"")
         #expect(bench.tokens.refused == [] && Self.replays(bench, result) == 1)
         #expect(ContinuousClock.now - start < .seconds(1))
     }
 
-    @Test("a refresh that fails, or a session that ends by it, passes the answer on as received")
+    @Test("a refresh that fails, or a session that ends by it, passes the response on as received")
     func failed() async throws {
         let news: [AccessToken.Availability] = [
             ProxyBench.availability(1, "token-1", renewal: .possible(from: .now + .seconds(9))),
@@ -171,9 +171,9 @@ import Testing
                     path.publish(end, for: ProxyBench.user)
                 }
             }
-            let answer = try await bench.ask(Self.post("body"), method: "POST")
-            #expect(answer.status == 401 && answer.bodyText == "no")
-            #expect(answer["Proxy-Status"]?.hasSuffix("refresh failed\"") ?? false)
+            let response = try await bench.ask(Self.post("body"), method: "POST")
+            #expect(response.status == 401 && response.bodyText == "no")
+            #expect(response["Proxy-Status"]?.hasSuffix("refresh failed\"") ?? false)
             #expect(Self.replays(bench, "refresh_failed") == 1 && bench.tokens.refused == [1])
         }
     }
@@ -188,17 +188,17 @@ import Testing
                 path.publish(later, for: ProxyBench.user)
             }
         }
-        let answer = try await bench.ask(Self.post("body"), method: "POST")
-        #expect(answer["Proxy-Status"]?.hasSuffix("cooldown\"") ?? false)
+        let response = try await bench.ask(Self.post("body"), method: "POST")
+        #expect(response["Proxy-Status"]?.hasSuffix("cooldown\"") ?? false)
     }
 
-    @Test("a refresh is waited for up to wait_max; then the answer passes")
+    @Test("a refresh is waited for up to wait_max; then the response passes")
     func overdue() async throws {
         let bench = try Self.picky { $0.tokenWaitMax = .milliseconds(300) }
         let start = ContinuousClock.now
-        let answer = try await bench.ask(Self.post("body"), method: "POST")
+        let response = try await bench.ask(Self.post("body"), method: "POST")
         #expect(ContinuousClock.now - start >= .milliseconds(290))
-        #expect(answer.status == 401 && answer["Proxy-Status"]?.hasSuffix("refresh failed\"") ?? false)
+        #expect(response.status == 401 && response["Proxy-Status"]?.hasSuffix("refresh failed\"") ?? false)
         #expect(bench.count("lanyard_parked_requests") == 0)
         // The connections are in step, and a token that comes later serves.
         bench.publish(generation: 2, token: "token-2")
@@ -241,7 +241,7 @@ import Testing
         let bench = try ProxyBench(
             script: { request in
                 request.message["Authorization"] == "Bearer token-2"
-                    ? .answer() : .answer(Int(request.message.target.dropFirst()) ?? 0, "No", body: "")
+                    ? .response() : .response(Int(request.message.target.dropFirst()) ?? 0, "No", body: "")
             }, plan: { $0.route.reauthenticateOn = [403, 419] })
         bench.renews()
         #expect(try await bench.ask("GET /401 HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 401)
@@ -253,7 +253,7 @@ import Testing
     @Test("a HEAD and a 401 without body are replayed; the connection stays in step")
     func bodiless() async throws {
         let bench = try ProxyBench { request in
-            request.message["Authorization"] == "Bearer token-2" ? .answer(body: "") : .answer(401, "No", body: "")
+            request.message["Authorization"] == "Bearer token-2" ? .response(body: "") : .response(401, "No", body: "")
         }
         bench.renews()
         try await bench.talk { client in

@@ -4,7 +4,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// Refused tokens while the request's body still comes, in place of 100, and whoever goes meanwhile. The upstream is played by hand.
+/// Refused tokens while the request's body still comes, in place of 100, and clients that go meanwhile. The upstream is played by hand.
 @Suite(.timeLimit(.minutes(2))) struct ProxyReplayWaitTests {
     /// A bench whose upstream the test plays itself.
     private struct Stage: Sendable {
@@ -33,8 +33,8 @@ import Testing
             try blockUntil("the refusal is told") { !bench.tokens.refused.isEmpty }
         }
 
-        /// Blocks until a request waits for a token: here one whose answer is held.
-        func awaitHeldAnswer() throws {
+        /// Blocks until a request waits for a token: here one whose response is held.
+        func awaitHeldResponse() throws {
             try blockUntil("the answer is held") { bench.count("lanyard_parked_requests") > 0 }
         }
 
@@ -77,8 +77,8 @@ import Testing
             let request = try #require(try late.reader.readRequest())
             #expect(request.bodyText == "1234567890" && request["Authorization"] == "Bearer token-2")
             try late.socket.send(Self.ok.utf8)
-            let answer = try client.response(to: "POST")
-            #expect(answer.status == 200 && answer["Connection"] == nil)
+            let response = try client.response(to: "POST")
+            #expect(response.status == 200 && response["Connection"] == nil)
             // The rejected upload's connection was out of step, the other one serves on.
             try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             #expect(try late.reader.readRequest()?.method == "GET")
@@ -88,7 +88,8 @@ import Testing
     }
 
     @Test(
-        "a body that has not ended after a second is late: the answer passes, the upload goes on", arguments: framings)
+        "a body that has not ended after a second is late: the response passes, the upload goes on", arguments: framings
+    )
     func late(_ framing: String, _ first: String, _ second: String) async throws {
         let stage = try Stage()
         stage.bench.renews()
@@ -107,7 +108,7 @@ import Testing
             #expect(
                 text.contains("Proxy-Status: \(Self.why("body late"))\r\n") && text.contains("Connection: close\r\n"))
             try client.send(second)
-            // What came while the answer was held was only kept; the upstream gets it all, in order.
+            // What came while the response was held was only kept; the upstream gets it all, in order.
             let wire = framing.contains("chunked") ? "5\r\n12345\r\n5\r\n67890\r\n0\r\n\r\n" : "1234567890"
             #expect(String(decoding: try reader.read(wire.utf8.count), as: UTF8.self) == wire)
             try socket.send("o".utf8)
@@ -135,12 +136,12 @@ import Testing
                 try stage.bench.fence()
                 try client.send(second)
             }
-            let answer = try client.response(to: "POST")
-            #expect(answer.status == 401 && answer["Proxy-Status"] == Self.why("body too large"))
+            let response = try client.response(to: "POST")
+            #expect(response.status == 401 && response["Proxy-Status"] == Self.why("body too large"))
             #expect(stage.bench.tokens.refused == [1])
             guard isChunked else { return }
             // The last piece was the one too large: the upstream never got it, so neither connection is in step.
-            #expect(answer["Connection"] == "close")
+            #expect(response["Connection"] == "close")
             #expect(try client.readToEnd().isEmpty)
             _ = try? reader.readToAnyEnd(within: .seconds(5))
             stage.bench.settle()
@@ -190,8 +191,8 @@ import Testing
             try client.send(body)
             #expect(try second.reader.read(body.count) == body)
             try second.socket.send(Self.ok.utf8)
-            let answer = try client.response(to: "POST")
-            #expect(answer.status == 200 && answer["Connection"] == nil)
+            let response = try client.response(to: "POST")
+            #expect(response.status == 200 && response["Connection"] == nil)
         }
     }
 
@@ -204,9 +205,9 @@ import Testing
             let (socket, reader) = try stage.accept()
             _ = try reader.readHead()
             try socket.send(Self.refused.utf8)
-            let answer = try client.reader.readResponse(to: "POST")
-            #expect(answer.status == 401 && answer["Connection"] == "close")
-            #expect(answer["Proxy-Status"] == Self.why("refresh failed"))
+            let response = try client.reader.readResponse(to: "POST")
+            #expect(response.status == 401 && response["Connection"] == "close")
+            #expect(response["Proxy-Status"] == Self.why("refresh failed"))
         }
     }
 
@@ -255,7 +256,7 @@ import Testing
         }
     }
 
-    @Test("a client that goes while its answer is held takes everything with it")
+    @Test("a client that goes while its response is held takes everything with it")
     func clientGone() async throws {
         let stage = try Stage { $0.tokenWaitMax = .seconds(20) }
         try await stage.play { client, stage in
@@ -263,7 +264,7 @@ import Testing
             let (socket, reader) = try stage.accept()
             _ = try reader.readRequest()
             try socket.send(Self.refused.utf8)
-            try stage.awaitHeldAnswer()
+            try stage.awaitHeldResponse()
             client.reset()
             #expect(try reader.readToAnyEnd(within: .seconds(5)).bytes == [])
             stage.bench.settle()
@@ -273,7 +274,7 @@ import Testing
         }
     }
 
-    @Test("a drain lets a held answer become a replay, which closes the connection")
+    @Test("a drain lets a held response become a replay, which closes the connection")
     func drain() async throws {
         let stage = try Stage { $0.tokenWaitMax = .seconds(20) }
         try await stage.play { client, stage in
@@ -281,18 +282,18 @@ import Testing
             let (socket, reader) = try stage.accept()
             _ = try reader.readRequest()
             try socket.send(Self.refused.utf8)
-            try stage.awaitHeldAnswer()
+            try stage.awaitHeldResponse()
             stage.bench.drain()
             stage.bench.publish(generation: 2, token: "token-2")
             #expect(try reader.readRequest()?["Authorization"] == "Bearer token-2")
             try socket.send(Self.ok.utf8)
-            let answer = try client.response()
-            #expect(answer.status == 200 && answer["Connection"] == "close")
+            let response = try client.response()
+            #expect(response.status == 200 && response["Connection"] == "close")
         }
     }
 
     @Test(
-        "an upstream that ends while its answer is held: the replay takes another connection, a relayed answer is cut as it was"
+        "an upstream that ends while its response is held: the replay takes another connection, a relayed response is cut as it was"
     )
     func upstreamEnds() async throws {
         for renews in [true, false] {
@@ -302,7 +303,7 @@ import Testing
                 let (socket, reader) = try stage.accept()
                 _ = try reader.readRequest()
                 try socket.send("HTTP/1.1 401 No\r\nContent-Length: 9\r\n\r\nhalf".utf8)
-                try stage.awaitHeldAnswer()
+                try stage.awaitHeldResponse()
                 socket.close()
                 try stage.bench.fence()
                 if renews {

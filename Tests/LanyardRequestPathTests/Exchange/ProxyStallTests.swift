@@ -38,13 +38,13 @@ import Testing
         let (bench, listener) = (stage.bench, stage.listener)
         bench.publish(generation: 1, usableUntil: .now + .milliseconds(600))
         let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
-        async let answer = bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\(fields)\r\nbody")
+        async let response = bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\(fields)\r\nbody")
         let socket = try await offPool { try #require(listener.accept()) }
         try await Task.sleep(for: .milliseconds(900))
         let received = try await offPool { String(decoding: try RawReader(socket).readToEnd(), as: UTF8.self) }
         #expect(received.hasPrefix("POST / HTTP/1.1\r\n"))
         #expect(!received.contains(ProxyBench.token) && !received.contains("\r\n\r\n"))
-        let refused = try await answer
+        let refused = try await response
         #expect(refused.status == 504)
         #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
     }
@@ -106,15 +106,15 @@ import Testing
         #expect(try await upstream == body)
     }
 
-    /// What a client does with its upload once the answer has begun.
+    /// What a client does with its upload once the response has begun.
     enum Upload: CaseIterable { case stalls, isHalfClosed, isNotTaken }
 
     @Test(
-        "an answer that began before the upload's end is relayed to its end, whatever becomes of the upload",
+        "a response that began before the upload's end is relayed to its end, whatever becomes of the upload",
         arguments: Upload.allCases)
-    func earlyAnswer(_ upload: Upload) async throws {
+    func earlyResponse(_ upload: Upload) async throws {
         let stage = try Stage {
-            // More than the upstream's thread needs to begin its answer on a busy machine.
+            // More than the upstream's thread needs to begin its response on a busy machine.
             $0.upstream.timeouts.requestIdle = .seconds(1)
             $0.upstream.timeouts.write = .seconds(1)
         }
@@ -129,7 +129,7 @@ import Testing
             try socket.send("def".utf8)
             return try RawReader(socket).readToEnd().count
         }
-        let answer = try await bench.talk { client throws in
+        let response = try await bench.talk { client throws in
             try client.send(Self.post + "\(size)\r\n\r\n")
             let head = try client.read(1)
             if upload == .isHalfClosed { client.halfClose() }
@@ -138,13 +138,13 @@ import Testing
             }
             return head + (try client.readToEnd())
         }
-        let text = String(decoding: answer, as: UTF8.self)
+        let text = String(decoding: response, as: UTF8.self)
         #expect(text.contains("\r\nConnection: close\r\n"))
         #expect(text.hasSuffix("\r\n\r\nabcdef"), "\(text)")
         #expect(try await upstream < size)
     }
 
-    /// A client that has asked for an answer, all of which has come from the upstream, and whose end still waits in the proxy.
+    /// A client that has asked for a response, all of which has come from the upstream, and whose end still waits in the proxy.
     private static func tailed(
         _ stage: Stage, behind: String = ""
     ) throws -> (client: RawClient, size: Int, since: ContinuousClock.Instant) {
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(
-        "the idle time begins when the client has taken the last answer; a drain's silence, too",
+        "the idle time begins when the client has taken the last response; a drain's silence, too",
         arguments: [true, false])
     func tailIsNoSilence(_ drains: Bool) async throws {
         let stage = try Stage { $0.limits.idleTimeout = drains ? .seconds(60) : .milliseconds(800) }
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test("what comes behind an answer whose end waits is read when that is taken, its time beginning then")
+    @Test("what comes behind a response whose end waits is read when that is taken, its time beginning then")
     func headBehindTail() async throws {
         let stage = try Stage {
             $0.limits.idleTimeout = .milliseconds(300)
@@ -209,7 +209,8 @@ import Testing
         }
     }
 
-    @Test("a client that takes nothing of an answer's end is given up after the write time of its route, and no sooner")
+    @Test(
+        "a client that takes nothing of a response's end is given up after the write time of its route, and no sooner")
     func tailNotTaken() async throws {
         let stage = try Stage {
             $0.upstream.timeouts.write = .milliseconds(1500)
@@ -223,8 +224,8 @@ import Testing
         #expect(count < size)
     }
 
-    @Test("an upload that stalls before any answer is 408, whose reader half-closes is 400")
-    func stalledBeforeAnswer() async throws {
+    @Test("an upload that stalls before any response is 408, whose reader half-closes is 400")
+    func stalledBeforeResponse() async throws {
         let stage = try Stage { $0.upstream.timeouts.requestIdle = .milliseconds(200) }
         defer { withExtendedLifetime(stage) {} }
         let bench = stage.bench

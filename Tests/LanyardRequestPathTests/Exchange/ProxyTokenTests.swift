@@ -13,7 +13,7 @@ import Testing
     @Test("requests without a token wait, are asked for once, and go on with what is published")
     func resumed() async throws {
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
-        let answers = try await withThrowingTaskGroup(of: Int.self) { group in
+        let responses = try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<20 { group.addTask { try await bench.ask(Self.get).status } }
             try await eventually("all are parked") { Self.parked(bench) == 20 }
             #expect(bench.tokens.count == 1)
@@ -21,7 +21,7 @@ import Testing
             bench.publish(generation: 1)
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(answers == Array(repeating: 200, count: 20))
+        #expect(responses == Array(repeating: 200, count: 20))
         #expect(bench.tokens.count == 1)
         #expect(Self.parked(bench) == 0)
     }
@@ -40,12 +40,12 @@ import Testing
             try await eventually("it is parked") { Self.parked(bench) == 1 }
             bench.path.publish(.none(refusal), for: ProxyBench.user)
             bench.settle()
-            let answers = try await [waiting, bench.ask(Self.get)]
-            for answer in answers {
-                #expect(answer.status == 503)
-                #expect(try answer.json["type"].string == "urn:lanyard:problem:\(name)")
-                #expect(try answer.json["user"].string == "alice")
-                let seconds = answer["Retry-After"].flatMap(Int.init)
+            let responses = try await [waiting, bench.ask(Self.get)]
+            for response in responses {
+                #expect(response.status == 503)
+                #expect(try response.json["type"].string == "urn:lanyard:problem:\(name)")
+                #expect(try response.json["user"].string == "alice")
+                let seconds = response["Retry-After"].flatMap(Int.init)
                 #expect(retryAfter.map { $0.contains(seconds ?? -1) } ?? (seconds == nil))
             }
             #expect(bench.upstream.connectionCount == 0)
@@ -64,9 +64,9 @@ import Testing
         bench.settle()
         try await bench.talk { client in
             for _ in 0..<2 {
-                let answer = try client.exchange("GET", "/")
-                #expect(answer["Content-Length"] == "\(answer.body.count)")
-                #expect(try answer.json["detail"].string == "Lanyard cannot log this user in: \(words).")
+                let response = try client.exchange("GET", "/")
+                #expect(response["Content-Length"] == "\(response.body.count)")
+                #expect(try response.json["detail"].string == "Lanyard cannot log this user in: \(words).")
             }
         }
     }
@@ -75,10 +75,10 @@ import Testing
     func overdue() async throws {
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .milliseconds(200)) })
         try await bench.talk { client in
-            let answer = try client.exchange("GET", "/")
-            #expect(answer.status == 503)
-            #expect(answer["Retry-After"] == "1")
-            #expect(try answer.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+            let response = try client.exchange("GET", "/")
+            #expect(response.status == 503)
+            #expect(response["Retry-After"] == "1")
+            #expect(try response.json["type"].string == "urn:lanyard:problem:identity-unreachable")
             bench.publish(generation: 1)
             #expect(try client.exchange("GET", "/").status == 200)
         }
@@ -134,9 +134,9 @@ import Testing
         let bench = try ProxyBench()
         bench.path.activate(nil)
         bench.settle()
-        let answer = try await bench.ask(Self.get)
-        #expect(answer.status == 503)
-        #expect(try answer.json["type"].string == "urn:lanyard:problem:no-active-user")
+        let response = try await bench.ask(Self.get)
+        #expect(response.status == 503)
+        #expect(try response.json["type"].string == "urn:lanyard:problem:no-active-user")
     }
 
     @Test("a client that goes while it waits is forgotten")
@@ -161,10 +161,10 @@ import Testing
         let waiting = try (0..<2).map { _ in try RawClient(bench.endpoint) }
         for client in waiting { try client.send(Self.get) }
         try await eventually("two wait") { Self.parked(bench) == 2 }
-        let answer = try await bench.ask(Self.get)
-        #expect(answer.status == 503)
-        #expect(try answer.json["type"].string == "urn:lanyard:problem:overloaded")
-        #expect(answer["Retry-After"] == "1")
+        let response = try await bench.ask(Self.get)
+        #expect(response.status == 503)
+        #expect(try response.json["type"].string == "urn:lanyard:problem:overloaded")
+        #expect(response["Retry-After"] == "1")
         bench.publish(generation: 1)
         for client in waiting { #expect(try await offPool { try client.response().status } == 200) }
     }

@@ -8,7 +8,7 @@ import Testing
         "GET / HTTP/\(version)\r\nHost: localhost\r\nConnection: close\r\n\(fields)\r\n"
     }
     private static let wanting = "TE: trailers\r\nConnection: TE\r\n"
-    private static let answer =
+    private static let response =
         """
         HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Set-Cookie\r\nDate: d\r\n\r\n5\r\nhello\r\n\
         0\r\nX-Sum: 1\r\nset-cookie: a\r\nSet_Cookie: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\
@@ -20,7 +20,7 @@ import Testing
     func wanted() async throws {
         let bench = try ProxyBench {
             _ in
-            .text(Self.answer)
+            .text(Self.response)
         } plan: {
             $0.route.injectHeader = "X-Key"
         }
@@ -45,7 +45,7 @@ import Testing
             (wanting, "1.0"), ("TE: trailers;q=1\r\nConnection: TE\r\n", "1.1"),
         ])
     func unwanted(_ fields: String, _ version: String) async throws {
-        let bench = try ProxyBench { _ in .text(Self.answer) }
+        let bench = try ProxyBench { _ in .text(Self.response) }
         let got = try await bench.askToEnd(Self.asking(fields, version: version))
         #expect(!got.lowercased().contains("x-sum"))
         #expect(got.hasSuffix(version == "1.1" ? "\r\n5\r\nhello\r\n0\r\n\r\n" : "\r\n\r\nhello"))
@@ -56,7 +56,7 @@ import Testing
     @Test("a list of codings and several lines name trailers, too; a response without any ends as ever")
     func spellings() async throws {
         let bench = try ProxyBench { request in
-            request.message.target == "/" ? .text(Self.answer) : .answer(fields: [("Trailer", "X")])
+            request.message.target == "/" ? .text(Self.response) : .response(fields: [("Trailer", "X")])
         }
         for fields in [
             "TE: gzip;q=0.5, Trailers\r\nConnection: te\r\n",

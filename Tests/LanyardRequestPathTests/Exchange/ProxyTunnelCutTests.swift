@@ -11,7 +11,7 @@ import Testing
         let client: String
         let upstream: String
         /// What the client gets.
-        let answer: String
+        let response: String
         /// What the upstream gets behind the first head.
         let behind: String
         /// What the upstream says when it has got all that.
@@ -27,16 +27,16 @@ import Testing
         Exchange(
             name: "granted, with bytes on both sides", client: TunnelBench.asking + "early\r\n\r\nGET / x",
             upstream: TunnelBench.granting + "late\0HTTP/1.1 200 OK\r\n\r\n",
-            answer: TunnelBench.granted + "late\0HTTP/1.1 200 OK\r\n\r\n", behind: "early\r\n\r\nGET / x"),
+            response: TunnelBench.granted + "late\0HTTP/1.1 200 OK\r\n\r\n", behind: "early\r\n\r\nGET / x"),
         Exchange(
             name: "granted behind an early hint",
             client: "\r\n" + TunnelBench.asking,
             upstream: "HTTP/1.1 103 Hint\r\nLink: l\r\n\r\n" + TunnelBench.granting,
-            answer: "HTTP/1.1 103 Hint\r\nLink: l\r\n\r\n" + TunnelBench.granted, behind: ""),
+            response: "HTTP/1.1 103 Hint\r\nLink: l\r\n\r\n" + TunnelBench.granted, behind: ""),
         Exchange(
             name: "refused", client: TunnelBench.asking + second,
             upstream: "HTTP/1.1 403 No\r\nContent-Length: 2\r\nDate: d\r\n\r\nno",
-            answer:
+            response:
                 "HTTP/1.1 403 No\r\nDate: d\r\nContent-Length: 2\r\n\r\nnoHTTP/1.1 204 Bye\r\nDate: d\r\nConnection: close\r\n\r\n",
             behind: secondSent, last: "HTTP/1.1 204 Bye\r\nDate: d\r\nConnection: close\r\n\r\n"),
     ]
@@ -56,7 +56,7 @@ import Testing
             }
             return results
         }
-        #expect(results == [[exchange.answer, exchange.behind]])
+        #expect(results == [[exchange.response, exchange.behind]])
     }
 
     private static func run(
@@ -70,10 +70,10 @@ import Testing
         try send(upstream, upstreamCuts, on: far)
         let behind = try far.read(exchange.behind.utf8.count + (exchange.behind.contains("lanyard-x") ? 7 : 0))
         try far.send(exchange.last)
-        let answer = try near.read(exchange.answer.utf8.count)
+        let response = try near.read(exchange.response.utf8.count)
         near.socket.close()
         far.socket.close()
-        return [answer, behind.replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x")]
+        return [response, behind.replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x")]
     }
 
     private static func send(_ bytes: [UInt8], _ cuts: [Int], on end: TunnelBench.End) throws {

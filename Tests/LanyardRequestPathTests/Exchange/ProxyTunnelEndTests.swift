@@ -257,7 +257,7 @@ import Testing
         }
     }
 
-    @Test("a drain lets tunnels live; the end of its patience resets them")
+    @Test("a drain lets tunnels live; its timeout resets them")
     func drain() async throws {
         let tunnels = try TunnelBench()
         let finished = Milestone()

@@ -76,14 +76,14 @@ import Testing
             "HTTP/1.1 426 Upgrade\r\nUpgrade: a\r\nContent-Length: 0\r\n\r\n",
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         ])
-    func refused(_ answer: String) async throws {
+    func refused(_ response: String) async throws {
         let tunnels = try TunnelBench()
         try await offPool { () throws in
             let client = try RawClient(tunnels.bench.endpoint)
             try client.send(TunnelBench.asking + "GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n")
             let upstream = try tunnels.accept()
             #expect(try upstream.head().hasPrefix("GET /ws "))
-            try upstream.send(answer)
+            try upstream.send(response)
             #expect([200, 426, 404].contains(try client.response().status))
             #expect(try upstream.head().hasPrefix("GET /next "))
             try upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext")
@@ -99,9 +99,9 @@ import Testing
         let bench = try ProxyBench { _ in
             .text("HTTP/1.1 426 No\r\nUpgrade: a/1, b\r\n\(named)Content-Length: 0\r\n\r\n")
         }
-        let answer = try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        #expect(answer.values("Upgrade") == ["a/1, b"])
-        #expect(answer.values("Connection") == ["Upgrade"])
+        let response = try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(response.values("Upgrade") == ["a/1, b"])
+        #expect(response.values("Connection") == ["Upgrade"])
     }
 
     @Test(
@@ -123,9 +123,9 @@ import Testing
             """,
         ])
     func ordinary(_ request: String) async throws {
-        let bench = try ProxyBench { .answer(body: $0.message.bodyText + "!") }
-        let answer = try await bench.ask(request)
-        #expect(answer.bodyText == (request.hasPrefix("POST") ? "ab!" : "!"))
+        let bench = try ProxyBench { .response(body: $0.message.bodyText + "!") }
+        let response = try await bench.ask(request)
+        #expect(response.bodyText == (request.hasPrefix("POST") ? "ab!" : "!"))
         let seen = try #require(bench.upstream.requests.first)
         #expect(["Upgrade", "Connection", "HTTP2-Settings"].allSatisfy { seen[$0] == nil }, "\(seen.headText)")
     }
@@ -149,10 +149,10 @@ import Testing
             let upstream = try tunnels.accept()
             _ = try upstream.head()
             try upstream.send(granted + "bytes")
-            let answer = try client.response()
-            #expect(answer.status == 502)
-            #expect(try answer.json["type"].string == "urn:lanyard:problem:upstream-invalid")
-            #expect(answer["Connection"] == nil)
+            let response = try client.response()
+            #expect(response.status == 502)
+            #expect(try response.json["type"].string == "urn:lanyard:problem:upstream-invalid")
+            #expect(response["Connection"] == nil)
             _ = try upstream.rest()
             #expect(tunnels.tunnels == 0)
             try client.send("GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test("a route may pin a user that nothing configures: 503 with its name until it comes, then its token")
-    func pinnedStranger() async throws {
+    func pinnedUnknownUser() async throws {
         let bench = try ProxyBench(plan: { $0.route.user = "carol" })
         let refusal = try await bench.ask(Self.get)
         #expect(refusal.status == 503)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test("a user that comes at run time can be made active, and is named in problems")
-    func newcomer() async throws {
+    func addedUser() async throws {
         let bench = try ProxyBench()
         let dave = bench.names.index(of: "dave")
         bench.path.publish(Self.token("token.of.dave", of: dave), for: dave)
@@ -67,30 +67,30 @@ import Testing
         #expect(Self.bearers(bench).sorted() == ["Bearer \(ProxyBench.token)", "Bearer token.of.bob"])
     }
 
-    @Test("a request of a session that a person has ended is not sent again with the next session's token")
+    @Test("a request of a session that a logout has ended is not sent again with the next session's token")
     func loggedOutMeanwhile() async throws {
         let bench = try ProxyBench(script: { request in
             request.message.values("Authorization") == ["Bearer \(ProxyBench.token)"]
-                ? RawResponse([.pause(.milliseconds(300))] + RawResponse.answer(401, "Unauthorized", body: "").steps)
-                : .answer()
+                ? RawResponse([.pause(.milliseconds(300))] + RawResponse.response(401, "Unauthorized", body: "").steps)
+                : .response()
         })
-        async let answer = bench.ask(Self.get)
+        async let response = bench.ask(Self.get)
         try await eventually("it is on its way") { bench.upstream.requests.count == 1 }
         bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
         bench.path.publish(ProxyBench.availability(2, "another.account"), for: ProxyBench.user)
-        #expect(try await answer.status == 401)
+        #expect(try await response.status == 401)
         #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)"])
         #expect(try await bench.ask(Self.get).status == 200)
     }
 
     private static let refusing: RawServer.Script = { request in
         request.message.values("Authorization") == ["Bearer \(ProxyBench.token)"]
-            ? .answer(401, "Unauthorized", body: "no") : .answer()
+            ? .response(401, "Unauthorized", body: "no") : .response()
     }
     private static let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody"
 
     @Test(
-        "a request that left as one account is not sent again as another account of its user: its answer passes, and says why",
+        "a request that left as one account is not sent again as another account of its user: its response passes, and says why",
         arguments: [false, true])
     func anotherAccount(_ isSeenUnderWay: Bool) async throws {
         let bench = try ProxyBench(script: Self.refusing, plan: { $0.publishes = false })
@@ -103,10 +103,11 @@ import Testing
                 path.publish(ProxyBench.availability(2, "another.account", account: 2), for: ProxyBench.user)
             }
         }
-        let answer = try await bench.ask(Self.post, method: "POST")
-        #expect(answer.status == 401 && answer.bodyText == "no")
+        let response = try await bench.ask(Self.post, method: "POST")
+        #expect(response.status == 401 && response.bodyText == "no")
         #expect(
-            answer["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: session replaced\"")
+            response["Proxy-Status"]
+                == "lanyard; received-status=401; details=\"replay-not-possible: session replaced\"")
         #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)"] && bench.tokens.refused == [1])
         #expect(bench.count("lanyard_replays", ["result": "session_replaced"]) == 1)
         #expect(bench.count("lanyard_parked_requests") == 0)
@@ -114,7 +115,7 @@ import Testing
         #expect(Self.bearers(bench).last == "Bearer another.account")
     }
 
-    @Test("a parked request has not left as anybody: it goes on as its user, whatever account that has by then")
+    @Test("a parked request has not left as an account: it goes on as its user, whatever account that has by then")
     func parkedAccount() async throws {
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
         bench.publish(generation: 1, account: 1, waitsFrom: .past)
@@ -126,14 +127,14 @@ import Testing
     }
 
     @Test(
-        "a request whose token ends before it is sent goes on as the user it began with, and as nobody if that is another account by then",
+        "a request whose token ends before it is sent goes on as its first user, without a token if that is another account by then",
         arguments: [1, 2])
     func endedBeforeSent(_ account: UInt64) async throws {
         let isFree = Milestone()
         let bench = try ProxyBench(
             script: { request in
                 if request.message.target == "/first" { isFree.wait(for: "the first request may be answered") }
-                return .answer()
+                return .response()
             },
             plan: {
                 $0.publishes = false
@@ -153,14 +154,14 @@ import Testing
         try await Task.sleep(for: end + .milliseconds(10) - .now)
         isFree.set()
         #expect(try await first.status == 200)
-        let answer = try await second
+        let response = try await second
         if account == 1 {
-            #expect(answer.status == 200)
+            #expect(response.status == 200)
             #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)", "Bearer next.of.alice"])
         } else {
-            #expect(answer.status == 503 && answer["Retry-After"] == "1")
-            #expect(try answer.json["type"].string == "urn:lanyard:problem:identity-unreachable")
-            #expect(try answer.json["user"].string == "alice")
+            #expect(response.status == 503 && response["Retry-After"] == "1")
+            #expect(try response.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+            #expect(try response.json["user"].string == "alice")
             #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)"])
         }
     }
@@ -169,7 +170,7 @@ import Testing
     func replayed() async throws {
         let bench = try ProxyBench(script: { request in
             request.message.values("Authorization") == ["Bearer \(ProxyBench.token)"]
-                ? .answer(401, "Unauthorized", body: "") : .answer()
+                ? .response(401, "Unauthorized", body: "") : .response()
         })
         let bob = bench.names.index(of: "bob")
         let path = bench.path

@@ -24,14 +24,14 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         self.configure = configure
     }
 
-    /// The same with one answer to every request.
+    /// The same with one response to every request.
     init(
-        _ name: String, _ requests: String..., answer: String,
+        _ name: String, _ requests: String..., response: String,
         plan configure: @escaping @Sendable (inout ProxyBench.Plan) -> Void = { _ in }
     ) {
         testDescription = name
         self.requests = requests
-        makeScript = { { _ in .text(answer) } }
+        makeScript = { { _ in .text(response) } }
         self.configure = configure
     }
 
@@ -47,7 +47,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             "three pipelined requests, one with a body", "GET /1?a=b \(host)\r\n",
             "PUT /2 \(host)Content-Length: 5\r\n\r\nhello", "HEAD /3 \(last)\r\n"
         ) {
-            .answer(
+            .response(
                 fields: [("Target", $0.message.target)],
                 body: $0.message.method == "HEAD" ? "" : "\($0.message.method) \($0.message.bodyText)")
         },
@@ -59,33 +59,34 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             """,
             "GET /d \(last)\r\n"
         ) {
-            .answer(body: $0.message.bodyText)
+            .response(body: $0.message.bodyText)
         },
         .init(
             "absolute-form in HTTP/1.0, behind empty lines",
             "\r\n\r\nGET http://localhost/x?y HTTP/1.0\r\nVia: 1.0 a\r\nConnection: keep-alive\r\n\r\n",
-            "GET /z HTTP/1.0\r\n\r\n", answer: ok),
+            "GET /z HTTP/1.0\r\n\r\n", response: ok),
         .init(
-            "a refusal between two requests", "GET /1 HTTP/1.1\r\nHost: evil\r\n\r\n", "GET /2 \(last)\r\n", answer: ok),
-        .init("a line folded", "GET /1 \(host)\r\n", "GET /2 \(host)A: 1\r\n folded\r\n\r\n", answer: ok),
+            "a refusal between two requests", "GET /1 HTTP/1.1\r\nHost: evil\r\n\r\n", "GET /2 \(last)\r\n",
+            response: ok),
+        .init("a line folded", "GET /1 \(host)\r\n", "GET /2 \(host)A: 1\r\n folded\r\n\r\n", response: ok),
         .init(
             "length and coding", "GET /1 \(host)\r\n",
-            "POST /2 \(host)Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", answer: ok),
+            "POST /2 \(host)Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", response: ok),
         .init(
             "OPTIONS *, TRACE, then an ordinary request", "OPTIONS * \(host)\r\n", "TRACE / \(host)\r\n",
-            "GET / \(last)\r\n", answer: ok),
+            "GET / \(last)\r\n", response: ok),
         .init(
             "fields that are taken away",
             """
             GET / \(host)Authorization: x\r\nConnection: b, close\r\nB: 1\r\nTE: trailers\r\nX-Forwarded-For: 1\r\n\
             authorization: y\r\nC: 3\r\n\r\n
             """,
-            answer: ok),
+            response: ok),
         .init(
             "a body whose client does not wait for 100",
             "PUT /e \(host)Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", "GET /f \(last)\r\n"
         ) {
-            .answer(body: $0.message.bodyText)
+            .response(body: $0.message.bodyText)
         },
     ]
 
@@ -94,16 +95,17 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
     private static let responses: [TornExchange] = [
         .init(
             "chunked, extensions, trailers", "GET / \(host)\r\n", get,
-            answer:
+            response:
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: T\r\n\r\n5;x=\"y\"\r\nhello\r\n6\r\n world\r\n0\r\nT: 1\r\n\r\n"
         ),
         .init(
-            "interim responses", get, answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: l\r\n\r\n\(ok)"),
-        .init("without a body", "GET / \(host)\r\n", get, answer: "HTTP/1.1 204 No Content\r\nA: 1\r\n\r\n"),
+            "interim responses", get,
+            response: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: l\r\n\r\n\(ok)"),
+        .init("without a body", "GET / \(host)\r\n", get, response: "HTTP/1.1 204 No Content\r\nA: 1\r\n\r\n"),
         .init(
             "not modified", "GET / \(host)\r\n", get,
-            answer: "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nETag: \"a\"\r\n\r\n"),
-        .init("no reason phrase", get, answer: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"),
+            response: "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nETag: \"a\"\r\n\r\n"),
+        .init("no reason phrase", get, response: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"),
         .init("until the end, to HTTP/1.1", "GET / \(host)\r\n", get) { _ in
             .text("HTTP/1.0 200 OK\r\n\r\nuntil the end").closing
         },
@@ -112,13 +114,14 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         },
         .init(
             "a fault in the head", "GET / \(host)\r\n", get,
-            answer: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na"),
+            response: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na"),
         .init(
-            "a bare line feed", "GET / \(host)\r\n", get, answer: "HTTP/1.1 200 OK\r\nA: 1\nContent-Length: 0\r\n\r\n"),
+            "a bare line feed", "GET / \(host)\r\n", get, response: "HTTP/1.1 200 OK\r\nA: 1\nContent-Length: 0\r\n\r\n"
+        ),
         .init("the end within the head", get) { _ in .text("HTTP/1.1 200 OK\r\nA: 1\r\n").closing },
         .init(
             "fields that do not travel", get,
-            answer:
+            response:
                 """
                 HTTP/1.1 200 OK\r\nConnection: keep-alive, X\r\nX: 1\r\nKeep-Alive: timeout=5\r\nLanyard-A: 1\r\n\
                 Set-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\n\r\n
@@ -129,7 +132,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
     private static let routes: [TornExchange] = [
         .init(
             "the client's Host, fields set, a request id's place", "GET /a/../b \(host)X-Set: mine\r\n\r\n",
-            "GET /b \(last)\r\n", answer: ok,
+            "GET /b \(last)\r\n", response: ok,
             plan: {
                 $0.route.paths = .strict
                 $0.route.host = .client
@@ -137,16 +140,16 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             }),
         .init(
             "a body beyond the limit", "POST / \(host)Content-Length: 2\r\n\r\nab",
-            "POST / \(host)Content-Length: 9\r\n\r\n123456789", answer: ok, plan: { $0.route.bodyBytesMax = 4 }),
+            "POST / \(host)Content-Length: 9\r\n\r\n123456789", response: ok, plan: { $0.route.bodyBytesMax = 4 }),
         .init(
-            "the client's authorization passes", "GET / \(host)Authorization: mine\r\n\r\n", get, answer: ok,
+            "the client's authorization passes", "GET / \(host)Authorization: mine\r\n\r\n", get, response: ok,
             plan: { $0.route.clientAuthorization = .pass }),
         .init(
             "a path that is mapped and filtered", "GET /a/x%20?y \(host)\r\n",
             "POST /%61 \(host)Content-Length: 2\r\n\r\nab",
             "GET /a/%6Eo/z \(host)\r\n", "GET /a/y%2f..%2fno \(host)\r\n", "GET /b \(host)\r\n",
             "GET /a/%zz \(host)\r\n",
-            "GET /a \(last)\r\n", answer: ok,
+            "GET /a \(last)\r\n", response: ok,
             plan: {
                 $0.route.path = "/a"
                 $0.route.upstreamPath = "/base/c"
@@ -156,7 +159,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             "another field injected, the peer told, a request's id",
             "GET / \(host)Forwarded: for=a\r\nX-Real-IP: 1\r\nx_key: 1\r\nX-Key: 2\r\nAuthorization: mine\r\nX-Id: 3\r\n\r\n",
             get,
-            answer: ok,
+            response: ok,
             plan: {
                 $0.route.injectHeader = "X-Key"
                 $0.route.forwarded = .append
@@ -165,7 +168,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         .init(
             "what a route refuses", "GET / \(host)Authorization: mine\r\n\r\n",
             "GET / \(host)X-Forwarded-For: 1\r\n\r\n",
-            "PUT / \(host)\r\n", get, answer: ok,
+            "PUT / \(host)\r\n", get, response: ok,
             plan: {
                 $0.route.clientAuthorization = .reject
                 $0.route.forwarded = .reject
@@ -187,13 +190,13 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         },
         .init(
             "trailers to a client that takes them", "GET / \(host)Connection: TE\r\nTE: trailers\r\n\r\n", get,
-            answer:
+            response:
                 "HTTP/1.1 200 OK\r\nTrailer: T\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nT: 1\r\nSet-Cookie: no\r\n\r\n"
         ),
     ]
 
     /// Refuses the token of every other POST.
-    private static func refusing(_ answer: String) -> RawServer.Script {
+    private static func refusing(_ response: String) -> RawServer.Script {
         let posts = Guarded(0)
         return { request in
             guard request.message.method == "POST" else { return .text(ok) }
@@ -201,7 +204,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
                 posts += 1
                 return posts
             }
-            return number % 2 == 1 ? .text(answer) : .answer(body: request.message.bodyText)
+            return number % 2 == 1 ? .text(response) : .response(body: request.message.bodyText)
         }
     }
 
@@ -220,7 +223,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             script: refusing("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")),
         .init(
             "a scope that does not suffice", get,
-            answer:
+            response:
                 """
                 HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"a, b\", Bearer error=\"insufficient_scope\"\r\n\
                 Content-Length: 2\r\n\r\nno

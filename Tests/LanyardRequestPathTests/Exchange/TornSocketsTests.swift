@@ -10,9 +10,9 @@ struct TornSocketsTests {
     /// Numbers from here on are rarely another test's.
     private static let numbers: CInt = 800
 
-    @Test("a closed descriptor is torn no more, whoever gets its number next")
+    @Test("a closed descriptor is torn no more, whatever gets its number next")
     func closed() throws {
-        let server = try RawServer { _ in .answer() }
+        let server = try RawServer { _ in .response() }
         guard case .tcp(let port) = server.endpoint else { throw TestFailure("not over TCP: \(server.endpoint)") }
         let single = lanyard_tear(most: 1, cut: -1), whole = lanyard_tear(most: 0, cut: -1)
         lanyard_tear_port(port, 0, single, single)

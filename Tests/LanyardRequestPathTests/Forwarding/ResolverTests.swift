@@ -11,17 +11,17 @@ import Testing
 
     @Test("names that no name server answers hold up no other name, seven of them at once")
     func silence() async throws {
-        let (open, silent, answered) = (Milestone(), Tally(), Tally())
+        let (open, silent, completed) = (Milestone(), Tally(), Tally())
         let resolver = Resolver { host in
             if host.hasPrefix("silent") { open.wait(for: "the silent names may be answered") }
             return .success([Self.address])
         }
         // Threads that have come to rest are part of the case.
-        for name in ["a", "b"] { resolver.resolve(name) { _ in answered.add() } }
-        try await eventually("both are answered") { answered.value == 2 }
+        for name in ["a", "b"] { resolver.resolve(name) { _ in completed.add() } }
+        try await eventually("both are answered") { completed.value == 2 }
         for number in 0..<7 { resolver.resolve("silent\(number)") { _ in silent.add() } }
-        for number in 0..<100 { resolver.resolve("name\(number)") { _ in answered.add() } }
-        try await eventually("the others are answered", within: .seconds(3)) { answered.value == 102 }
+        for number in 0..<100 { resolver.resolve("name\(number)") { _ in completed.add() } }
+        try await eventually("the others are answered", within: .seconds(3)) { completed.value == 102 }
         #expect(silent.value == 0)
         open.set()
         try await eventually("all are answered") { silent.value == 7 }
@@ -30,16 +30,16 @@ import Testing
     @Test("a name that no name server answers holds up no other one while a single thread rests")
     func oneAtRest() async throws {
         for _ in 0..<3 {
-            let (open, silent, answered) = (Milestone(), Tally(), Tally())
+            let (open, silent, completed) = (Milestone(), Tally(), Tally())
             let resolver = Resolver { host in
                 if host == "silent" { open.wait(for: "the silent name may be answered") }
                 return .success([Self.address])
             }
-            resolver.resolve("first") { _ in answered.add() }
-            try await eventually("it is answered, and its thread rests") { answered.value == 1 }
+            resolver.resolve("first") { _ in completed.add() }
+            try await eventually("it is answered, and its thread rests") { completed.value == 1 }
             resolver.resolve("silent") { _ in silent.add() }
-            resolver.resolve("other") { _ in answered.add() }
-            try await eventually("the other is answered", within: .seconds(3)) { answered.value == 2 }
+            resolver.resolve("other") { _ in completed.add() }
+            try await eventually("the other is answered", within: .seconds(3)) { completed.value == 2 }
             #expect(silent.value == 0)
             open.set()
             try await eventually("all are answered") { silent.value == 1 }
@@ -48,7 +48,7 @@ import Testing
 
     @Test("without a thread a name is answered at once, and asked anew when there are threads again")
     func noThread() async throws {
-        let (hasThreads, answered) = (Milestone(), Tally())
+        let (hasThreads, completed) = (Milestone(), Tally())
         let failures = Guarded<[UpstreamError]>([])
         let resolver = Resolver(
             lookUp: { _ in .success([Self.address]) },
@@ -58,19 +58,19 @@ import Testing
                 return 0
             })
         for _ in 0..<3 {
-            resolver.resolve("name") { answer in
-                if case .failure(let failure) = answer { failures.withLock { $0.append(failure) } }
+            resolver.resolve("name") { reply in
+                if case .failure(let failure) = reply { failures.withLock { $0.append(failure) } }
             }
         }
         #expect(failures.withLock { $0 } == [.local(EAGAIN), .local(EAGAIN), .local(EAGAIN)])
         hasThreads.set()
-        resolver.resolve("name") { answer in if case .success = answer { answered.add() } }
-        try await eventually("it is answered") { answered.value == 1 }
+        resolver.resolve("name") { reply in if case .success = reply { completed.add() } }
+        try await eventually("it is answered") { completed.value == 1 }
     }
 
     @Test("a name for which no further thread can be had is taken by the next one that is free")
     func lastThread() async throws {
-        let (open, answered, threads) = (Milestone(), Tally(), Tally())
+        let (open, completed, threads) = (Milestone(), Tally(), Tally())
         let resolver = Resolver(
             lookUp: { host in
                 if host == "slow" { open.wait(for: "the slow name may be answered") }
@@ -82,27 +82,27 @@ import Testing
                 Thread.detachNewThread { resolver.run() }
                 return 0
             })
-        for name in ["slow", "other"] { resolver.resolve(name) { _ in answered.add() } }
-        #expect(answered.value == 0)
+        for name in ["slow", "other"] { resolver.resolve(name) { _ in completed.add() } }
+        #expect(completed.value == 0)
         open.set()
-        try await eventually("both are answered") { answered.value == 2 }
+        try await eventually("both are answered") { completed.value == 2 }
     }
 
-    @Test("one lookup per name at a time, whoever asks")
+    @Test("one lookup per name at a time, for all callers")
     func shared() async throws {
-        let (open, lookups, answered) = (Milestone(), Tally(), Tally())
+        let (open, lookups, completed) = (Milestone(), Tally(), Tally())
         let resolver = Resolver { _ in
             lookups.add()
             open.wait(for: "the name may be answered")
             return .failure(.nameNotFound)
         }
-        for _ in 0..<20 { resolver.resolve("same") { _ in answered.add() } }
+        for _ in 0..<20 { resolver.resolve("same") { _ in completed.add() } }
         try await eventually("it is looked up") { lookups.value == 1 }
         open.set()
-        try await eventually("all are answered") { answered.value == 20 }
+        try await eventually("all are answered") { completed.value == 20 }
         #expect(lookups.value == 1)
-        resolver.resolve("same") { _ in answered.add() }
-        try await eventually("it is looked up anew") { answered.value == 21 }
+        resolver.resolve("same") { _ in completed.add() }
+        try await eventually("it is looked up anew") { completed.value == 21 }
         #expect(lookups.value == 2)
     }
 }

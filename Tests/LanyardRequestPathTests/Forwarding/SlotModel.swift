@@ -20,9 +20,9 @@ struct SlotModel: Hashable {
         case ignoresNews
         /// Only the own shard's waiters hear of a free slot.
         case announcesNothing
-        /// A freed slot that somebody has taken already is not announced.
+        /// A freed slot that another shard has taken already is not announced.
         case announcesRoomOnly
-        /// `take` adds, and subtracts again if that was too much: for a moment a slot seems taken that nobody has.
+        /// `take` adds, and subtracts again if that was too much: for a moment a slot seems taken that no request has.
         case addsThenSubtracts
     }
 
@@ -55,8 +55,8 @@ struct SlotModel: Hashable {
         var scheduler = SlotScheduler()
         var job = Job.rest
         var arrivals: Int
-        /// Works for a newcomer, not for news of another shard.
-        var servesNewcomer = false
+        /// Works for a new request, not for news of another shard.
+        var servesNewRequest = false
     }
 
     private let slots: Int
@@ -93,7 +93,7 @@ struct SlotModel: Hashable {
         return waiters > 0 && hasIdle ? "\(waiters) wait although a connection is idle" : nil
     }
 
-    /// The state for a person.
+    /// The state as text.
     var text: String {
         shards.map { "\($0.job) waiters \($0.waiters) idle \($0.idle) used \($0.used) mail \($0.mail)" }
             .joined(separator: " | ") + " taken \(taken) waiting \(waiting)"
@@ -148,7 +148,7 @@ struct SlotModel: Hashable {
 
     private mutating func readMail(_ index: Int) {
         let event = shards[index].mail.removeFirst()
-        shards[index].servesNewcomer = false
+        shards[index].servesNewRequest = false
         if mistake == .ignoresNews, event == .serve { return }
         shards[index].scheduler.record(event)
         proceed(index)
@@ -233,7 +233,7 @@ struct SlotModel: Hashable {
     private mutating func count(_ user: UInt8, _ index: Int) {
         waiting += 1
         shards[index].waiters.append(user)
-        shards[index].servesNewcomer = true
+        shards[index].servesNewRequest = true
         if mistake == .sleepsAfterCounting { return shards[index].job = .tell(.shed, from: 0) }
         shards[index].scheduler.record(.serve)
         proceed(index)
@@ -280,7 +280,7 @@ struct SlotModel: Hashable {
             if mistake == .announcesNothing { break }
             return shards[index].job = .tell(.serve, from: 0)
         case .notifyIdle:
-            if mistake == .asksForIdleOnce, !shards[index].servesNewcomer { break }
+            if mistake == .asksForIdleOnce, !shards[index].servesNewRequest { break }
             return shards[index].job = .tell(.shed, from: 0)
         }
         finished(action, outcome, index)

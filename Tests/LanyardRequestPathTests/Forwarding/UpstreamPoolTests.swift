@@ -152,7 +152,7 @@ import Testing
         end()
     }
 
-    @Test("a connection that has ended is handed to nobody")
+    @Test("a connection that has ended is handed to no request")
     func ended() async throws {
         let first = try await connection(for: 0)
         async let waiting = connection(for: 0)

@@ -44,7 +44,7 @@ import Testing
         let datagrams = OwnedDescriptor(taking: Glibc.socket(AF_INET, CInt(SOCK_DGRAM.rawValue), 0))
         try #require(datagrams.raw >= 0 && dup2(datagrams.raw, socket.raw) == socket.raw)
         try sendDatagram(to: datagrams.raw)
-        let log = IdentityLog()
+        let log = LogRecorder()
         let acceptor = Acceptor(
             socket, shard: shard, shards: [shard],
             rules: ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: []),

@@ -6,7 +6,7 @@ enum ChunkedReading: Equatable {
     /// The body, and how many bytes of input were used for it.
     case whole(String, used: Int)
     case part(String)
-    case fault(HeadError.Kind)
+    case error(HeadError.Kind)
 
     /// Reads in many cuts, by `next` and by `gather`; differing results are an issue of their own.
     static func of(_ text: String, at location: SourceLocation = #_sourceLocation) -> ChunkedReading {
@@ -38,7 +38,7 @@ enum ChunkedReading: Equatable {
                 start = end
             }
         } catch {
-            return .fault(error.kind)
+            return .error(error.kind)
         }
         return .part(String(decoding: body, as: UTF8.self))
     }
@@ -75,7 +75,7 @@ enum ChunkedReading: Equatable {
                 start = end
             }
         } catch {
-            return .fault(error.kind)
+            return .error(error.kind)
         }
         return .part(String(decoding: body, as: UTF8.self))
     }

@@ -14,19 +14,19 @@ import Testing
     @Test("a field line of exactly the limit passes, wherever the bytes are cut; one more is too large")
     func lineLimit() {
         #expect(Self.reading(Self.line(60)).head != nil)
-        #expect(Self.reading(Self.line(61)) == .fault(.fieldsTooLarge))
+        #expect(Self.reading(Self.line(61)) == .error(.fieldsTooLarge))
     }
 
     @Test("white space counts", arguments: [" ", "\t"])
     func spaceCounts(_ space: String) {
-        #expect(Self.reading("A:" + String(repeating: space, count: 59) + "\r\n") == .fault(.fieldsTooLarge))
+        #expect(Self.reading("A:" + String(repeating: space, count: 59) + "\r\n") == .error(.fieldsTooLarge))
         #expect(Self.reading("A:" + String(repeating: space, count: 58) + "\r\n").head != nil)
-        #expect(Self.reading("A:" + String(repeating: space, count: 59)) == .fault(.fieldsTooLarge))
+        #expect(Self.reading("A:" + String(repeating: space, count: 59)) == .error(.fieldsTooLarge))
     }
 
     @Test("names count, and are refused as they arrive")
     func nameCounts() {
-        #expect(Self.reading(String(repeating: "n", count: 61)) == .fault(.fieldsTooLarge))
+        #expect(Self.reading(String(repeating: "n", count: 61)) == .error(.fieldsTooLarge))
         #expect(Self.reading(String(repeating: "n", count: 59) + ":\r\n").head != nil)
     }
 
@@ -34,14 +34,14 @@ import Testing
     func sectionLimit() {
         // "Host: a" and its CRLF are 9 bytes; 51 more with CRLF make 62, and 58 with CRLF fill the 120.
         #expect(Self.reading(Self.line(51) + Self.line(56)).head != nil)
-        #expect(Self.reading(Self.line(51) + Self.line(57)) == .fault(.fieldsTooLarge))
+        #expect(Self.reading(Self.line(51) + Self.line(57)) == .error(.fieldsTooLarge))
         #expect(Self.reading(Self.line(55) + Self.line(20) + Self.line(30)).head != nil)
     }
 
     @Test("as many fields as allowed pass, one more is too many")
     func fieldCount() {
         #expect(Self.reading("A: 1\r\nB: 2\r\nC: 3\r\n").head?.fields.count == 4)
-        #expect(Self.reading("A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n") == .fault(.fieldsTooLarge))
+        #expect(Self.reading("A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n") == .error(.fieldsTooLarge))
     }
 
     @Test("the limit that is met first is the one that is named, wherever the bytes are cut")
@@ -53,7 +53,7 @@ import Testing
         for cut in 0..<bytes.count {
             let table = FieldTable(capacity: 4)
             var reader = RequestReader()
-            let fault = bytes.withUnsafeBufferPointer { bytes -> HeadError? in
+            let error = bytes.withUnsafeBufferPointer { bytes -> HeadError? in
                 do throws(HeadError) {
                     _ = try reader.read(Bytes(rebasing: bytes[0..<cut]), into: table, limits: limits)
                     _ = try reader.read(bytes, into: table, limits: limits)
@@ -62,7 +62,7 @@ import Testing
                     return error
                 }
             }
-            #expect(fault == HeadError(.fieldsTooLarge, "the field section is too long"), "cut at \(cut)")
+            #expect(error == HeadError(.fieldsTooLarge, "the field section is too long"), "cut at \(cut)")
         }
     }
 

@@ -26,21 +26,21 @@ import Testing
             "A(: 1", "A\u{e9}: 1", "\"A\": 1", "A: 1\r\nB", "A: 1\r\r\nB: 2", "A[1]: 1", "\u{0}", "A: 1\r",
         ])
     func malformed(_ fields: String) {
-        #expect(Self.reading(fields) == .fault(.malformed))
+        #expect(Self.reading(fields) == .error(.malformed))
     }
 
     @Test("white space behind the request line is a fold, not a field")
     func firstLineFolded() {
-        #expect(RequestReading.of("GET / HTTP/1.1\r\n Host: a\r\n\r\n") == .fault(.malformed))
+        #expect(RequestReading.of("GET / HTTP/1.1\r\n Host: a\r\n\r\n") == .error(.malformed))
     }
 
     @Test(
         "Host: one in HTTP/1.1, at most one in any version",
         arguments: [
-            ("GET / HTTP/1.1\r\n\r\n", .fault(.malformed)),
-            ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", .fault(.malformed)),
-            ("GET / HTTP/1.1\r\nHost: a\r\nhOST: b\r\n\r\n", .fault(.malformed)),
-            ("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", .fault(.malformed)),
+            ("GET / HTTP/1.1\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.1\r\nHost: a\r\nhOST: b\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", .error(.malformed)),
         ] as [(String, RequestReading)])
     func hosts(_ text: String, _ expected: RequestReading) {
         #expect(RequestReading.of(text) == expected)
@@ -68,7 +68,7 @@ import Testing
 
     @Test("a Connection option that is no token is malformed", arguments: ["a b", "\"close\"", "close;x", "a/b"])
     func badOption(_ value: String) {
-        #expect(Self.reading("Connection: \(value)") == .fault(.malformed))
+        #expect(Self.reading("Connection: \(value)") == .error(.malformed))
     }
 
     @Test(

@@ -24,13 +24,13 @@ import Testing
             "18446744073709551616", "99999999999999999999999999", "\u{b2}", "\u{d9}\u{a5}", "five",
         ])
     func badLengths(_ value: String) {
-        #expect(Self.reading("Content-Length: \(value)") == .fault(.malformed))
+        #expect(Self.reading("Content-Length: \(value)") == .error(.malformed))
     }
 
     @Test("two Content-Length lines are malformed, even equal ones")
     func twoLengths() {
-        #expect(Self.reading("Content-Length: 5\r\nContent-Length: 5") == .fault(.malformed))
-        #expect(Self.reading("Content-Length: 5\r\nA: 1\r\ncontent-length: 6") == .fault(.malformed))
+        #expect(Self.reading("Content-Length: 5\r\nContent-Length: 5") == .error(.malformed))
+        #expect(Self.reading("Content-Length: 5\r\nA: 1\r\ncontent-length: 6") == .error(.malformed))
     }
 
     @Test("chunked in any case is chunked", arguments: ["chunked", "Chunked", "CHUNKED", " chunked\t"])
@@ -56,13 +56,13 @@ import Testing
             ("Content-Length: x\r\nTransfer-Encoding: chunked", .malformed),
         ] as [(String, HeadError.Kind)])
     func codings(_ fields: String, _ kind: HeadError.Kind) {
-        #expect(Self.reading(fields) == .fault(kind))
+        #expect(Self.reading(fields) == .error(kind))
     }
 
     @Test("Transfer-Encoding in HTTP/1.0 is malformed")
     func codingIn10() {
-        #expect(Self.reading("Transfer-Encoding: chunked", version: "1.0") == .fault(.malformed))
-        #expect(Self.reading("Transfer-Encoding: gzip", version: "1.0") == .fault(.malformed))
+        #expect(Self.reading("Transfer-Encoding: chunked", version: "1.0") == .error(.malformed))
+        #expect(Self.reading("Transfer-Encoding: gzip", version: "1.0") == .error(.malformed))
     }
 
     @Test("no framing field, no body, whatever the method")

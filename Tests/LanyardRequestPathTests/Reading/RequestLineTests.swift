@@ -40,7 +40,7 @@ import Testing
             "GET /a\u{0}b HTTP/1.1",
         ])
     func malformedLine(_ line: String) {
-        #expect(RequestReading.of("\(line)\r\nHost: a\r\n\r\n") == .fault(.malformed))
+        #expect(RequestReading.of("\(line)\r\nHost: a\r\n\r\n") == .error(.malformed))
     }
 
     @Test(
@@ -67,14 +67,14 @@ import Testing
             "\rGET / HTTP/1.1\r\nHost: a\r\n\r\n",
         ])
     func lineEnds(_ text: String) {
-        #expect(RequestReading.of(text) == .fault(.malformed))
+        #expect(RequestReading.of(text) == .error(.malformed))
     }
 
     @Test(
         "the first byte that no request has is refused at once, without a line end",
         arguments: ["\u{16}\u{3}\u{1}", "\u{0}", "\u{80}", "{", "\"", "GET \u{1}", "GET / X", "GET / HTTP/1.1x"])
     func atOnce(_ text: String) {
-        #expect(RequestReading.of(text) == .fault(.malformed))
+        #expect(RequestReading.of(text) == .error(.malformed))
     }
 
     @Test("up to 4 empty lines may stand before a request, the fifth is refused")
@@ -85,14 +85,14 @@ import Testing
             #expect(head?.target == "/")
             #expect(head?.length == 2 * count + request.utf8.count)
         }
-        #expect(RequestReading.of(String(repeating: "\r\n", count: 5)) == .fault(.malformed))
+        #expect(RequestReading.of(String(repeating: "\r\n", count: 5)) == .error(.malformed))
     }
 
     @Test("a method of 64 bytes passes, one of 65 is not implemented")
     func longMethod() {
         let most = String(repeating: "M", count: 64)
         #expect(RequestReading.of("\(most) / HTTP/1.1\r\nHost: a\r\n\r\n").head?.method == most)
-        #expect(RequestReading.of("\(most)M") == .fault(.notImplemented))
+        #expect(RequestReading.of("\(most)M") == .error(.notImplemented))
     }
 
     @Test(
@@ -104,24 +104,24 @@ import Testing
 
     @Test("another major version is not supported", arguments: ["0.9", "2.0", "3.0", "9.9"])
     func otherMajor(_ version: String) {
-        #expect(RequestReading.of("GET / HTTP/\(version)\r\nHost: a\r\n\r\n") == .fault(.versionNotSupported))
+        #expect(RequestReading.of("GET / HTTP/\(version)\r\nHost: a\r\n\r\n") == .error(.versionNotSupported))
     }
 
     @Test("the HTTP/2 preface is refused")
     func preface() {
-        #expect(RequestReading.of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") == .fault(.versionNotSupported))
+        #expect(RequestReading.of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") == .error(.versionNotSupported))
     }
 
     @Test("HTTP/0.9 is malformed")
-    func version09() { #expect(RequestReading.of("GET /\r\n") == .fault(.malformed)) }
+    func version09() { #expect(RequestReading.of("GET /\r\n") == .error(.malformed)) }
 
     @Test("a request line of exactly the limit passes, one byte more is too long, and is refused as it arrives")
     func lineLimit() {
         let limits = HeadLimits(startLineBytesMax: 100, fieldLineBytesMax: 100, sectionBytesMax: 1000, fieldsMax: 10)
         let path = "/" + String(repeating: "p", count: 100 - "GET / HTTP/1.1".utf8.count)
         #expect(RequestReading.of("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n", limits: limits).head?.target == path)
-        #expect(RequestReading.of("GET \(path)p HTTP/1.1\r\nHost: a\r\n\r\n", limits: limits) == .fault(.lineTooLong))
-        #expect(RequestReading.of("GET \(path)p", limits: limits) == .fault(.lineTooLong))
+        #expect(RequestReading.of("GET \(path)p HTTP/1.1\r\nHost: a\r\n\r\n", limits: limits) == .error(.lineTooLong))
+        #expect(RequestReading.of("GET \(path)p", limits: limits) == .error(.lineTooLong))
     }
 
     @Test("8,000 bytes of request line work with the defaults")

@@ -27,7 +27,7 @@ enum RequestReading: Equatable {
     }
 
     case head(Head)
-    case fault(HeadError.Kind)
+    case error(HeadError.Kind)
     case incomplete
 
     static let limits = HeadLimits(LimitSettings())
@@ -55,7 +55,7 @@ enum RequestReading: Equatable {
                     }
                 }
             } catch {
-                return .fault(error.kind)
+                return .error(error.kind)
             }
             return .incomplete
         }

@@ -55,9 +55,9 @@ import Testing
         "OPTIONS of the server as a whole is * or an origin without path and query",
         arguments: [("*", true), ("http://a", true), ("http://a/", false), ("http://a?q", false), ("/", false)])
     func targetsServer(_ target: String, _ asks: Bool) throws {
-        let answer = try Array(target.utf8).withUnsafeBufferPointer {
+        let response = try Array(target.utf8).withUnsafeBufferPointer {
             try RequestTarget.parse($0, method: .options).targetsServer(.options)
         }
-        #expect(answer == asks)
+        #expect(response == asks)
     }
 }

@@ -36,13 +36,13 @@ import Testing
             "HTTP/1.1 200 OK\n\r\n", "HTTP/1.1 200 OK\rX: 1\r\n\r\n", "\r\nHTTP/1.1 200 OK\r\n\r\n",
             "HTTP/1.1 200 O\u{7f}",
         ])
-    func malformed(_ text: String) { #expect(ResponseReading.of(text) == .fault(.malformed)) }
+    func malformed(_ text: String) { #expect(ResponseReading.of(text) == .error(.malformed)) }
 
     @Test(
         "fields obey the one strict parser",
         arguments: ["A : 1", " A: 1", "A: 1\r\n 2", "A: 1\nB: 2", "A", ": 1", "A: \u{1}", "A: 1\rB: 2"])
     func fields(_ field: String) {
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(field)\r\n\r\n") == .fault(.malformed))
+        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(field)\r\n\r\n") == .error(.malformed))
     }
 
     @Test(
@@ -68,13 +68,13 @@ import Testing
     func badFraming(_ fields: String) {
         for (status, toHead) in [(200, false), (200, true), (204, false), (304, false)] {
             let reading = ResponseReading.of("HTTP/1.1 \(status) X\r\n\(fields)\r\n\r\n", toHead: toHead)
-            #expect(reading == .fault(.malformed) || reading == .fault(.notImplemented))
+            #expect(reading == .error(.malformed) || reading == .error(.notImplemented))
         }
     }
 
     @Test("a coding in HTTP/1.0 is a fault")
     func codingIn10() {
-        #expect(ResponseReading.of("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") == .fault(.malformed))
+        #expect(ResponseReading.of("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") == .error(.malformed))
     }
 
     @Test("HEAD, 1xx, 204 and 304 have no body whatever the fields say")
@@ -130,16 +130,16 @@ import Testing
     func limits() {
         let reason = String(repeating: "r", count: (8 << 10) - 13)
         #expect(ResponseReading.of("HTTP/1.1 200 \(reason)\r\n\r\n").head != nil)
-        #expect(ResponseReading.of("HTTP/1.1 200 \(reason)r\r\n\r\n") == .fault(.fieldsTooLarge))
+        #expect(ResponseReading.of("HTTP/1.1 200 \(reason)r\r\n\r\n") == .error(.fieldsTooLarge))
         let many = String(repeating: "A: 1\r\n", count: 256)
         #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(many)\r\n").head?.fields.count == 256)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(many)A: 1\r\n\r\n") == .fault(.fieldsTooLarge))
+        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(many)A: 1\r\n\r\n") == .error(.fieldsTooLarge))
         let long = "A: " + String(repeating: "v", count: (32 << 10) - 3)
         #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(long)\r\n\r\n").head != nil)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(long)v") == .fault(.fieldsTooLarge))
+        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(long)v") == .error(.fieldsTooLarge))
         let section = String(repeating: long.dropLast(2) + "\r\n", count: 4)
         #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(section)\r\n").head != nil)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(section)A: 1\r\n\r\n") == .fault(.fieldsTooLarge))
+        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(section)A: 1\r\n\r\n") == .error(.fieldsTooLarge))
     }
 
     @Test("part of a head is no head", arguments: ["", "HTTP/1.1 200 OK", "HTTP/1.1 200 OK\r\nA: 1\r\n"])

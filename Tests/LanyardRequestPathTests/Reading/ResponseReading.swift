@@ -18,7 +18,7 @@ enum ResponseReading: Equatable {
     }
 
     case head(Head)
-    case fault(HeadError.Kind)
+    case error(HeadError.Kind)
     case incomplete
 
     /// Reads in many cuts; differing results are an issue of their own.
@@ -45,7 +45,7 @@ enum ResponseReading: Equatable {
                     }
                 }
             } catch {
-                return .fault(error.kind)
+                return .error(error.kind)
             }
             return .incomplete
         }
