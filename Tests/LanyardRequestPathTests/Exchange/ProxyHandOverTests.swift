@@ -88,7 +88,7 @@ import Testing
     @Test("at the cap, the client that has waited longest is closed, whichever shard has it")
     func longestOfAllShards() async throws {
         let bench = try ProxyBench { _ in
-            .answer()
+            .response()
         } plan: {
             ($0.shards, $0.limits.connectionsMax) = (3, 2)
         }

@@ -95,7 +95,7 @@ import Testing
 
     @Test("durations by route and origin, and the time to connect, are in the metrics from the first request on")
     func durations() async throws {
-        let upstream = try RawServer(at: .tcp(0), script: { _ in .answer(body: "ok") })
+        let upstream = try RawServer(at: .tcp(0), script: { _ in .response(body: "ok") })
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, match: {path: /x}, upstream: \"http://\(upstream.endpoint)\"}]\n", token: "t")
         try await lanyard.untilReady()
