@@ -56,7 +56,9 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
                 shard.loop.post { [weak shard] in shard?.giveUpPartialHeads() }
             }
         }
-        let rules = zip(listeners, sockets).enumerated().map { Self.rules($1.0, $1.1, index: $0) }
+        let rules = zip(listeners, sockets).enumerated().map { index, pair in
+            ListenerRules(of: pair.0, at: ("\(pair.1.address)", pair.1.port), index: index)
+        }
         acceptors = shards.map { shard in
             zip(sockets, rules).map { Acceptor($0, shard: shard, shards: shards, rules: $1, log: log) }
         }
@@ -68,17 +70,6 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             shard.idleConnections.onLimit = { [weak self] in self?.logShortage(closed: nil) }
         }
         DescriptorShortage.shared.add(self)
-    }
-
-    /// The default allow-list: the bound address and `localhost`, each with the port (architecture.md 4.2). Hosts that
-    /// routes name are allowed as well.
-    private static func rules(
-        _ settings: ListenerSettings, _ socket: ListeningSocket, index: Int
-    ) -> ListenerRules {
-        let defaults = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
-        return ListenerRules(
-            hosts: AllowedHosts(socket.port == nil ? nil : settings.allowedHosts ?? defaults), port: socket.port,
-            allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index))
     }
 
     /// Starts the first queues and threads. Requires that all sockets are bound and privileges are dropped.

@@ -8,7 +8,10 @@ struct LanyardCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard",
         abstract: "A local proxy that turns plain HTTP requests into authenticated ones.",
-        subcommands: [RunCommand.self, CheckCommand.self, HealthCommand.self, StoreCommand.self, VersionCommand.self])
+        subcommands: [
+            RunCommand.self, CheckCommand.self, RouteCommand.self, HealthCommand.self, StoreCommand.self,
+            VersionCommand.self,
+        ])
 
     /// Parses the command line, runs the command and ends the process.
     ///

@@ -1,3 +1,5 @@
+import LanyardSettings
+
 /// Which hosts and origins requests on one listener may name, and who may send them (http-rules.md 4.2, 4.4).
 package struct ListenerRules: Sendable {
     private let hosts: AllowedHosts
@@ -16,6 +18,19 @@ package struct ListenerRules: Sendable {
         self.port = port
         self.callers = callers
         origins = allowedOrigins.map { Array($0.utf8) }
+    }
+
+    /// The rules of one listener. The default allow-list: the bound address and `localhost`, each with the port
+    /// (architecture.md 4.2). Hosts that routes name are allowed as well.
+    ///
+    /// - Parameters:
+    ///   - address: what was bound; no port: a unix socket.
+    ///   - index: of the listener.
+    package init(of settings: ListenerSettings, at address: (text: String, port: UInt16?), index: Int) {
+        let defaults = address.port.map { [address.text, "localhost:\($0)"] }
+        self.init(
+            hosts: AllowedHosts(address.port == nil ? nil : settings.allowedHosts ?? defaults), port: address.port,
+            allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index))
     }
 
     /// Checks a `Host` value or the authority of an absolute target. A host that a route names is allowed with the

@@ -54,13 +54,19 @@ extension ClientConnection {
         }
         if shard.isDraining { exchange.closeClient() }
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
-        switch admit() {
+        guard let buffer = intake.buffer else { return refuse(.internalError) }
+        let admission = RequestAdmission(intake.head, in: buffer.bytes, buffer.table, shard.context)
+        switch admission.decide(rules, capabilities: shard.capabilities) {
         case .forward(let route, let target):
+            intake.assign(route)
             intake.admit(target, upgrade: requestedUpgrade(on: route))
             replay.begin(intake.head.framing, bytesMax: route.settings.replayBodyMax)
             acquireToken()
         case .respondToOptions: respondToOptions()
-        case .refuse(let problem): refuse(problem)
+        case .refuse(let problem, let route):
+            // The refusal counts for the route.
+            if let route { intake.assign(route) }
+            refuse(problem)
         }
     }
 

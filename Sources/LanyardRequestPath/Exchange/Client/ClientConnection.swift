@@ -5,6 +5,8 @@ import LanyardSettings
 ///
 /// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue.
 ///
+/// `RequestAdmission` decides what is forwarded.
+///
 /// Its parts own the state of the current exchange. A part does no I/O and knows no other part:
 /// - `RequestIntake`: the request's bytes, and what was read of them.
 /// - `UpstreamLeg`: the token, the connection, and how far the request's head has come.
@@ -14,7 +16,6 @@ import LanyardSettings
 ///
 /// This file has the phase, the stream, the deadlines and the events. The extensions let the parts work together:
 /// - `+Request` reads heads and bodies.
-/// - `+Admission` decides what is forwarded.
 /// - `+Upstream` sends the request.
 /// - `+Response` relays the response.
 /// - `+Replay` handles a refused token.

@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
 /// client's fields without those that are not forwarded, the added fields, the injected field.
-struct RequestHeadWriter {
+package struct RequestHeadWriter {
     let shard: Shard
     let route: Route
     let bytes: Bytes
@@ -49,7 +49,22 @@ struct RequestHeadWriter {
     private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8]) {
         out.write(bytes[run: head.method])
         out.write(UInt8(ascii: " "))
-        let raw = bytes[run: head.target]
+        Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
+        out.write(" HTTP/1.1\r\nHost: " as StaticString)
+        switch route.settings.host {
+        case .client where head.host >= 0: out.write(table.value(head.host, in: bytes))
+        case .value(let value): out.write(value)
+        default: out.write(authority)
+        }
+        out.write("\r\n" as StaticString)
+    }
+
+    /// The target for the upstream, byte for byte but for a mapped prefix.
+    ///
+    /// - Parameter raw: the client's target.
+    static func writeTarget(
+        _ target: RequestTarget, _ raw: Bytes, on route: Route, into out: inout HeadWriter
+    ) {
         let path = raw[run: target.path]
         if let base = route.basePath {
             let rest = path[run: route.prefix.end(in: path)..<path.count]
@@ -61,13 +76,13 @@ struct RequestHeadWriter {
             out.write(path)
         }
         out.write(raw[run: target.query])
-        out.write(" HTTP/1.1\r\nHost: " as StaticString)
-        switch route.settings.host {
-        case .client where head.host >= 0: out.write(table.value(head.host, in: bytes))
-        case .value(let value): out.write(value)
-        default: out.write(authority)
-        }
-        out.write("\r\n" as StaticString)
+    }
+
+    /// The same as text, for a request that is not sent.
+    package static func target(_ target: RequestTarget, _ raw: Bytes, on route: Route) -> String {
+        var out = HeadWriter()
+        writeTarget(target, raw, on: route, into: &out)
+        return String(decoding: out.bytes, as: UTF8.self)
     }
 
     private func writeField(_ index: Int, _ out: inout HeadWriter, _ clientSentOwn: inout Bool) {

@@ -1,75 +1,90 @@
+import LanyardFoundations
 import LanyardSettings
 
 /// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
-extension ClientConnection {
-    enum Admission {
+///
+/// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
+package struct RequestAdmission {
+    package enum Decision {
         case forward(Route, RequestTarget)
         /// `OPTIONS *`, or an OPTIONS with a `Max-Forwards` of 0.
         case respondToOptions
-        case refuse(Problem)
+        /// The refusal counts for the route, if one was found before.
+        case refuse(Problem, Route?)
     }
 
-    func admit() -> Admission {
-        guard let buffer = intake.buffer else { return .refuse(.internalError) }
-        let bytes = buffer.bytes
-        if intake.head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
-            return .refuse(.malformed("a field name that resembles a field of framing or routing"))
+    private let head: RequestHead
+    private let bytes: Bytes
+    private let table: FieldTable
+    private let context: ExchangeContext
+
+    /// - Parameters:
+    ///   - bytes: begin with the head.
+    ///   - table: of the head.
+    package init(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable, _ context: ExchangeContext) {
+        self.head = head
+        self.bytes = bytes
+        self.table = table
+        self.context = context
+    }
+
+    /// - Parameters:
+    ///   - rules: of the listener.
+    ///   - capabilities: one for each listener.
+    package func decide(_ rules: ListenerRules, capabilities: [Secret?]) -> Decision {
+        if head.traits.contains(.odd), hasForbiddenLookAlike() {
+            return .refuse(.malformed("a field name that resembles a field of framing or routing"), nil)
         }
         do throws(HeadError) {
-            let raw = bytes[run: intake.head.target]
-            let target = intake.head.kind == .connect ? .root : try RequestTarget.parse(raw, method: intake.head.kind)
-            if let problem = try checkAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
-            if let problem = checkOrigin(bytes, buffer.table) { return .refuse(problem) }
+            let raw = bytes[run: head.target]
+            let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
+            if let problem = try checkAuthority(target, raw, rules) { return .refuse(problem, nil) }
+            if let problem = checkOrigin(rules) { return .refuse(problem, nil) }
             if rules.callers.checksRequests,
-                let refusal = rules.callers.check(bytes, buffer.table, capabilities: shard.capabilities)
+                let refusal = rules.callers.check(bytes, table, capabilities: capabilities)
             {
-                return .refuse(.callerNotAllowed(refusal))
+                return .refuse(.callerNotAllowed(refusal), nil)
             }
-            if intake.head.kind == .connect || intake.head.kind == .trace {
-                let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
-                return .refuse(.methodNotAllowed(allow, closes: intake.head.kind == .connect))
+            if head.kind == .connect || head.kind == .trace {
+                let allow = String(decoding: context.routes.allowed, as: UTF8.self)
+                return .refuse(.methodNotAllowed(allow, closes: head.kind == .connect), nil)
             }
-            var isForLanyard = target.targetsServer(intake.head.kind)
-            if intake.head.traits.contains(.maxForwards), intake.head.kind == .options {
-                guard let forwards = maxForwards(bytes, buffer.table) else {
-                    return .refuse(.malformed("a Max-Forwards that is not one number", closes: false))
+            var isForLanyard = target.targetsServer(head.kind)
+            if head.traits.contains(.maxForwards), head.kind == .options {
+                guard let forwards = maxForwards() else {
+                    return .refuse(.malformed("a Max-Forwards that is not one number", closes: false), nil)
                 }
                 if forwards == 0 { isForLanyard = true }
             }
-            if intake.head.expectation == .unknown { return .refuse(.expectationFailed) }
+            if head.expectation == .unknown { return .refuse(.expectationFailed, nil) }
             if isForLanyard { return .respondToOptions }
-            return decideRoute(target, bytes, buffer.table)
+            return decideRoute(target)
         } catch {
-            return .refuse(.malformed(error))
+            return .refuse(.malformed(error), nil)
         }
     }
 
-    private func decideRoute(_ target: RequestTarget, _ bytes: Bytes, _ table: FieldTable) -> Admission {
-        let names = shard.context.routes.usesHosts && intake.head.host >= 0
-        let host = names ? hostName(table.value(intake.head.host, in: bytes)) : nil
-        let raw = bytes[run: intake.head.target]
+    private func decideRoute(_ target: RequestTarget) -> Decision {
+        let names = context.routes.usesHosts && head.host >= 0
+        let host = names ? hostName(table.value(head.host, in: bytes)) : nil
+        let raw = bytes[run: head.target]
         let path = raw[run: target.path]
         let decision =
             path.isEmpty
             ? Self.rootPath.withUnsafeBufferPointer {
-                shard.context.routes.decide(method: bytes[run: intake.head.method], host: host, path: $0)
-            } : shard.context.routes.decide(method: bytes[run: intake.head.method], host: host, path: path)
+                context.routes.decide(method: bytes[run: head.method], host: host, path: $0)
+            } : context.routes.decide(method: bytes[run: head.method], host: host, path: path)
         switch decision {
         case .route(let route):
-            // From here on a refusal counts for this route.
-            intake.assign(route)
-            if let problem = checkPolicy(route, bytes, table) { return .refuse(problem) }
+            if let problem = checkPolicy(route) { return .refuse(problem, route) }
             return .forward(route, target)
-        case .none: return .refuse(.noRoute)
-        case .methodNotAllowed(let allow): return .refuse(.methodNotAllowed(String(decoding: allow, as: UTF8.self)))
-        case .denied(let route):
-            intake.assign(route)
-            return .refuse(.denied)
-        case .ambiguous: return .refuse(.ambiguousPath)
+        case .none: return .refuse(.noRoute, nil)
+        case .methodNotAllowed(let allow):
+            return .refuse(.methodNotAllowed(String(decoding: allow, as: UTF8.self)), nil)
+        case .denied(let route): return .refuse(.denied, route)
+        case .ambiguous: return .refuse(.ambiguousPath, nil)
         case .malformed:
-            return .refuse(
-                .malformed(
-                    "an invalid percent escape or %00 in its path", closes: false))
+            return .refuse(.malformed("an invalid percent escape or %00 in its path", closes: false), nil)
         }
     }
 
@@ -81,13 +96,13 @@ extension ClientConnection {
 
     /// Checks `Host` and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
     private func checkAuthority(
-        _ target: RequestTarget, _ raw: Bytes, _ bytes: Bytes, _ table: FieldTable
+        _ target: RequestTarget, _ raw: Bytes, _ rules: ListenerRules
     ) throws(HeadError) -> Problem? {
         var host: Bytes?
         var isAllowed = true
-        if intake.head.host >= 0 {
-            let value = table.value(intake.head.host, in: bytes)
-            isAllowed = try allows(value)
+        if head.host >= 0 {
+            let value = table.value(head.host, in: bytes)
+            isAllowed = try allows(value, rules)
             host = value
         }
         if case .absolute(let scheme, let authority) = target.form {
@@ -100,14 +115,14 @@ extension ClientConnection {
                 }
             } else {
                 // An HTTP/1.0 request may have no `Host`. Then the target's authority is checked.
-                isAllowed = try allows(raw[run: authority])
+                isAllowed = try allows(raw[run: authority], rules)
             }
         }
         return isAllowed ? nil : .hostNotAllowed
     }
 
-    private func allows(_ host: Bytes) throws(HeadError) -> Bool {
-        switch rules.check(host: host, shard.context.routes) {
+    private func allows(_ host: Bytes, _ rules: ListenerRules) throws(HeadError) -> Bool {
+        switch rules.check(host: host, context.routes) {
         case .malformed: throw .malformed("a Host that is not host[:port]")
         case .unknown: false
         case .allowed: true
@@ -121,8 +136,8 @@ extension ClientConnection {
     }
 
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
-    private func checkOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
-        guard !intake.head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
+    private func checkOrigin(_ rules: ListenerRules) -> Problem? {
+        guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
         for index in 0..<table.count where table[index].name == .origin {
             guard rules.allows(origin: table.value(index, in: bytes)) else { return .originNotAllowed }
@@ -135,7 +150,7 @@ extension ClientConnection {
         return nil
     }
 
-    private func maxForwards(_ bytes: Bytes, _ table: FieldTable) -> Int? {
+    private func maxForwards() -> Int? {
         var number: Int?
         for index in 0..<table.count where table[index].name == .maxForwards {
             guard number == nil, let decimal = table.value(index, in: bytes).decimal else { return nil }
@@ -144,7 +159,7 @@ extension ClientConnection {
         return number
     }
 
-    private func hasForbiddenLookAlike(_ bytes: Bytes, _ table: FieldTable) -> Bool {
+    private func hasForbiddenLookAlike() -> Bool {
         for index in 0..<table.count where table[index].isOdd && LookAlikes.isRefused(table.name(index, in: bytes)) {
             return true
         }
@@ -152,15 +167,15 @@ extension ClientConnection {
     }
 
     /// Checks the route's own rules.
-    private func checkPolicy(_ route: Route, _ bytes: Bytes, _ table: FieldTable) -> Problem? {
+    private func checkPolicy(_ route: Route) -> Problem? {
         if route.settings.clientAuthorization == .reject {
             for index in 0..<table.count where route.bearerField.isNamed(table.name(index, in: bytes)) {
                 return .authorizationNotAllowed
             }
         }
-        if route.settings.forwarded == .reject, intake.head.traits.contains(.forwarding) { return .forwardedNotAllowed }
-        if intake.head.traits.contains(.via), hasPassedHere(bytes, table) { return .loop }
-        if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = intake.head.framing,
+        if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
+        if head.traits.contains(.via), hasPassedHere() { return .loop }
+        if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
             length > bodyBytesMax
         {
             return .contentTooLarge
@@ -169,12 +184,12 @@ extension ClientConnection {
     }
 
     /// `Via` holds the pseudonym of this process (http-rules.md 18.1).
-    private func hasPassedHere(_ bytes: Bytes, _ table: FieldTable) -> Bool {
+    private func hasPassedHere() -> Bool {
         for index in 0..<table.count where table[index].name == .via {
             for member in FieldList(table.value(index, in: bytes)) {
                 guard let space = member.firstIndex(where: ByteClass.isSpace) else { continue }
                 let name = member[run: space..<member.count].trimmed
-                let own = shard.context.viaName
+                let own = context.viaName
                 if name.count >= own.count,
                     own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name[run: 0..<own.count]) }),
                     name.count == own.count || ByteClass.isSpace(name[own.count])

@@ -1,0 +1,143 @@
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+
+/// What would become of a request, by the code of the request path: for `lanyard route`. Nothing is connected and no file is read.
+package struct RoutePreview: Sendable {
+    package enum Outcome: Sendable {
+        case forwarded(Forwarding)
+        /// `OPTIONS *`: Lanyard answers it itself.
+        case answeredByLanyard
+        case refused(status: Int, problem: String, detail: String, route: String?)
+    }
+
+    /// Where a request would go.
+    package struct Forwarding: Sendable {
+        package var route: String
+        /// nil: there is no user at all.
+        package var user: String?
+        package var followsActiveUser: Bool
+        /// `http://127.0.0.1:9000` or `unix:/path`.
+        package var upstream: String
+        /// The target of the request line for the upstream.
+        package var target: String
+        /// The name of the injected field.
+        package var field: String
+    }
+
+    /// Why there is no preview. A type of its own, because it is about the arguments of a command, not about a request.
+    package enum PreviewError: Error, Equatable, Sendable {
+        /// What is wrong with the method or the URL.
+        case unusable(String)
+    }
+
+    private let configuration: Configuration
+
+    package init(_ configuration: Configuration) { self.configuration = configuration }
+
+    /// - Parameters:
+    ///   - url: a path, which the first listener gets; or a URL, which the listener of its port gets.
+    ///   - host: the `Host` field; nil: the URL's authority, or the listener's address.
+    /// - Throws: no request can be made of these.
+    package func outcome(method: String, url: String, host: String?) throws(PreviewError) -> Outcome {
+        let (index, target, authority) = try request(url)
+        let listener = configuration.listeners[index]
+        let shownHost = host ?? authority ?? Self.defaultHost(of: listener)
+        for text in [method, target, shownHost] where !text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) {
+            throw .unusable("\(text.debugDescription) has a blank or another byte that no request line has; escape it")
+        }
+        let names = UserNames(configuration.users.map(\.name))
+        let routes = configuration.routes.enumerated().map { index, pair in
+            Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
+        }
+        let context = ExchangeContext(
+            routes: routes,
+            targets: configuration.routes.map { UpstreamTarget($0.upstream, resolver: Resolver()) },
+            limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
+            loginRequiredStatus: configuration.loginRequiredStatus, names: names, instance: 0, shardCount: 1)
+        let text = "\(method) \(target) HTTP/1.1\r\nHost: \(shownHost)\r\n\(callerFields(of: listener))\r\n"
+        return Array(text.utf8).withUnsafeBufferPointer { decide($0, context, listener, index) }
+    }
+
+    /// The request passes the listener's checks of callers: these are about a client and not about a route.
+    private func callerFields(of listener: ListenerSettings) -> String {
+        listener.requiredHeader.map { "\($0): x\r\n" } ?? ""
+    }
+
+    private func decide(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ context: ExchangeContext, _ listener: ListenerSettings, _ index: Int
+    ) -> Outcome {
+        let table = FieldTable(capacity: context.limits.headerFieldsMax)
+        var reader = RequestReader()
+        do throws(HeadError) {
+            let head = try reader.read(bytes, into: table, limits: HeadLimits(context.limits))
+            guard let head else { return refusal(.malformed("it is incomplete"), nil) }
+            var open = listener
+            open.capabilityFile = nil
+            let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener), index: index)
+            let admission = RequestAdmission(head, in: bytes, table, context)
+            switch admission.decide(rules, capabilities: []) {
+            case .forward(let route, let target): return forwarding(route, target, head, bytes, context)
+            case .respondToOptions: return .answeredByLanyard
+            case .refuse(let problem, let route): return refusal(problem, route)
+            }
+        } catch {
+            return refusal(.malformed(error), nil)
+        }
+    }
+
+    private func refusal(_ problem: Problem, _ route: Route?) -> Outcome {
+        .refused(
+            status: problem.status, problem: problem.name, detail: problem.detail, route: route?.settings.name)
+    }
+
+    private func forwarding(
+        _ route: Route, _ target: RequestTarget, _ head: RequestHead, _ bytes: UnsafeBufferPointer<UInt8>,
+        _ context: ExchangeContext
+    ) -> Outcome {
+        let settings = context.targets[route.index].settings
+        let upstream =
+            switch settings.endpoint {
+            case .tcp(_, _, let tls): "\(tls ? "https" : "http")://\(settings.authority)"
+            case .unix(let path): "unix:\(path)"
+            }
+        return .forwarded(
+            Forwarding(
+                route: route.settings.name, user: route.settings.user ?? configuration.activeUser,
+                followsActiveUser: route.settings.user == nil, upstream: upstream,
+                target: RequestHeadWriter.target(target, bytes[run: head.target], on: route),
+                field: route.settings.injectHeader))
+    }
+
+    // MARK: The request
+
+    /// The listener's place, the target of the request line, and the URL's authority.
+    private func request(_ url: String) throws(PreviewError) -> (listener: Int, target: String, authority: String?) {
+        if url.hasPrefix("/") || url == "*" { return (0, url, nil) }
+        for scheme in ["http://", "https://"] where url.lowercased().hasPrefix(scheme) {
+            let rest = url.dropFirst(scheme.utf8.count)
+            let end = rest.firstIndex { "/?#".contains($0) } ?? rest.endIndex
+            guard let (_, port) = AddressText.hostAndPort(String(rest[..<end])) else {
+                throw .unusable("\(rest[..<end].debugDescription) is not a host, host:port, [v6] or [v6]:port")
+            }
+            let wanted = port ?? (scheme == "https://" ? 443 : 80)
+            let listener = configuration.listeners.firstIndex { listener in
+                if case .tcp(_, wanted) = listener.address { true } else { false }
+            }
+            let path = rest[end...].prefix { $0 != "#" }
+            return (listener ?? 0, path.hasPrefix("/") ? String(path) : "/\(path)", String(rest[..<end]))
+        }
+        throw .unusable("\(url.debugDescription) is neither a path nor an http:// or https:// URL")
+    }
+
+    private static func defaultHost(of listener: ListenerSettings) -> String {
+        listener.allowedHosts?.first ?? (boundAddress(of: listener).port == nil ? "localhost" : "\(listener.address)")
+    }
+
+    /// The address as if it were bound: port 0 stays 0.
+    private static func boundAddress(of listener: ListenerSettings) -> (text: String, port: UInt16?) {
+        if case .tcp(_, let port) = listener.address { return ("\(listener.address)", port) }
+        return ("\(listener.address)", nil)
+    }
+}

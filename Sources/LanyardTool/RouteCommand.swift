@@ -1,0 +1,72 @@
+import ArgumentParser
+import Lanyard
+import LanyardConfiguration
+import LanyardFoundations
+
+/// `lanyard route`: which route, user and upstream a request would get, or why it would be refused. Exit 0 if it would be forwarded, 1 if
+/// not, 78 for a wrong configuration, 64 for wrong arguments.
+struct RouteCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "route", abstract: "Say which route a request would take, or why it would be refused.",
+        usage: "lanyard route METHOD URL [--host HOST] --config PATH",
+        discussion: """
+            The request path itself decides; nothing is connected. A URL goes to the listener of its port, a path to the first listener. \
+            The check of capabilities, peers and client certificates is left out. Configuration flags are those of run.
+            """)
+
+    @Argument(help: "The method, such as GET.")
+    var method: String
+
+    @Argument(help: "A path such as /orders/1, or a URL as the client writes it.")
+    var url: String
+
+    @Option(help: ArgumentHelp("The Host field, if it is not the URL's host.", valueName: "host"))
+    var host: String?
+
+    @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags.", valueName: "flags"))
+    var flags: [String] = []
+
+    func run() throws {
+        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+        guard let configuration = loaded.configuration else {
+            Report.diagnostics(of: loaded)
+            throw ExitCode(loaded.exitCode ?? 78)
+        }
+        switch try outcome(configuration) {
+        case .forwarded(let forwarding): report(forwarding)
+        case .answeredByLanyard: Report.output("answered by Lanyard itself, with 200 and no body")
+        case .refused(let status, let problem, let detail, let route):
+            if let route { Report.output("route:    \(route)") }
+            Report.output("refused:  \(status) \(problem)\nbecause:  \(detail)")
+            throw ExitCode(1)
+        }
+    }
+
+    private func outcome(_ configuration: Configuration) throws -> RoutePreview.Outcome {
+        do throws(RoutePreview.PreviewError) {
+            return try RoutePreview(configuration).outcome(method: method, url: url, host: host)
+        } catch {
+            switch error {
+            case .unusable(let message): Report.error("error: \(message)")
+            }
+            throw ExitCode(64)
+        }
+    }
+
+    private func report(_ forwarding: RoutePreview.Forwarding) {
+        let user =
+            switch (forwarding.user, forwarding.followsActiveUser) {
+            case (let user?, false): user
+            case (let user?, true): "the active user (\(user), until another one is activated)"
+            case (nil, _): "the active user (none is configured)"
+            }
+        Report.output(
+            """
+            route:    \(forwarding.route)
+            user:     \(user)
+            upstream: \(forwarding.upstream)
+            target:   \(forwarding.target)
+            field:    \(forwarding.field)
+            """)
+    }
+}
