@@ -67,7 +67,7 @@ let package = Package(
         // The modules of the program (docs/architecture.md 3.1).
         .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),
         .module("LanyardSettings", []),
-        .module("LanyardRequestPath", ["CLinux", "LanyardFoundations", "LanyardSettings", logging]),
+        .module("LanyardRequestPath", ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardSettings", logging]),
         .module("LanyardSessionInterface", ["LanyardFoundations", "LanyardSettings"]),
         .module("LanyardSessions", ["LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
         .module(
