@@ -1,4 +1,4 @@
-# What both commands need of the machine: sourced by deploy/run and deploy/test, never run by itself.
+# What the commands need of the machine: sourced by deploy/run, deploy/test and deploy/fuzz, never run by itself.
 
 # Without these nothing builds.
 build_packages=(libcurl4-openssl-dev libssl-dev libyaml-dev pkg-config curl)
@@ -36,7 +36,7 @@ need_packages() {
     say "Installing ${missing[*]}"
     # Package lists of a fresh machine are missing or old: fetched only when needed.
     apt_install "${missing[@]}" || { apt-get update </dev/null >&2 && apt_install "${missing[@]}"; } && return 0
-    say "Could not install ${missing[*]}; apt-get's words are above."
+    say "Could not install ${missing[*]}; apt-get's messages are above."
     [ "$kind" = wanted ]
 }
 
@@ -49,20 +49,15 @@ find_swift() {
             [ -x "$folder/swift" ] && export PATH="$folder:$PATH" && break
         done
     fi
-    if ! command -v swift >/dev/null; then
-        say "No Swift toolchain found. Lanyard needs Swift 6.3 or later: https://www.swift.org/install/linux/"
-        say "Install it, put its usr/bin folder on the PATH, and run this command again."
-        return 1
-    fi
     version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | head -n 1)
     set -- $version
-    if [ $((${1:-0} * 100 + ${2:-0})) -lt 603 ]; then
-        say "$(command -v swift) is Swift ${1:-?}.${2:-?}. Lanyard needs Swift 6.3 or later: https://www.swift.org/install/linux/"
-        return 1
-    fi
+    [ $((${1:-0} * 100 + ${2:-0})) -lt 603 ] || return 0
+    say "Lanyard needs Swift 6.3 or later, and this machine has ${1:-none}${1:+.$2}: https://www.swift.org/install/linux/"
+    say "Put its usr/bin folder on the PATH, and run this command again."
+    return 1
 }
 
-# Tells the build what it is made of (`lanyard version`, `lanyard_build_info`), unless somebody has; without git it stays "unknown".
+# Tells the build its commit (`lanyard version`, `lanyard_build_info`), unless the variable is set; without git it stays "unknown".
 name_commit() {
     [ -n "${LANYARD_COMMIT:-}" ] || LANYARD_COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
     export LANYARD_COMMIT

@@ -51,8 +51,8 @@ package enum Lanyard {
             log.critical("\(error)", metadata: ["event": "start.failed", "place": "\(error.place)"])
             return 69
         }
-        if let trouble = bindings.adminError {
-            log.warning("there is no admin API: \(trouble)", metadata: ["event": "admin.unavailable"])
+        if let error = bindings.adminError {
+            log.warning("there is no admin API: \(error)", metadata: ["event": "admin.unavailable"])
         }
         warnOfThreads(log)
         do throws(SystemError) {
@@ -107,18 +107,18 @@ package enum Lanyard {
     private static func fittedToDescriptorLimit(_ configuration: Configuration, _ log: Logger) -> Configuration {
         var configuration = configuration
         let descriptors = Machine.raiseDescriptorLimit()
-        let most = max((descriptors - descriptorsKept) / 2, 16)
-        if configuration.limits.connectionsMax > most {
+        let connectionsMax = max((descriptors - descriptorsKept) / 2, 16)
+        if configuration.limits.connectionsMax > connectionsMax {
             log.warning(
                 "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",
                 metadata: [
-                    "event": "limits.lowered", "connections_max": .stringConvertible(most),
+                    "event": "limits.lowered", "connections_max": .stringConvertible(connectionsMax),
                     "descriptors": .stringConvertible(descriptors),
                 ])
-            configuration.limits.connectionsMax = most
+            configuration.limits.connectionsMax = connectionsMax
         }
         configuration.limits.upstreamConnectionsMax = max(
-            descriptors - descriptorsKept - configuration.limits.connectionsMax, most)
+            descriptors - descriptorsKept - configuration.limits.connectionsMax, connectionsMax)
         return configuration
     }
 }

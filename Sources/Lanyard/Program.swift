@@ -19,6 +19,7 @@ final class Program: Sendable {
     private let identities: EventLoop
     private let memory: MemoryTrimmer
     private let files = FileReader()
+    private let capabilities: CapabilityWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -46,17 +47,19 @@ final class Program: Sendable {
         let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
             listeners: configuration.listeners, sockets: bindings.data,
+            capabilities: CapabilityWatches.read(configuration.listeners),
             routes: configuration.routes.map { ($0.route, $0.upstream) }, names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource, log: log)
         identities = try EventLoop(label: "lanyard.identities")
+        capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let services = Self.identities(configuration, by: files, on: identities, warning)
         store = try opened.store(log: log)
         sessions = try SessionService(
-            Self.sessionMembers(configuration, services, by: files, on: identities, warning), identities: services,
+            Self.managedUsers(configuration, services, by: files, on: identities, warning), identities: services,
             names: names,
             settings: SessionSettings(
                 refresh: configuration.refresh, login: configuration.login,
@@ -67,7 +70,7 @@ final class Program: Sendable {
         let stop = try ShutdownCoordinator(
             configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
-        sessions.onFailedStart = { stop.end(hopeless: $0) }
+        sessions.onFailedStart = { stop.endFailedStart(status: $0) }
         stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
         let sources = Self.healthSources(
@@ -125,7 +128,7 @@ final class Program: Sendable {
     }
 
     /// All configured users, each with the source of its tokens.
-    private static func sessionMembers(
+    private static func managedUsers(
         _ configuration: Configuration, _ identities: [ConfiguredIdentity], by files: FileReader, on loop: EventLoop,
         _ warning: SecretFileWarning
     ) -> [ManagedUser] {
@@ -150,10 +153,12 @@ final class Program: Sendable {
         health?.start()
         identities.start()
         path.start(active: sessions.report.activeUser)
+        capabilities.start()
         sessions.start()
         admin?.start()
         announce()
         let status = stop.wait()
+        capabilities.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {

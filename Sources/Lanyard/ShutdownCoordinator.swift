@@ -113,7 +113,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     }
 
     /// Ends the program because no user can be logged in and the configuration says to exit then. From any thread.
-    func end(hopeless status: Int32) {
+    func endFailedStart(status: Int32) {
         loop.post { [self] in
             guard stage == .serving else { return }
             self.status = status

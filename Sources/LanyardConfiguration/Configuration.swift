@@ -4,7 +4,9 @@ import LanyardSettings
 package struct Configuration: Equatable, Sendable {
     /// A route with its upstream.
     package struct Route: Equatable, Sendable {
+        /// How the route matches and forwards.
         package var route: RouteSettings
+        /// Where it forwards to.
         package var upstream: UpstreamSettings
         package init(route: RouteSettings, upstream: UpstreamSettings) {
             self.route = route
@@ -30,13 +32,19 @@ package struct Configuration: Equatable, Sendable {
     package var activatesNextOnLogout = false
     /// In the order of the file, never empty; names are unique.
     package var routes: [Route] = []
+    /// `store`.
     package var store = StoreSettings.memory
+    /// `refresh`.
     package var refresh = RefreshSettings()
+    /// `login`.
     package var login = LoginSettings()
+    /// `limits`.
     package var limits = LimitSettings()
     /// Status of the problem `login-required`.
     package var loginRequiredStatus = 503
+    /// `log`.
     package var log = LogSettings()
+    /// `shutdown`.
     package var shutdown = ShutdownSettings()
     /// Secret files that every Unix user of this machine could read when they were checked. A warning has been given.
     package var openSecretFiles: Set<String> = []
@@ -58,6 +66,7 @@ package struct LoadedConfiguration: Sendable {
     /// The places of the addresses, for errors when they are bound.
     package var addresses = AddressPlaces()
 
+    /// The diagnostics that do not stop the program.
     package var warnings: [ConfigurationError] { diagnostics.filter { $0.severity == .warning } }
 
     /// The exit code if the program cannot continue: 64 usage, 78 configuration (sysexits.h); nil if it can.

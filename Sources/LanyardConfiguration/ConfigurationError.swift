@@ -3,6 +3,7 @@
 /// It never holds a secret: values are quoted only where no secret can stand, and URLs with user info are never quoted. A
 /// type of its own, because it carries a place and a remedy, and because many are reported at once.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// What follows from it.
     package enum Severity: String, Sendable {
         /// Lanyard runs, but the operator should know.
         case warning
@@ -12,7 +13,9 @@ package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConve
         case usage
     }
 
+    /// What follows from it.
     package var severity: Severity
+    /// Where the value was given.
     package var place: ConfigurationPlace
     /// What is wrong.
     package var message: String
@@ -43,18 +46,21 @@ package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
     /// The command line as a whole; also the place of values that were not given.
     case commandLine
 
-    /// The remedy for a key that only a file can hold. For a flag or variable of the short form it names a configuration file.
+    /// The remedy for a key that is missing beside this place.
     ///
     /// - Parameters:
     ///   - value: the key with its value, such as `unsafe: true`; an explanation may follow.
     ///   - section: the section of the key in a file.
-    package func adding(_ value: String, to section: String) -> String {
+    ///   - flag: the same as a flag of the short form; nil: only a file can hold it.
+    package func adding(_ value: String, to section: String, flag: String? = nil) -> String {
         switch self {
         case .file, .wholeFile: "add \(value)"
-        case .flag, .environment, .commandLine: "use a configuration file with \(section).\(value)"
+        case .flag, .environment, .commandLine:
+            flag.map { "add \($0)" } ?? "use a configuration file with \(section).\(value)"
         }
     }
 
+    /// The place as an operator reads it: `lanyard.yaml:12:5`, `--listen`.
     package var description: String {
         switch self {
         case .file(let path, let line, let column): "\(path):\(line):\(column)"

@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// Writes the effective configuration as YAML that can be loaded again: all given values, and the defaults of other keys that a file can
 /// express.
 struct ConfigurationPrinter {
@@ -96,8 +98,7 @@ struct ConfigurationPrinter {
             switch scalar {
             case "\"", "\\": quoted += "\\\(scalar)"
             case _ where scalar.value < 32 || scalar.value == 127:
-                let code = String(scalar.value, radix: 16)
-                quoted += "\\x" + (code.utf8.count == 1 ? "0" : "") + code
+                quoted += "\\x" + Hex.text(scalar.value, count: 2)
             default: quoted.unicodeScalars.append(scalar)
             }
         }

@@ -54,21 +54,21 @@ package final class StaticIdentity: TokenFeed {
 
     private func validate(_ read: FileWatch.Outcome) -> Result<Secret, IdentityError> {
         switch read {
-        case .failure(let error): return .failure(fault(error))
+        case .failure(let error): return .failure(unavailable(error))
         case .success(let content):
             if content.isWorldReadable { warning.warnOnce(path, identity: name, logger) }
             guard BearerToken.isValid(content.secret) else {
                 return .failure(
-                    fault(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))
+                    unavailable(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))
             }
             guard content.secret.count <= TokenReader.tokenBytesMax else {
-                return .failure(fault(.unfit("is larger than 32 KiB; a token has at most that many bytes")))
+                return .failure(unavailable(.unfit("is larger than 32 KiB; a token has at most that many bytes")))
             }
             return .success(content.secret)
         }
     }
 
-    private func fault(_ error: SecretFile.ReadError) -> IdentityError {
+    private func unavailable(_ error: SecretFile.ReadError) -> IdentityError {
         IdentityError(.credentialUnavailable, message: error.message(path: path))
     }
 }

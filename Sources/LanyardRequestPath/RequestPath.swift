@@ -20,10 +20,11 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     /// - Parameters:
     ///   - sockets: bound, one for each of `listeners`.
+    ///   - capabilities: one for each of `listeners`; nil: it asks for none, or its file cannot be used. Empty: no listener asks for one.
     ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
     ///     required" until a token is published for them.
     package init(
-        listeners: [ListenerSettings], sockets: [ListeningSocket],
+        listeners: [ListenerSettings], sockets: [ListeningSocket], capabilities: [Secret?] = [],
         routes: [(route: RouteSettings, upstream: UpstreamSettings)],
         names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
         source: any TokenSource, log: Logger
@@ -41,7 +42,9 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         var shards: [Shard] = []
         for index in 0..<shardCount {
             let loop = try EventLoop(label: "lanyard.shard.\(index)")
-            shards.append(Shard(index: index, loop: loop, context: context, source: source, log: log))
+            shards.append(
+                Shard(
+                    index: index, loop: loop, context: context, source: source, capabilities: capabilities, log: log))
         }
         for shard in shards {
             context.buffers.whenTight { [weak shard] in
@@ -53,7 +56,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
                 shard.loop.post { [weak shard] in shard?.giveUpPartialHeads() }
             }
         }
-        let rules = zip(listeners, sockets).map { Self.rules($0, $1) }
+        let rules = zip(listeners, sockets).enumerated().map { Self.rules($1.0, $1.1, index: $0) }
         acceptors = shards.map { shard in
             zip(sockets, rules).map { Acceptor($0, shard: shard, shards: shards, rules: $1, log: log) }
         }
@@ -69,11 +72,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     /// The default allow-list: the bound address and `localhost`, each with the port (architecture.md 4.2). Hosts that
     /// routes name are allowed as well.
-    private static func rules(_ settings: ListenerSettings, _ socket: ListeningSocket) -> ListenerRules {
+    private static func rules(
+        _ settings: ListenerSettings, _ socket: ListeningSocket, index: Int
+    ) -> ListenerRules {
         let defaults = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
         return ListenerRules(
             hosts: AllowedHosts(socket.port == nil ? nil : settings.allowedHosts ?? defaults), port: socket.port,
-            allowedOrigins: settings.allowedOrigins)
+            allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index))
     }
 
     /// Starts the first queues and threads. Requires that all sockets are bound and privileges are dropped.
@@ -99,6 +104,15 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     package func activate(_ user: UserIndex?) {
         for shard in shards { shard.loop.post { shard.activate(user) } }
+    }
+
+    // MARK: Callers
+
+    /// Replaces the capability of a listener.
+    ///
+    /// - Parameter capability: nil: it cannot be used, and every request of the listener is refused.
+    package func setCapability(_ capability: Secret?, ofListener index: Int) {
+        for shard in shards { shard.loop.post { shard.setCapability(capability, ofListener: index) } }
     }
 
     // MARK: Drain and abort
@@ -127,8 +141,8 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// Returns a function that runs `last` when it was called once for each shard.
     private func countdown(then last: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let left = SharedLimit(.max)
-        for _ in shards { _ = left.take() }
-        return { if left.giveBack() == 0 { last() } }
+        for _ in shards { _ = left.acquire() }
+        return { if left.release() == 0 { last() } }
     }
 
     /// Closes all connections and stops the loops.

@@ -31,6 +31,7 @@ package struct IdentityError: Error, Equatable, Sendable {
         case accountInUse
     }
 
+    /// What the error means for the session.
     package var verdict: Verdict
     /// The HTTP status, if a response came.
     package var status: Int?

@@ -25,6 +25,7 @@ extension IdentityService {
 
 /// The tokens of a successful login or refresh (RFC 6749 §5.1).
 package struct Grant: Sendable {
+    /// The token that requests carry.
     package var accessToken: Secret
     /// nil: the refresh token in hand stays (App Services never sends a new one).
     package var refreshToken: Secret?

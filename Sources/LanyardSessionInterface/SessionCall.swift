@@ -2,6 +2,7 @@ import LanyardFoundations
 
 /// One call to the identity service, as its session records it.
 package struct SessionCall: Equatable, Sendable {
+    /// What the call asks for.
     package enum Kind: String, Sendable { case login, refresh }
 
     /// The cause of the call: the `reason` label of `lanyard_refresh_attempts_total`.
@@ -26,10 +27,13 @@ package struct SessionCall: Equatable, Sendable {
 
     /// Grows with each call of a session. A response to any call but the current one comes too late.
     package let number: UInt64
+    /// What the call asks for.
     package let kind: Kind
+    /// Why it is made.
     package let cause: Cause
     /// The clocks before the request was sent: a token's lifetime counts from here (refresh.md 1).
     package var startedAt: Instant
+    /// The wall clock at `startedAt`.
     package var startedAtWall: WallTime
 
     package init(number: UInt64, kind: Kind, cause: Cause, startedAt: Instant, startedAtWall: WallTime) {

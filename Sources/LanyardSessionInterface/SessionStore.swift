@@ -55,6 +55,7 @@ extension Backoff {
 ///
 /// A type of its own, because each kind is a `reason` of the log and decides the exit status.
 package struct StoreError: Error, Equatable, Sendable {
+    /// What stands in the way.
     package enum Kind: Equatable, Sendable {
         /// Another process holds the lock. The store itself retries until its time limit.
         case busy
@@ -66,6 +67,7 @@ package struct StoreError: Error, Equatable, Sendable {
         case unfit
     }
 
+    /// What stands in the way.
     package var kind: Kind
     /// What is wrong, the path and the remedy; no secret.
     package var message: String

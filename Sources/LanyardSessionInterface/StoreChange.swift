@@ -32,11 +32,15 @@ package enum StoreChange: Sendable {
 
     /// The tokens of a login or a refresh, as they are stored.
     package struct StoredLogin: Sendable {
+        /// The name of the user's identity.
         package var identity: String
+        /// The session to store.
         package var session: StoredSession
+        /// The service's id of the account.
         package var accountID: String?
         /// nil after a refresh.
         package var provider: String?
+        /// The admin API added the user.
         package var isAdded: Bool
         /// The lowest generation that may be stored, as this process counts. Earlier tokens may be unsaved, or an older
         /// file may have replaced a newer one.

@@ -8,7 +8,9 @@ package struct StoreContents: Equatable, Sendable {
     package var fingerprintKey: Secret
     /// In the order in which they were added; names are unique.
     package var users: [StoredUser] = []
+    /// Who is active; nil: never chosen.
     package var active: ActiveChoice?
+    /// Sessions whose end the service has not confirmed.
     package var revocations: [StoredRevocation] = []
 
     /// The user that was made active, and `active_user` at that time. The configured value applies again once it
@@ -16,6 +18,7 @@ package struct StoreContents: Equatable, Sendable {
     package struct ActiveChoice: Equatable, Sendable {
         /// nil: none, after a logout.
         package var user: String?
+        /// `active_user` at the time of the choice.
         package var configured: String?
 
         package init(user: String?, configured: String?) {
@@ -26,6 +29,7 @@ package struct StoreContents: Equatable, Sendable {
 
     package init(fingerprintKey: Secret) { self.fingerprintKey = fingerprintKey }
 
+    /// The stored user of that name.
     package subscript(name: String) -> StoredUser? {
         users.first { $0.name == name }
     }

@@ -2,6 +2,7 @@ import LanyardFoundations
 
 /// An identity as the store names it.
 package struct StoredIdentity: Equatable, Sendable, ExpressibleByStringLiteral {
+    /// The name in the configuration.
     package var name: String
     /// nil: unknown, which matches any.
     package var fingerprint: IdentityFingerprint?
@@ -22,6 +23,7 @@ package struct StoredIdentity: Equatable, Sendable, ExpressibleByStringLiteral {
 }
 
 extension StoredUser {
+    /// The identity that the record belongs to.
     package var storedIdentity: StoredIdentity { StoredIdentity(identity, identityFingerprint) }
 
     /// Whether the user belongs to `identity`. A user of another identity is ignored, whatever its name.

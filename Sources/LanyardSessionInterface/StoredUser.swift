@@ -50,6 +50,7 @@ package struct StoredUser: Equatable, Sendable {
 package struct StoredSession: Equatable, Sendable {
     /// Random, never 0, new with each login: it distinguishes the sessions before and after a logout.
     package var id: UInt64
+    /// The access token.
     package var access: Secret
     /// nil: dead; the next renewal is a login.
     package var refresh: Secret?
@@ -80,6 +81,7 @@ package struct StoredSession: Equatable, Sendable {
 package struct SessionVersion: Hashable, Sendable {
     /// `StoredSession.id`; 0: no session.
     package var session: UInt64
+    /// Of the session's access token.
     package var generation: UInt64
 
     /// The version of a user that the store does not know.
@@ -94,6 +96,7 @@ package struct SessionVersion: Hashable, Sendable {
 /// A call that is about to be made: stored before it, removed with its result. An intent that remains after a crash, or
 /// after a lost response, has an unknown outcome (refresh.md 9).
 package struct StoredIntent: Equatable, Sendable {
+    /// The call that was about to be made.
     package var kind: SessionCall.Kind
     /// The wall clock at the latest of the calls.
     package var at: WallTime
@@ -120,6 +123,7 @@ extension StoredUser {
 /// A session that has ended here and of which the service is not told yet. The call is repeated for a day.
 package struct StoredRevocation: Equatable, Sendable {
     package var identity: String
+    /// The refresh token to revoke.
     package var refresh: Secret
     /// The time of the end.
     package var since: WallTime

@@ -1,12 +1,15 @@
 /// One entry of `identities:`.
 package struct IdentitySettings: Equatable, Sendable {
+    /// What the identity is.
     package enum Kind: Equatable, Sendable {
         case appServices(AppServices)
         /// The file's content is the token; read again when it changes.
         case fixed(tokenFile: String)
     }
 
+    /// An App Services application.
     package struct AppServices: Equatable, Sendable {
+        /// The client app id.
         package var appID: String
         /// An origin, no trailing slash.
         package var baseURL: String
@@ -17,13 +20,19 @@ package struct IdentitySettings: Equatable, Sendable {
         }
     }
 
+    /// How calls leave the machine.
     package enum Proxy: Equatable, Sendable { case none, environment, url(String) }
 
     package var name: String
+    /// What the identity is.
     package var kind: Kind
+    /// Authorities that are trusted in place of the system's; nil: the system's.
     package var caFile: String?
+    /// A client certificate; nil: none.
     package var certificateFile: String?
+    /// The client certificate's key.
     package var keyFile: String?
+    /// How calls leave the machine.
     package var proxy = Proxy.none
 
     package init(name: String, kind: Kind) {

@@ -1,5 +1,6 @@
 /// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture.md 4.2).
 package struct ListenerSettings: Equatable, Sendable {
+    /// Where a listener is bound.
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
         /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
         case tcp(host: String, port: UInt16)
@@ -14,12 +15,35 @@ package struct ListenerSettings: Equatable, Sendable {
         }
     }
 
+    /// Unix users and groups by number. A client is one of them if its user id or its group id is listed.
+    package struct Peers: Equatable, Sendable {
+        package var uids: [UInt32]
+        package var gids: [UInt32]
+
+        package init(uids: [UInt32] = [], gids: [UInt32] = []) {
+            self.uids = uids
+            self.gids = gids
+        }
+    }
+
+    /// Bytes of the shortest allowed capability: 16 random bytes in hexadecimal.
+    package static let capabilityLengthMin = 32
+    /// Bytes of the longest allowed capability.
+    package static let capabilityLengthMax = 1024
+
+    /// Where the listener is bound.
     package var address: Address
     /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the
     /// port.
     package var allowedHosts: [String]?
     /// Origins of web pages that may send requests.
     package var allowedOrigins: [String] = []
+    /// The file with the capability that each request must carry as `Lanyard-Capability`; nil: none is asked for.
+    package var capabilityFile: String?
+    /// The name of a field that each request must carry, with any value; nil: none.
+    package var requiredHeader: String?
+    /// Which clients may connect to a unix socket; nil: all that its permissions admit.
+    package var peers: Peers?
     /// Permissions of a unix socket.
     package var socketMode: UInt16 = 0o600
     /// A non-loopback address may be bound without caller authentication.
@@ -34,6 +58,7 @@ package struct ShutdownSettings: Equatable, Sendable {
     package var drainMin = Duration.zero
     /// How long requests under way may take to end.
     package var drainMax = Duration.seconds(30)
+    /// `exit_zero_on_sigterm`.
     package var exitZeroOnSIGTERM = false
     package init() {}
 }

@@ -6,7 +6,9 @@ package struct LogSettings: Equatable, Sendable {
     /// The format of a line.
     package enum Format: String, Sendable, CaseIterable { case json }
 
+    /// Lines below it are not written.
     package var level = Level.info
+    /// How a line is written.
     package var format = Format.json
     /// One line for each request.
     package var access = true

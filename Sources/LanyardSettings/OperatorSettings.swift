@@ -33,6 +33,7 @@ package struct AdminSettings: Equatable, Sendable {
 
 /// `health:` of the configuration (architecture.md 7.1): the listener of probes and metrics.
 package struct HealthSettings: Equatable, Sendable {
+    /// Where the health listener is bound.
     package var address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)
     package init() {}
 }

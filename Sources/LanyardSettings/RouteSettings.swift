@@ -39,31 +39,40 @@ package struct RouteSettings: Equatable, Sendable {
     package var path = "/"
     /// Methods; empty: any.
     package var methods: [String] = []
+    /// What the route refuses with 403.
     package var deny: [Denial] = []
     /// The path of the upstream URL, which replaces the matched prefix; nil leaves the target as it is.
     package var upstreamPath: String?
     /// The pinned user's name; nil follows the active user.
     package var user: String?
+    /// The field that carries the token.
     package var injectHeader = "Authorization"
     /// The injected value before and behind the token: `inject.format` cut at `{token}`.
     package var injectPrefix = "Bearer "
     package var injectSuffix = ""
+    /// `client_authorization`.
     package var clientAuthorization = ClientAuthorization.replace
+    /// Statuses of an upstream that mean: token refused.
     package var reauthenticateOn: [Int] = [401]
     /// Bytes of a request body held for a replay.
     package var replayBodyMax = 64 << 10
+    /// Which `Host` the upstream sees.
     package var host = HostPolicy.upstream
+    /// Fixed fields for the upstream.
     package var setHeaders: [Field] = []
     /// The field for the request id of Lanyard; nil sends none.
     package var requestIDHeader: String?
     /// nil is no limit.
     package var bodyBytesMax: Int64?
+    /// What happens to the client's own forwarding fields.
     package var forwarded = ForwardedPolicy.drop
     /// `name` or `name/version`, compared without case; never a protocol that carries further HTTP requests.
     package var upgrades = ["websocket"]
+    /// How strictly paths are read.
     package var paths = PathMode.lenient
     /// nil is no limit.
     package var upgradedMaxAge: Duration?
+    /// What closes upgraded connections.
     package var closeUpgradedOn: [TunnelCloser] = [.logout]
 
     package init(name: String) { self.name = name }

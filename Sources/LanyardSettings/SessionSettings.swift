@@ -15,6 +15,7 @@ package struct RefreshSettings: Equatable, Sendable {
 
 /// `login:` of the configuration: the behaviour at the start.
 package struct LoginSettings: Equatable, Sendable {
+    /// What stored tokens are good for at the start.
     package enum Offline: String, Sendable, CaseIterable {
         /// A stored access token that is still valid serves at once.
         case cached
@@ -22,6 +23,7 @@ package struct LoginSettings: Equatable, Sendable {
         case never
     }
 
+    /// What stored tokens are good for at the start.
     package var offline = Offline.cached
     /// Exits 77 once every configured credential is refused at the start.
     package var exitOnRefusal = false
@@ -33,7 +35,9 @@ package struct LoginSettings: Equatable, Sendable {
 
 /// What all users have in common.
 package struct SessionSettings: Sendable {
+    /// `refresh`.
     package var refresh: RefreshSettings
+    /// `login`.
     package var login: LoginSettings
     /// `active_user`, if it was configured; else the first configured user is active.
     package var activeUser: String?

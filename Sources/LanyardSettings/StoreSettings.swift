@@ -13,6 +13,7 @@ package enum StoreSettings: Equatable, Sendable {
         case key(String)
         case passphrase(String)
 
+        /// Where the secret is.
         package var path: String {
             switch self {
             case .key(let path), .passphrase(let path): path
@@ -36,7 +37,9 @@ package enum StoreSettings: Equatable, Sendable {
 package struct StorePath: Equatable, Sendable {
     /// As configured.
     package let path: String
+    /// The folder of all the store's files.
     package let folder: String
+    /// The name of the sealed file.
     package let name: String
 
     /// In bytes. With `.`, a user's name and `.lock` appended, it stays within the length of a file name.

@@ -1,11 +1,13 @@
 /// Where a route's requests are sent and how long each step may take (architecture.md 4.3).
 package struct UpstreamSettings: Equatable, Sendable {
+    /// Where connections are made to.
     package enum Endpoint: Equatable, Hashable, Sendable {
         /// A name or address literal (v6 without brackets) and a port; `tls` for `https:`.
         case tcp(host: String, port: UInt16, tls: Bool)
         case unix(path: String)
     }
 
+    /// How long each step may take.
     package struct Timeouts: Equatable, Sendable {
         /// One address.
         package var connect = Duration.seconds(5)
@@ -19,13 +21,16 @@ package struct UpstreamSettings: Equatable, Sendable {
         package var responseIdle: Duration? = .seconds(300)
         /// Time in which a side takes no byte.
         package var write = Duration.seconds(60)
+        /// Time without a byte in either direction of an upgraded connection.
         package var upgradedIdle = Duration.seconds(3600)
         package init() {}
     }
 
+    /// Where connections are made to.
     package var endpoint: Endpoint
     /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
     package var authority: String
+    /// How long each step may take.
     package var timeouts = Timeouts()
     /// Connections to this upstream, all shards together.
     package var connectionsMax = 1024

@@ -34,6 +34,7 @@ package struct UserSettings: Equatable, Sendable {
 
 /// A name of a user, identity or route, in the configuration, the admin API and the store (architecture.md 4.1).
 package enum ConfiguredName {
+    /// Bytes of a name.
     package static let bytesMax = 64
 
     /// Whether `text` is `[A-Za-z0-9._-]{1,64}`: users' names become parts of file names.

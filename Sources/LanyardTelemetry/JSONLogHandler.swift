@@ -7,7 +7,9 @@ import Logging
 /// keep their JSON type. A value is cut at `valueBytesMax` before its escapes. A line gets no further member where it might exceed
 /// `lineBytesMax`, and then states `"truncated":true`.
 package struct JSONLogHandler: LogHandler {
+    /// Bytes of one value, before its escapes.
     package static let valueBytesMax = 1_024
+    /// Bytes of one line.
     package static let lineBytesMax = 8_192
     private static let reservedKeys: Set<String> = ["time", "level", "msg", "event", "truncated"]
 

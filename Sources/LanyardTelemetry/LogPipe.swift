@@ -87,22 +87,12 @@ package final class LogPipe: Sendable {
     /// Starts the thread. Once, after the sandbox is in place.
     package func start() {
         state.withLock { $0.isStarted = true }
-        var thread = pthread_t()
-        let own = Unmanaged.passRetained(self)
-        let failed = pthread_create(
-            &thread, nil,
-            { context in
-                lanyard_name_thread("lanyard.log")
-                Unmanaged<LogPipe>.fromOpaque(context!).takeRetainedValue().drain()
-                return nil
-            }, own.toOpaque())
-        if failed != 0 {
-            // Without a thread each caller writes its own lines: slow output is better than none.
-            own.release()
-            state.withLock { $0.isStarted = false }
-        } else {
-            pthread_detach(thread)
+        let code = DetachedThread.start { [self] in
+            lanyard_name_thread("lanyard.log")
+            drain()
         }
+        // Without a thread each caller writes its own lines: slow output is better than none.
+        if code != 0 { state.withLock { $0.isStarted = false } }
     }
 
     /// Waits until all earlier lines have been written, or `limit` has passed.

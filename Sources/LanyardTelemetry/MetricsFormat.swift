@@ -5,6 +5,7 @@ package enum MetricsFormat: Equatable, Sendable {
     /// Prometheus text 0.0.4: the default.
     case text
 
+    /// The `Content-Type` of the page.
     package var contentType: String {
         switch self {
         case .openMetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -4,16 +4,20 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardVault
 
-/// `lanyard check`: checks the configuration as `run` would. Exit 0 or 78; 64 for contradicting flags.
+/// `lanyard check`: checks the configuration as `run` would. Exit 0 or 78; 64 for contradicting flags. With `--strict` a
+/// warning is 78, too.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
-        usage: "lanyard check [--print-config] --config PATH", discussion: ConfigurationHelp.text)
+        usage: "lanyard check [--strict] [--print-config] --config PATH", discussion: ConfigurationHelp.text)
 
     @Flag(
         name: .customLong("print-config"),
         help: "Print what was given and the defaults of the rest; secrets only as paths.")
     var printsConfiguration = false
+
+    @Flag(help: "Take each warning as an error, for pipelines: exit 78 instead of 0.")
+    var strict = false
 
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))
     var flags: [String] = []
@@ -22,7 +26,14 @@ struct CheckCommand: ParsableCommand {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
-        try checkStore(loaded.configuration)
+        let hasStoreWarning = try checkStore(loaded.configuration)
+        let warningCount = loaded.warnings.count + (hasStoreWarning ? 1 : 0)
+        if strict, warningCount > 0 {
+            Report.error(
+                "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
+            )
+            throw ExitCode(78)
+        }
         if printsConfiguration {
             Report.output(loaded.printed, terminator: "")
         } else {
@@ -31,13 +42,17 @@ struct CheckCommand: ParsableCommand {
     }
 
     /// Checks the store as `run` would. `check` may run as another Unix user than `run`: an obstacle for this user alone is a warning.
-    private func checkStore(_ configuration: Configuration?) throws {
-        guard let configuration, let obstacle = OpenedStore.inspect(at: configuration.store) else { return }
+    ///
+    /// - Returns: whether there was a warning.
+    private func checkStore(_ configuration: Configuration?) throws -> Bool {
+        guard let configuration, let obstacle = OpenedStore.inspect(at: configuration.store) else { return false }
         switch obstacle {
-        case .forThisUser(let fault): Report.error("warning: \(fault.message)")
-        case .forEveryUser(let fault):
-            Report.error("error: \(fault.message)")
-            throw ExitCode(fault.exitCode)
+        case .forThisUser(let error):
+            Report.error("warning: \(error.message)")
+            return true
+        case .forEveryUser(let error):
+            Report.error("error: \(error.message)")
+            throw ExitCode(error.exitCode)
         }
     }
 }

@@ -35,16 +35,14 @@ enum HealthProbe {
     private static func connected(
         to address: ListenerSettings.Address, until end: ContinuousClock.Instant
     ) throws(ProbeError) -> OwnedDescriptor {
-        var storage = sockaddr_storage()
-        let (family, length) = fill(&storage, with: address)
-        let raw = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let wanted = try socketAddress(of: address)
+        let kind = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let raw = socket(wanted.family, kind, 0)
         guard raw >= 0 else { throw ProbeError(message: Errno.text(of: errno)) }
         let socket = OwnedDescriptor(taking: raw)
         var result: CInt
         while true {
-            result = withUnsafeBytes(of: &storage) { bytes in
-                connect(raw, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
-            }
+            result = wanted.withPointer { connect(raw, $0, $1) }
             guard result != 0, errno == EAGAIN, case .unix = address else { break }
             // The listener's queue is full. No event reports when a unix socket has room again (connect(2)).
             guard ContinuousClock.now < end else { throw ProbeError(message: "no response in time") }
@@ -53,42 +51,24 @@ enum HealthProbe {
         if result != 0 {
             guard errno == EINPROGRESS else { throw ProbeError(message: Errno.text(of: errno)) }
             try wait(for: Int16(POLLOUT), on: raw, until: end)
-            var (code, size) = (CInt(0), socklen_t(MemoryLayout<CInt>.size))
-            getsockopt(raw, SOL_SOCKET, SO_ERROR, &code, &size)
+            let code = Socket.pendingError(raw)
             if code != 0 { throw ProbeError(message: Errno.text(of: code)) }
         }
         return socket
     }
 
     /// A wildcard address is probed at the loopback address of its family.
-    private static func fill(
-        _ storage: inout sockaddr_storage, with address: ListenerSettings.Address
-    ) -> (family: CInt, length: socklen_t) {
-        withUnsafeMutableBytes(of: &storage) { bytes in
+    private static func socketAddress(of address: ListenerSettings.Address) throws(ProbeError) -> SocketAddress {
+        let found: SocketAddress? =
             switch address {
-            case .unix(let path):
-                var unix = sockaddr_un()
-                unix.sun_family = sa_family_t(AF_UNIX)
-                withUnsafeMutableBytes(of: &unix.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
-                bytes.storeBytes(of: unix, as: sockaddr_un.self)
-                return (AF_UNIX, socklen_t(MemoryLayout<sockaddr_un>.size))
-            case .tcp(let host, let port) where host.utf8.contains(UInt8(ascii: ":")):
-                var six = sockaddr_in6()
-                six.sin6_family = sa_family_t(AF_INET6)
-                six.sin6_port = port.bigEndian
-                inet_pton(AF_INET6, AddressText.reach(host) == .wildcard ? "::1" : host, &six.sin6_addr)
-                bytes.storeBytes(of: six, as: sockaddr_in6.self)
-                return (AF_INET6, socklen_t(MemoryLayout<sockaddr_in6>.size))
-            case .tcp(let host, let port):
-                var four = sockaddr_in()
-                four.sin_family = sa_family_t(AF_INET)
-                four.sin_port = port.bigEndian
-                let here = host == "localhost" || AddressText.reach(host) == .wildcard
-                inet_pton(AF_INET, here ? "127.0.0.1" : host, &four.sin_addr)
-                bytes.storeBytes(of: four, as: sockaddr_in.self)
-                return (AF_INET, socklen_t(MemoryLayout<sockaddr_in>.size))
+            case .unix(let path): SocketAddress(path: path)
+            case .tcp("0.0.0.0", let port): SocketAddress(host: "127.0.0.1", port: port)
+            case .tcp(let host, let port) where AddressText.reach(host) == .wildcard:
+                SocketAddress(host: "::1", port: port)
+            case .tcp(let host, let port): SocketAddress(host: host, port: port)
             }
-        }
+        guard let found else { throw ProbeError(message: "not an address that can be connected to") }
+        return found
     }
 
     private static func send(
@@ -96,13 +76,10 @@ enum HealthProbe {
     ) throws(ProbeError) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.send(socket.raw, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            if count > 0 {
-                rest = rest.dropFirst(count)
-            } else if errno == EAGAIN {
-                try wait(for: Int16(POLLOUT), on: socket.raw, until: end)
-            } else if errno != EINTR {
-                throw ProbeError(message: Errno.text(of: errno))
+            switch rest.withUnsafeBytes({ Socket.send(socket.raw, $0) }) {
+            case .bytes(let count): rest = rest.dropFirst(count)
+            case .wouldBlock: try wait(for: Int16(POLLOUT), on: socket.raw, until: end)
+            case .failed(let code): throw ProbeError(message: Errno.text(of: code))
             }
         }
     }
@@ -114,15 +91,11 @@ enum HealthProbe {
         var response: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
         while response.count < bytesMax, !isWhole(response) {
-            let count = recv(socket.raw, &buffer, buffer.count, 0)
-            if count > 0 {
-                response += buffer[..<count]
-            } else if count == 0 {
-                break
-            } else if errno == EAGAIN {
-                try wait(for: Int16(POLLIN), on: socket.raw, until: end)
-            } else if errno != EINTR {
-                throw ProbeError(message: Errno.text(of: errno))
+            switch buffer.withUnsafeMutableBytes({ Socket.receive(socket.raw, into: $0) }) {
+            case .bytes(let count): response += buffer[..<count]
+            case .end: return response
+            case .wouldBlock: try wait(for: Int16(POLLIN), on: socket.raw, until: end)
+            case .failed(let code): throw ProbeError(message: Errno.text(of: code))
             }
         }
         return response

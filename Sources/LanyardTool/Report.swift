@@ -18,8 +18,8 @@ enum Report {
 
     /// Writes these, one line each.
     static func diagnostics(_ diagnostics: [ConfigurationError]) {
-        for fault in diagnostics {
-            error("\(fault.severity == .warning ? "warning" : "error"): \(fault)")
+        for diagnostic in diagnostics {
+            error("\(diagnostic.severity == .warning ? "warning" : "error"): \(diagnostic)")
         }
     }
 

@@ -102,6 +102,7 @@ package struct OpenedStore: Sendable {
         try retryingWhileBusy { () throws(StoreError) in try file.reseal(with: AESSealing(newSecret)) }
     }
 
+    /// Sessions end with the process.
     package var isMemoryOnly: Bool {
         if case .memory = place { true } else { false }
     }
@@ -126,7 +127,7 @@ package struct OpenedStore: Sendable {
                 "sessions are kept in memory only: a restart forgets every login; name a file with store.path and store.key_file",
                 metadata: ["event": "store.memory_only"])
         }
-        for note in logEvents { note.announce(of: file.path, on: log) }
+        for event in logEvents { event.announce(of: file.path, on: log) }
         if let unwritten {
             log.error("\(unwritten.message)", metadata: ["event": "store.write_failed", "path": "\(file.path.path)"])
         }

@@ -245,30 +245,30 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     // MARK: Log
 
-    private func recordWriteResult(_ fault: StoreError?) {
-        writeError = fault
+    private func recordWriteResult(_ error: StoreError?) {
+        writeError = error
         updateFailureState()
     }
 
     /// Logs a line when the store starts to fail and when it works again. The metrics count the failures.
     private func updateFailureState() {
-        let fault = writeError ?? file.unsynced
-        let was = failing.exchange(fault != nil, ordering: .relaxed)
-        guard was != (fault != nil) else { return }
+        let error = writeError ?? file.unsynced
+        let was = failing.exchange(error != nil, ordering: .relaxed)
+        guard was != (error != nil) else { return }
         let path: Logger.MetadataValue = "\(file.path.path)"
-        if let fault {
+        if let error {
             let what =
                 writeError == nil
                 ? "what the store holds may not outlast a loss of power"
                 : "sessions cannot be stored and live in memory until they can"
-            log.error("\(what): \(fault.message)", metadata: ["event": "store.write_failed", "path": path])
+            log.error("\(what): \(error.message)", metadata: ["event": "store.write_failed", "path": path])
         } else {
             log.notice("sessions are stored again", metadata: ["event": "store.write_recovered", "path": path])
         }
     }
 
     private func announceLogEvents() {
-        for note in file.takeLogEvents() { note.announce(of: file.path, on: log) }
+        for event in file.takeLogEvents() { event.announce(of: file.path, on: log) }
     }
 }
 

@@ -54,9 +54,9 @@ extension StoreError {
         StoreError(.unfit, message: "\(path) cannot be written: \(message); remove users that are no longer needed")
     }
 
-    init(_ path: String, _ fault: SealingError) {
+    init(_ path: String, _ error: SealingError) {
         let alternative = "or move the file away and log the users in again"
-        switch fault {
+        switch error {
         case .wrongKey:
             self.init(
                 .wrongKey,
@@ -78,19 +78,19 @@ extension StoreError {
         }
     }
 
-    init(_ path: String, _ formatError: StoreText.FormatError) {
-        switch formatError {
+    init(_ path: String, _ error: StoreText.FormatError) {
+        switch error {
         case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.version)
         case .malformed(let place): self = .damaged(path, "its contents are invalid from byte \(place) on")
         case .tooLarge(let message): self = .tooLarge(path, message)
         }
     }
 
-    init(_ path: StorePath, _ fault: DiskError, owner: UInt32) {
+    init(_ path: StorePath, _ error: DiskError, owner: UInt32) {
         self.init(
-            .system(fault.code),
-            message: "\(path.path): \(fault.doing) failed (\(Errno.text(of: fault.code)))"
-                + Self.remedy(fault.code, path, owner))
+            .system(error.code),
+            message: "\(path.path): \(error.doing) failed (\(Errno.text(of: error.code)))"
+                + Self.remedy(error.code, path, owner))
     }
 
     private static func remedy(_ code: CInt, _ path: StorePath, _ owner: UInt32) -> String {

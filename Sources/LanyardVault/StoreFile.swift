@@ -22,7 +22,7 @@ package final class StoreFile: @unchecked Sendable {
     private var durable: UInt64?
     /// The `writes` that could not be synced. Another fsync would prove nothing for these: the kernel reports a loss once and then treats
     /// the lost data as written (fsync(2)).
-    private var failedSync: (writes: UInt64, fault: StoreError)?
+    private var failedSync: (writes: UInt64, error: StoreError)?
     private var highestWrites: UInt64 = 0
     private var logEvents: [StoreLogEvent] = []
     /// Whether the latest completed commit has replaced the file. Only that proves that writing works.
@@ -37,7 +37,7 @@ package final class StoreFile: @unchecked Sendable {
     }
 
     /// Why the file's contents may not outlast a loss of power; nil: they do. A later write clears it, by this process or another.
-    package var unsynced: StoreError? { failedSync?.fault }
+    package var unsynced: StoreError? { failedSync?.error }
 
     /// The log events since the last call.
     package func takeLogEvents() -> [StoreLogEvent] {
@@ -74,7 +74,7 @@ package final class StoreFile: @unchecked Sendable {
     ///   could not be created is kept in memory meanwhile.
     /// - Throws: `busy` while another process writes; any condition that prevents this process from ever writing there.
     package func begin() throws(StoreError) -> (contents: StoreContents, unwritten: StoreError?) {
-        let lock = try takeLock()
+        let lock = try acquireLock()
         defer { lock.release() }
         try removeLeftover()
         if let contents = try load() {
@@ -115,7 +115,7 @@ package final class StoreFile: @unchecked Sendable {
         _ changes: [StoreChange], now: WallTime, tries: Bool = false
     ) throws(StoreError) -> [StoreChange.Verdict] {
         hasWritten = false
-        let lock = try takeLock()
+        let lock = try acquireLock()
         defer { lock.release() }
         var contents = try current()
         let before = contents
@@ -134,7 +134,7 @@ package final class StoreFile: @unchecked Sendable {
     ///
     /// - Throws: `gone` if there is no file.
     package func reseal(with other: any Sealing) throws(StoreError) {
-        let lock = try takeLock()
+        let lock = try acquireLock()
         defer { lock.release() }
         try removeLeftover()
         guard var contents = try load() else { throw .gone(path.path) }
@@ -150,7 +150,7 @@ package final class StoreFile: @unchecked Sendable {
 
     // MARK: Steps
 
-    private func takeLock() throws(StoreError) -> any DiskLock {
+    private func acquireLock() throws(StoreError) -> any DiskLock {
         guard let lock = try withStoreErrors({ () throws(DiskError) in try disk.lock(path.lock, .exclusive) }) else {
             throw .busy("\(path.path).lock")
         }

@@ -104,7 +104,21 @@ import Testing
         #expect(open.errors.count == 1 && open.errors[0].contains("every Unix user of this machine can read"))
     }
 
-    @Test("what is wrong with the short form names keys of a file where no flag has them: exit 78")
+    @Test("--strict takes a warning as an error, of the configuration and of the store alike")
+    func strict() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let missing = try await lanyard(["check", "--strict", "--config", path])
+        #expect(missing.exit == .code(78))
+        #expect(missing.errors.count == 2 && missing.errors[0].hasPrefix("warning: "))
+        #expect(missing.errors.last == "error: --strict: a warning counts as an error")
+        #expect(missing.output.isEmpty)
+        try folder.write("token", "t")
+        let right = try await lanyard(["check", "--strict", "--config", path])
+        #expect(right.exit == .code(0) && right.errors.isEmpty)
+    }
+
+    @Test("what is wrong with the short form names the flags that mend it: exit 78")
     func shortForm() async throws {
         let folder = try TemporaryFolder()
         let token = try folder.write("token", "t")
@@ -115,12 +129,11 @@ import Testing
         #expect(
             outcome.errors == [
                 "error: --listen: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; "
-                    + "bind 127.0.0.1:7400, or use a configuration file with listeners[].unsafe: true "
-                    + "if something else prevents that",
+                    + "bind 127.0.0.1:7400, add --capability-file, or add --unsafe if something else prevents that",
                 "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; "
-                    + "use a configuration file with listeners[].allowed_hosts, such as [\"api.internal:7400\"]",
+                    + "add --allowed-hosts, such as api.internal:7400",
                 "error: --upstream: routes[0].upstream: plain http would show tokens on the network path to 10.0.0.1; "
-                    + "use a configuration file with routes[].unsafe_plain: true if that way is safe",
+                    + "add --unsafe-plain if that way is safe",
             ])
     }
 
@@ -188,10 +201,6 @@ import Testing
             ),
             (["user: nobody\n"], nil, ":8:7: user \"nobody\" is not in this version"),
             (["shutdown: {logout: true}\n"], nil, ":8:20: shutdown.logout \"true\" is not in this version"),
-            (
-                ["listeners: [{address: '127.0.0.1:0', required_header: off}]\n"], nil,
-                ":8:55: listeners[0].required_header is not in this version"
-            ),
             (
                 ["listeners: [{address: '127.0.0.1:0', socket_mode: '0600'}]\n"], nil,
                 ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is not a unix socket"

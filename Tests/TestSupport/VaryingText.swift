@@ -18,7 +18,7 @@ package enum VaryingText: CaseIterable, Sendable {
     private var prefix: String {
         switch self {
         case .date: "Date: "
-        case .instance: "\"instance\": \""
+        case .instance: "\"instance\":\""
         case .pseudonym: "lanyard-"
         case .token: "Bearer "
         case .requestID: "X-Id: "

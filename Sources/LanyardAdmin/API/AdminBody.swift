@@ -61,13 +61,13 @@ enum AdminBody {
 
     /// Reads the top-level object member by member. An empty body counts as an object without members.
     private static func members(
-        of bytes: UnsafeRawBufferPointer, _ take: (String, inout Cursor) throws(ReadError) -> Void
+        of bytes: UnsafeRawBufferPointer, _ read: (String, inout Cursor) throws(ReadError) -> Void
     ) throws(ReadError) {
         guard bytes.count > 0 else { return }
         try check(bytes)
         var cursor = Cursor(bytes, depthMax: depthMax)
         guard try cursor.next() == .objectStart else { throw .invalid("the body is not a JSON object") }
-        try cursor.members(take)
+        try cursor.members(read)
     }
 
     /// Checks the whole text first, so that malformed JSON is reported before any wrong member.
@@ -94,9 +94,9 @@ enum AdminBody {
             do throws(JSONError) { return try reader.next() } catch { throw .malformed(error) }
         }
 
-        /// Reads the members of an object after its start: calls `take` for each key, with the cursor before its value.
-        mutating func members(_ take: (String, inout Cursor) throws(ReadError) -> Void) throws(ReadError) {
-            while case .name(let text) = try next() { try take(word(text), &self) }
+        /// Reads the members of an object after its start: calls `read` for each key, with the cursor before its value.
+        mutating func members(_ read: (String, inout Cursor) throws(ReadError) -> Void) throws(ReadError) {
+            while case .name(let text) = try next() { try read(word(text), &self) }
         }
 
         /// A key as text, cut to `keyBytesMax`: keys are never secret, and no known key is longer.
@@ -169,7 +169,7 @@ enum AdminBody {
         }
     }
 
-    private static let kinds = ["anonymous", "email_password", "api_key"]
+    private static let kinds = UserSettings.Login.providers
 }
 
 extension AdminBody.ReadError {

@@ -98,7 +98,7 @@ final class AdminHandler: Sendable {
             AdminResponses.loggedOut(view, name: name, isRevoked: isRevoked, isStored: isStored)
         case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
         case .success(.removed(isStored: false)): AdminResponses.removed(name)
-        case .failure(let fault): .problem(fault, user: name)
+        case .failure(let error): .problem(error, user: name)
         }
     }
 

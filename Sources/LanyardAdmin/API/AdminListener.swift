@@ -80,7 +80,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         switch outcome {
         case .success(let content) where content.secret.count >= AdminSettings.tokenLengthMin: token = content.secret
         case .success: clearToken(.unfit(AdminSettings.shortTokenMessage), path)
-        case .failure(let problem): clearToken(problem, path)
+        case .failure(let error): clearToken(error, path)
         }
     }
 
@@ -97,11 +97,11 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision {
-        let gate = AdminAccessPolicy(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
-        if let refusal = gate.decide(head, target, in: bytes, table, peer: peer) {
+        let policy = AdminAccessPolicy(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
+        if let refusal = policy.decide(head, target, in: bytes, table, peer: peer) {
             refusals.record(refusal, peer)
             guard refusal.problemName == OperatorResponse.tokenRequired.problemName,
-                gate.carriesAuthorization(in: bytes, table)
+                policy.carriesAuthorization(in: bytes, table)
             else {
                 return .response(refusal)
             }

@@ -39,12 +39,12 @@ extension OperatorResponse {
     }
 
     /// A body that cannot be used.
-    static func problem(_ fault: AdminBody.ReadError) -> OperatorResponse {
-        switch fault {
-        case .malformed(let fault):
+    static func problem(_ error: AdminBody.ReadError) -> OperatorResponse {
+        switch error {
+        case .malformed(let error):
             problem(
                 400, "malformed-request", "Malformed request",
-                "The body is not JSON: \(fault.kind.message) at byte \(fault.offset).")
+                "The body is not JSON: \(error.kind.message) at byte \(error.offset).")
         case .invalid(let message): problem(422, "invalid-value", "Invalid value", message + ".")
         }
     }
@@ -52,8 +52,8 @@ extension OperatorResponse {
     /// The problem for an operation that failed.
     ///
     /// - Parameter user: the name in the call.
-    static func problem(_ fault: UserError, user: String) -> OperatorResponse {
-        switch fault {
+    static func problem(_ error: UserError, user: String) -> OperatorResponse {
+        switch error {
         case .noSuchUser: noSuchUser
         case .noSuchIdentity:
             problem(404, "no-such-identity", "No such identity", "No identity of that name is configured.")
@@ -78,7 +78,7 @@ extension OperatorResponse {
             problem(
                 422, "invalid-value", "Invalid value", "credential is missing, and \(user) has none configured.",
                 user: user)
-        case .identity(let fault): problem(fault, user: user)
+        case .identity(let error): problem(error, user: user)
         case .stopping:
             problem(
                 503, "shutting-down", "Shutting down", "Lanyard is ending; nothing was changed.", user: user,
@@ -102,30 +102,30 @@ extension OperatorResponse {
     }
 
     /// The problem for an error of the identity service, or for a service that did not respond.
-    private static func problem(_ fault: IdentityError, user: String) -> OperatorResponse {
-        let detail = fault.message + "."
-        switch fault.verdict {
+    private static func problem(_ error: IdentityError, user: String) -> OperatorResponse {
+        let detail = error.message + "."
+        switch error.verdict {
         case .credentialRefused, .credentialUnavailable:
             return problem(
-                422, "credential-refused", "Credential refused", detail, user: user, identity: fault)
+                422, "credential-refused", "Credential refused", detail, user: user, identity: error)
         case .transient(let retryAfter):
             // Other 4xx statuses are refusals: a repeat of the same call would fail again.
-            if let status = fault.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
-            return unreachable(detail, user, fault, retryAfter: retryAfter)
-        case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, fault, retryAfter: nil)
+            if let status = error.status, 400..<500 ~= status, ![408, 425, 429].contains(status) { break }
+            return unreachable(detail, user, error, retryAfter: retryAfter)
+        case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, error, retryAfter: nil)
         case .accountInUse: return problem(409, "account-in-use", "Account in use", detail, user: user)
         case .sessionDead, .credentialDoubted, .gone, .unknownApp: break
         }
         return problem(
-            fault.status ?? 502, "identity-error", "The identity service refused", detail, user: user, identity: fault)
+            error.status ?? 502, "identity-error", "The identity service refused", detail, user: user, identity: error)
     }
 
     private static func unreachable(
-        _ detail: String, _ user: String, _ fault: IdentityError, retryAfter: Duration?
+        _ detail: String, _ user: String, _ error: IdentityError, retryAfter: Duration?
     ) -> OperatorResponse {
         var response = problem(
             503, "identity-unreachable", "Identity service unreachable", detail, user: user, isRetryable: true,
-            identity: fault)
+            identity: error)
         let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
         response.fields.append("Retry-After: \(min(seconds, 3600))")
         return response

@@ -166,7 +166,9 @@ enum AdminResponses {
 package struct ProgramInfo: Sendable {
     /// A bound address with its listener's name in the log.
     package struct Listener: Equatable, Sendable {
+        /// `data`, `health` or `admin`.
         package var name: String
+        /// As it is bound: `127.0.0.1:7400`, `unix:/path`.
         package var address: String
 
         package init(name: String, address: String) {
@@ -175,8 +177,11 @@ package struct ProgramInfo: Sendable {
         }
     }
 
+    /// The version of this build.
     package var version: String
+    /// When the program was composed.
     package var startedAt: Instant
+    /// All bound addresses.
     package var listeners: [Listener]
 
     package init(version: String, startedAt: Instant, listeners: [Listener]) {

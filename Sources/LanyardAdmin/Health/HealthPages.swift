@@ -8,7 +8,9 @@ import LanyardTelemetry
 package final class HealthPages: Watcher, @unchecked Sendable {
     /// The functions that the data comes from. Each is called on the health loop and must not wait for any queue.
     package struct Sources: Sendable {
+        /// The facts of the health pages, without the age of the heartbeat.
         package var snapshot: @Sendable () -> HealthSnapshot
+        /// All samples of `/metrics` but those of the process and the health listener.
         package var samples: @Sendable () -> [MetricSample]
         /// Posts a piece of work to the control plane's queue.
         package var controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void

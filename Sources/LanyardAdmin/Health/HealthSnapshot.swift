@@ -5,6 +5,7 @@ import LanyardSessions
 package struct HealthSnapshot: Equatable, Sendable {
     /// One user and the state of its session.
     package struct User: Equatable, Sendable {
+        /// The user's name.
         package var name: String
         /// A forwarded request would carry a valid token.
         package var isReady: Bool
@@ -36,7 +37,9 @@ package struct HealthSnapshot: Equatable, Sendable {
     package var followsActiveUser: Bool
     /// Users that routes name, in their order.
     package var pinnedUsers: [String]
+    /// A drain is under way: readiness is off.
     package var isDraining = false
+    /// Whether sessions outlast a restart, and can be stored.
     package var store = Store.memoryOnly
     /// How far the identity service's clock is ahead of the local clock; nil: unknown.
     package var clockSkew: Duration?

@@ -177,9 +177,9 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             }
             request = Request(
                 isHead: head.kind == .head, keepsHTTP10: head.minorVersion == 0, closes: !head.wantsKeepAlive)
-            let verdict = decide(head, in: bytes)
+            let decision = decide(head, in: bytes)
             wipeConsumed(head.length)
-            switch verdict {
+            switch decision {
             case .call(let call): begin(call, head)
             case .response(let response):
                 endWithBody(head)

@@ -17,15 +17,19 @@ package struct OperatorLimits: Equatable, Sendable {
     package var lingerTimeout = Duration.seconds(2)
     /// Bytes of discarded input; the connection closes beyond.
     package var lingerBytesMax = 256 << 10
+    /// Bytes and fields of a head.
     package var head = HeadLimits(
         startLineBytesMax: 2 << 10, fieldLineBytesMax: 4 << 10, sectionBytesMax: 8 << 10, fieldsMax: 64)
 
+    /// For the health listener: probes and scrapers.
     package static let health = OperatorLimits(connectionsMax: 64)
+    /// For the admin listener.
     package static let admin = OperatorLimits(connectionsMax: 32)
 }
 
 /// Limits of the admin listener: those of its connections, and those of its calls.
 package struct AdminLimits: Equatable, Sendable {
+    /// Of its connections.
     package var connections = OperatorLimits.admin
     /// Calls at once that wait for an identity service; 503 `overloaded` beyond. The other connections stay free for calls that do not
     /// wait, such as status and logout.

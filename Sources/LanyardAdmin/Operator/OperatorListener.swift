@@ -179,7 +179,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// Forgets a connection. `release` closes its descriptor, and the reserve takes the descriptor if it is not full.
     func remove(_ connection: OperatorConnection, _ release: () -> Void) {
         connections.removeValue(forKey: ObjectIdentifier(connection))
-        reserve.takeBack(release)
+        reserve.refill(after: release)
     }
 
     /// Stops watching the listener for a pause, because it would stay readable and the loop would spin.

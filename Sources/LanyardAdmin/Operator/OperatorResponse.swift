@@ -4,8 +4,11 @@ import LanyardSessionInterface
 
 /// A whole response of the health or admin listener.
 package struct OperatorResponse: Equatable, Sendable {
+    /// The HTTP status.
     package var status: Int
+    /// The `Content-Type` field; a 204 has none.
     package var contentType: String
+    /// The whole body.
     package var body: [UInt8]
     /// The `Allow` field of a 405.
     package var allow: String?
@@ -32,32 +35,11 @@ package struct OperatorResponse: Equatable, Sendable {
         _ status: Int, _ name: String, _ title: String, _ detail: String, closes: Bool = false, user: String? = nil,
         isRetryable: Bool = false, identity: IdentityError? = nil
     ) -> OperatorResponse {
-        var body = JSONWriter()
-        body.beginObject()
-        body.key("type")
-        body.string("urn:lanyard:problem:" + name)
-        body.key("title")
-        body.string(title)
-        body.key("status")
-        body.number(status)
-        body.key("detail")
-        body.string(detail)
-        body.key("retryable")
-        body.bool(isRetryable)
-        if let user {
-            body.key("user")
-            body.string(user)
-        }
-        if let identity {
-            body.key("error")
-            body.string(identity.message)
-            if let code = identity.code {
-                body.key("error_code")
-                body.string(code)
-            }
-        }
-        body.endObject()
-        var response = OperatorResponse(status: status, contentType: "application/problem+json", body: body.bytes)
+        let body = ProblemDetail(
+            name, status: status, title: title, detail: detail, isRetryable: isRetryable, user: user,
+            serviceError: identity.map { ($0.message, $0.code) }
+        ).json
+        var response = OperatorResponse(status: status, contentType: ProblemDetail.contentType, body: body.bytes)
         response.closes = closes
         response.problemName = name
         return response
@@ -74,16 +56,10 @@ package struct OperatorResponse: Equatable, Sendable {
         return response
     }()
 
-    /// A head that breaks a rule. Nothing after it is read.
-    static func malformed(_ fault: HeadError) -> OperatorResponse {
-        let detail = "The request was not understood: \(fault.message)."
-        return switch fault.kind {
-        case .malformed: problem(400, "malformed-request", "Malformed request", detail, closes: true)
-        case .lineTooLong: problem(414, "uri-too-long", "URI too long", detail, closes: true)
-        case .fieldsTooLarge: problem(431, "fields-too-large", "Fields too large", detail, closes: true)
-        case .notImplemented: problem(501, "not-implemented", "Not implemented", detail, closes: true)
-        case .versionNotSupported: problem(505, "version-not-supported", "Version not supported", detail, closes: true)
-        }
+    /// A head that breaks a rule: the problem that the request path has for it. Nothing after the head is read.
+    static func malformed(_ error: HeadError) -> OperatorResponse {
+        let problem = Problem.malformed(error)
+        return .problem(problem.status, problem.name, problem.title, problem.detail, closes: true)
     }
 
     /// The response as bytes (RFC 9112 §4). `HEAD` gets the same head without the body.

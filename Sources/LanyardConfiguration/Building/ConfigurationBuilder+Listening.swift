@@ -20,11 +20,37 @@ extension ConfigurationBuilder {
         section.fill(&listener.unsafe, "unsafe")
         if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.compactMap(Self.allowedHost) }
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
+        readCallers(&listener, section, shown: shown)
         switch address {
         case .tcp(let host, let port): checkTCPAddress(host, port, listener, section, shown: shown)
         case .unix: checkUnixSocket(section, shown: shown)
         }
         configuration.listeners.append(listener)
+    }
+
+    /// `capability_file`, `required_header` and `peers`: who may call.
+    private mutating func readCallers(
+        _ listener: inout ListenerSettings, _ section: ConfigurationSection, shown: String
+    ) {
+        if section.has("capability_file") || section.has("capability_credential") {
+            listener.capabilityFile = secret(
+                section, "capability_file", shown: shown, meanwhile: "every request on it is refused")
+        }
+        listener.requiredHeader = section.text("required_header")
+        guard section.has("peers") else { return }
+        let peers = section.section("peers")
+        let listed = ListenerSettings.Peers(
+            uids: (peers.texts("uids") ?? []).compactMap(UInt32.init),
+            gids: (peers.texts("gids") ?? []).compactMap(UInt32.init))
+        // Both empty are the defaults, which `--print-config` writes.
+        guard listed != ListenerSettings.Peers() else { return }
+        listener.peers = listed
+        if case .tcp = listener.address {
+            reportError(
+                section.place("peers"),
+                "\(shown).peers: \(listener.address) is not a unix socket, so this restricts no client",
+                remedy: "use unix:/path, or capability_file in place of peers")
+        }
     }
 
     /// A name without a port means port 80, as in `Host: name`.
@@ -44,16 +70,20 @@ extension ConfigurationBuilder {
                 "\(shown).socket_mode: \(address) is not a unix socket, so this restricts no client",
                 remedy: "use unix:/path, or remove socket_mode")
         }
-        if reach != .loopback, !listener.unsafe, !section.isUnread("unsafe") {
-            let unsafe = place.adding("unsafe: true", to: "listeners[]")
+        let checksCallers = section.has("capability_file") || section.has("capability_credential")
+        if reach != .loopback, !listener.unsafe, !checksCallers, !section.isUnread("unsafe") {
+            let capability = place.adding("capability_file", to: "listeners[]", flag: "--capability-file")
+            let unsafe = place.adding("unsafe: true", to: "listeners[]", flag: "--unsafe")
             reportError(
                 place, "\(shown).address: other machines can reach \(address) and would act as the user",
-                remedy: "bind 127.0.0.1:\(port), or \(unsafe) if something else prevents that")
+                remedy: "bind 127.0.0.1:\(port), \(capability), or \(unsafe) if something else prevents that")
         }
         if reach == .wildcard, !section.has("allowed_hosts"), !section.node.hasUnread {
             reportError(
                 place, "\(shown).address: \(address) is every address, so there is no default for allowed_hosts",
-                remedy: place.adding("allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]"))
+                remedy: place.adding(
+                    "allowed_hosts, such as [\"api.internal:\(port)\"]", to: "listeners[]",
+                    flag: "--allowed-hosts, such as api.internal:\(port)"))
         }
         // A list with only invalid elements is not empty here. Its errors have been reported.
         if case .sequence([])? = section.node["allowed_hosts"]?.content, !routesNameHosts {

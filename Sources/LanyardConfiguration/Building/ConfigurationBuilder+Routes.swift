@@ -173,7 +173,8 @@ extension ConfigurationBuilder {
         if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
             reportError(
                 place, "\(shown).upstream: plain http would show tokens on the network path to \(host)",
-                remedy: place.adding("unsafe_plain: true", to: "routes[]") + " if that way is safe")
+                remedy: place.adding("unsafe_plain: true", to: "routes[]", flag: "--unsafe-plain")
+                    + " if that way is safe")
         }
         if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
             reportError(

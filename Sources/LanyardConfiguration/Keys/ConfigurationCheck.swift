@@ -193,6 +193,11 @@ struct ConfigurationCheck {
         guard diagnostics.count <= Self.diagnosticsMax else { return }
         let place = shown.isEmpty ? "" : " in \(shown)"
         let message = "unknown key \(ConfigurationText.quoted(entry.key))\(place)"
+        if let file = known.map(\.name).first(where: { $0 == entry.key + "_file" && Self.isSecret($0, in: known) }) {
+            let remedy =
+                "secrets do not stand in the configuration: write it to a file of mode 0600, and name that file as \(file)"
+            return report(entry.place, message, remedy: remedy)
+        }
         if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
             return report(entry.place, message, remedy: "did you mean \"\(nearest)\"?")
         }
@@ -202,6 +207,10 @@ struct ConfigurationCheck {
             return report(entry.place, message, remedy: "it belongs \(location): check the indentation")
         }
         report(entry.place, message, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
+    }
+
+    private static func isSecret(_ name: String, in known: [ConfigurationKey]) -> Bool {
+        known.contains { $0.name == name && $0.kind == .value(.file(.secret)) }
     }
 
     private mutating func report(_ node: ConfigurationNode, _ message: String, remedy: String) {

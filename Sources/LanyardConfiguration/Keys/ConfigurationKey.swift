@@ -1,5 +1,6 @@
 /// One key of the configuration: its path, kind, default and meaning.
 package struct ConfigurationKey: Equatable, Sendable {
+    /// What stands at the key.
     package enum Kind: Equatable, Sendable {
         /// A mapping. Its keys are below this key's path.
         case section
@@ -20,9 +21,11 @@ package struct ConfigurationKey: Equatable, Sendable {
     package let name: String
     /// The path of the section that holds the key; empty at the top level.
     package let section: String
+    /// What stands at the key.
     package let kind: Kind
     /// Words that may replace the value: `none`, `auto`, `off`.
     package let keywords: [String]
+    /// A section without the key is an error.
     package let isRequired: Bool
     /// The default as written in a file; nil if there is none or if it depends on other values.
     package let defaultValue: String?

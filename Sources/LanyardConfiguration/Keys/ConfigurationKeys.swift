@@ -1,5 +1,6 @@
 /// Every key that Lanyard knows, in the order of the reference.
 package enum ConfigurationKeys {
+    /// Every key, in the order of the reference.
     package static let all: [ConfigurationKey] = withCredentials(listening + accounts + routes + process)
 
     /// The keys directly in the section at a path.
@@ -40,9 +41,16 @@ package enum ConfigurationKeys {
         .init(
             "listeners[].allowed_origins", .values(.origin), "[]", "Origins of browsers that may ask; others get 403."),
         .init(
-            "listeners[].capability_file", .value(.file(.secret)), "Secret that callers send as `Lanyard-Capability`."),
-        .init("listeners[].required_header", .value(.text), "Field that every request must carry, with any value."),
-        .init("listeners[].peers", .section, "Which clients may connect to a unix socket (SO_PEERCRED)."),
+            "listeners[].capability_file", .value(.file(.secret)),
+            "Secret of 32 characters or more that every request must carry as `Lanyard-Capability`; read again when it changes."
+        ),
+        .init(
+            "listeners[].required_header", .value(.requiredField),
+            "Field that every request must carry, with any value; such as `Lanyard-Request`."),
+        .init(
+            "listeners[].peers", .section,
+            "Which clients may connect to a unix socket (SO_PEERCRED): those with a listed user id or group id; both lists empty is any."
+        ),
         .init("listeners[].peers.uids", .values(.integer(0...4_294_967_294)), "[]", "User ids."),
         .init("listeners[].peers.gids", .values(.integer(0...4_294_967_294)), "[]", "Group ids."),
         .init(

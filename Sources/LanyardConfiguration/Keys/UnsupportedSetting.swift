@@ -1,5 +1,6 @@
 /// A key or value that the configuration knows and this version does not support. A change that implements it removes its line here.
 package struct UnsupportedSetting: Equatable, Sendable {
+    /// Which values are not supported.
     package enum Values: Equatable, Sendable {
         /// Any value, or a mapping that is not empty.
         case any
@@ -11,7 +12,9 @@ package struct UnsupportedSetting: Equatable, Sendable {
         case beginning(String)
     }
 
+    /// The key.
     package let path: String
+    /// Which of its values are not supported.
     package let values: Values
     /// True: Lanyard does not start, because the setting protects something or has no substitute. False: a warning.
     package let isError: Bool
@@ -23,14 +26,11 @@ package struct UnsupportedSetting: Equatable, Sendable {
     private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
     private static let logout = "remove it, and log users out by the admin API before the stop"
 
+    /// Every setting that is known and not built yet.
     package static let all: [UnsupportedSetting] = [
         // Settings that protect something.
         .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),
         .init("listeners[].tls", .any, isError: true),
-        .init("listeners[].capability_file", .any, isError: true),
-        .init("listeners[].capability_credential", .any, isError: true),
-        .init("listeners[].required_header", .any, isError: true),
-        .init("listeners[].peers", .any, isError: true),
         .init("routes[].upstream", .beginning("https://"), isError: true, alternative: "use http:// or unix:/path"),
         .init("routes[].tls", .any, isError: true),
         .init("sandbox", .only(["require"]), isError: true),

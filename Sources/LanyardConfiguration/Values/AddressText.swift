@@ -1,4 +1,5 @@
 import Glibc
+import LanyardFoundations
 import LanyardSettings
 
 /// Reads host names, address literals and listener addresses. Names are not resolved.
@@ -16,21 +17,10 @@ package enum AddressText {
 
     /// What `host` (v6 without brackets) reaches. `localhost` counts as loopback.
     package static func reach(_ host: String) -> Reach {
-        if let v4 = v4(host) {
-            switch (v4[0], v4[1]) {
-            case (127, _): return .loopback
-            case (169, 254): return .linkLocal
-            default: return v4 == [0, 0, 0, 0] ? .wildcard : .elsewhere
-            }
-        }
-        if let v6 = v6(host) {
-            if v6 == [UInt8](repeating: 0, count: 16) { return .wildcard }
-            if v6 == [UInt8](repeating: 0, count: 15) + [1] { return .loopback }
-            // An IPv4-mapped IPv6 address reaches the same as the IPv4 address.
-            if let v4 = mappedV4(v6) { return reach(v4) }
-            return v6[0] == 0xfe && v6[1] & 0xc0 == 0x80 ? .linkLocal : .elsewhere
-        }
-        return host == "localhost" ? .loopback : .name
+        guard let address = literal(host) else { return host == "localhost" ? .loopback : .name }
+        if address.isLoopback { return .loopback }
+        if address.isLinkLocal { return .linkLocal }
+        return address.isWildcard ? .wildcard : .elsewhere
     }
 
     /// `host`, `host:port`, `[v6]` or `[v6]:port`: the host in lower case and without brackets, the port's text.
@@ -39,7 +29,7 @@ package enum AddressText {
             guard let end = text.firstIndex(of: "]") else { return nil }
             let host = String(text[text.index(after: text.startIndex)..<end]).lowercased()
             let rest = text[text.index(after: end)...]
-            guard v6(host) != nil else { return nil }
+            guard literal(host)?.family == AF_INET6 else { return nil }
             if rest.isEmpty { return (host, nil) }
             guard rest.hasPrefix(":"), let port = port(rest.dropFirst()) else { return nil }
             return (host, port)
@@ -55,7 +45,7 @@ package enum AddressText {
     ///
     /// A last label of digits only is refused: some readers take it as an old form of an address (`127.1`), others as a name.
     package static func isHostName(_ text: String) -> Bool {
-        if v4(text) != nil { return true }
+        if literal(text)?.family == AF_INET { return true }
         let labels = text.split(separator: ".", omittingEmptySubsequences: false)
         guard text.utf8.count <= 253, let last = labels.last else { return false }
         let plain = labels.allSatisfy { label in
@@ -80,12 +70,28 @@ package enum AddressText {
         return UInt16(text)
     }
 
+    /// What is wrong with the port at the end of an address, if only that is wrong: digits that are no port.
+    ///
+    /// - Parameter lowest: 1, or 0 where the kernel may choose.
+    static func portError(in text: some StringProtocol, lowest: Int) -> ConfigurationValue.ValueError? {
+        guard let colon = text.lastIndex(of: ":") else { return nil }
+        let digits = text[text.index(after: colon)...]
+        guard !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }),
+            hostAndPort(String(text[..<colon])).map({ $0.port == nil }) == true
+        else { return nil }
+        if let port = port(digits), port >= lowest { return nil }
+        return .init(
+            "port \(ConfigurationText.quoted(String(digits))) is out of range",
+            remedy: "write a port from \(lowest) to 65535, without a zero before it")
+    }
+
     /// Reads an address as in `listeners[].address` and `health.address`.
     ///
     /// - Throws: message and remedy.
     package static func listenAddress(_ text: String) throws(ConfigurationValue.ValueError) -> ListenerSettings.Address
     {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
+        if let error = portError(in: text, lowest: 0) { throw error }
         guard let (host, port) = hostAndPort(text) else {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is not an address",
@@ -101,7 +107,7 @@ package enum AddressText {
                 remedy: "write the address itself, or localhost")
         }
         // Lanyard's v6 sockets accept no v4 connection.
-        if let v4 = v6(host).flatMap(mappedV4) {
+        if let v4 = literal(host)?.mappedV4Host {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is an IPv4 address in an IPv6 spelling",
                 remedy: "write \(authority(host: v4, port: port))")
@@ -124,30 +130,17 @@ package enum AddressText {
     package static func clash(_ a: ListenerSettings.Address, _ b: ListenerSettings.Address) -> Bool {
         guard case .tcp(let hostA, let portA) = a, case .tcp(let hostB, let portB) = b else { return a == b }
         guard portA == portB, portA != 0 else { return false }
-        let (a, b) = (v6(hostA), v6(hostB))
-        let same = a != nil ? a == b : v4OrLocalhost(hostA) == v4OrLocalhost(hostB)
+        guard let a = SocketAddress(host: hostA, port: 0), let b = SocketAddress(host: hostB, port: 0) else {
+            return false
+        }
         // A v6 socket accepts no v4 connection, so `::` does not conflict with v4 addresses.
-        let family = (a != nil) == (b != nil)
-        return family && (same || reach(hostA) == .wildcard || reach(hostB) == .wildcard)
+        return a.family == b.family && (a == b || a.isWildcard || b.isWildcard)
     }
 
-    /// The bytes of a v4 literal or of `localhost`; nil: neither.
-    private static func v4OrLocalhost(_ text: String) -> [UInt8]? { text == "localhost" ? [127, 0, 0, 1] : v4(text) }
-
-    /// The v4 address inside `::ffff:a.b.c.d`, in dotted form.
-    private static func mappedV4(_ v6: [UInt8]) -> String? {
-        guard v6[0..<10].allSatisfy({ $0 == 0 }), v6[10] == 255, v6[11] == 255 else { return nil }
-        return v6[12...].map(String.init).joined(separator: ".")
-    }
-
-    private static func v4(_ text: String) -> [UInt8]? { literal(text, AF_INET, 4) }
-    private static func v6(_ text: String) -> [UInt8]? { literal(text, AF_INET6, 16) }
-
-    private static func literal(_ text: String, _ family: CInt, _ count: Int) -> [UInt8]? {
+    /// A v4 or v6 literal; nil for a name, `localhost` included.
+    private static func literal(_ text: String) -> SocketAddress? {
         // C stops reading at a NUL and would ignore the rest.
-        guard !text.utf8.contains(0) else { return nil }
-        var bytes = [UInt8](repeating: 0, count: count)
-        return inet_pton(family, text, &bytes) == 1 ? bytes : nil
+        text.utf8.contains(0) || text == "localhost" ? nil : SocketAddress(host: text, port: 0)
     }
 
     private static func isLetterOrDigit(_ byte: UInt8) -> Bool {

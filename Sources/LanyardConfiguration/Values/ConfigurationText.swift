@@ -36,6 +36,7 @@ package enum ConfigurationText {
         return text.utf8.allSatisfy { (48...55).contains($0) } ? mode : nil
     }
 
+    /// `true` or `false`.
     package static func boolean(_ text: String) -> Bool? {
         switch text {
         case "true": true

@@ -33,11 +33,14 @@ package enum ConfigurationValue: Equatable, Sendable {
     /// A protocol that a connection may be upgraded to.
     case upgrade
     case fieldName
+    /// A field that clients may be asked to send.
+    case requiredField
     case fieldValue
     case injectFormat
     /// An HTTP status, 100 to 599.
     case status
 
+    /// What a file at a path is for.
     package enum FileUse: Equatable, Sendable {
         /// Must exist: a CA file, a certificate, the certificate's key.
         case needed
@@ -50,7 +53,9 @@ package enum ConfigurationValue: Equatable, Sendable {
     /// Why text is not an allowed value, and what to write instead. A type of its own, because a check does not know
     /// where the text stands: `ConfigurationError` adds the place.
     package struct ValueError: Error, Equatable, Sendable {
+        /// What is wrong.
         package var message: String
+        /// What to write instead.
         package var remedy: String
         package init(_ message: String, remedy: String) {
             self.message = message
@@ -99,6 +104,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .method: FieldText.isToken(text)
         case .upgrade: FieldText.isUpgrade(text)
         case .fieldName: FieldText.isToken(text) && !FieldText.isReserved(text)
+        case .requiredField: FieldText.canBeRequired(text)
         case .fieldValue: FieldText.isValue(text)
         case .injectFormat: FieldText.cut(format: text) != nil
         case .status: ConfigurationText.integer(text).map((100...599).contains) ?? false
@@ -134,6 +140,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .method: "a method"
         case .upgrade: "a protocol that carries no further HTTP requests"
         case .fieldName: "the name of a field that may be set"
+        case .requiredField: "the name of a field that no browser sends by itself"
         case .fieldValue: "a field value"
         case .injectFormat: "a field value with {token} in it once"
         case .status: "an HTTP status"
@@ -161,6 +168,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .hostName: "write such as orders.internal"
         case .fieldValue: "remove control characters, and blanks at the ends"
         case .fieldName: "choose a name that Lanyard does not use for framing, routing or itself, such as X-Tenant"
+        case .requiredField: "write such as Lanyard-Request"
         case .injectFormat: "write such as \"Bearer {token}\""
         default: "write \(wanted)"
         }

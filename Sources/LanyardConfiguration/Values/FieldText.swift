@@ -39,6 +39,20 @@ package enum FieldText {
         return reserved.contains(plain) || plain.hasPrefix("lanyard-")
     }
 
+    /// Fields that a browser sends by itself, or that a page may set without the browser asking first (W3C Fetch, CORS-safelisted request
+    /// headers).
+    private static let sentByPages: Set<String> = [
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-language",
+        "content-type", "cookie", "date", "dnt", "if-modified-since", "if-none-match", "origin", "pragma", "priority",
+        "range", "referer", "upgrade-insecure-requests", "user-agent",
+    ]
+
+    /// Whether a listener can ask for a field of this name: each request that carries it was made by a program that knows the listener.
+    package static func canBeRequired(_ name: String) -> Bool {
+        let plain = canonical(name)
+        return isToken(name) && !reserved.contains(plain) && !sentByPages.contains(plain) && !plain.hasPrefix("sec-")
+    }
+
     /// A name as upstreams see it that turn field names into variables.
     package static func canonical(_ name: String) -> String {
         String(

@@ -4,9 +4,11 @@ import LanyardSettings
 package enum URLText {
     /// The parts of `scheme://host[:port][/path]`.
     package struct Parts: Equatable, Sendable {
+        /// In lower case.
         package var scheme: String
         /// In lower case, v6 without brackets.
         package var host: String
+        /// nil: the scheme's own.
         package var port: UInt16?
         /// nil: the URL ends after the authority.
         package var path: String?
@@ -36,7 +38,8 @@ package enum URLText {
             let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
             throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
         }
-        guard let (host, port) = AddressText.hostAndPort(String(authority)), port != 0 else {
+        if let error = AddressText.portError(in: authority, lowest: 1) { throw error }
+        guard let (host, port) = AddressText.hostAndPort(String(authority)) else {
             throw .init(
                 "\(shown(authority, or: "what follows \(scheme)://")) is not a host, host:port, [v6] or [v6]:port",
                 remedy: "write a URL such as \(scheme)://127.0.0.1:9000")
@@ -79,7 +82,9 @@ package enum URLText {
 
     /// A route's `upstream`.
     package struct Upstream: Equatable, Sendable {
+        /// Where connections are made to.
         package var endpoint: UpstreamSettings.Endpoint
+        /// The `Host` that names the upstream.
         package var authority: String
         /// Replaces the matched prefix; nil leaves the target as it is.
         package var path: String?

@@ -2,6 +2,8 @@ import FlyingFox
 import Foundation
 
 /// A response of the emulator, before it becomes FlyingFox's.
+///
+/// Its date and phrases are not Lanyard's own code, like all of the emulator (architecture.md 3.2).
 struct EmulatorResponse: Sendable {
     var status: Int
     var fields: [(name: String, value: String)]

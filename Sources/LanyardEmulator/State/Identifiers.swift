@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Random and derived identifiers in the service's formats.
+/// Random and derived identifiers in the service's formats. Hashes and digits are the emulator's own (architecture.md 3.2).
 enum Identifiers {
     static func random(_ count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)

@@ -13,6 +13,7 @@ import Synchronization
 public final class EventLoop: Sendable {
     /// Names one registration. A stale one has no effect, because its generation differs from the slot's.
     public struct Watch: Equatable, Sendable {
+        /// The watched descriptor.
         package let descriptor: CInt
         let slot: UInt32
         let generation: UInt32

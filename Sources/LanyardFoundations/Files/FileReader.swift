@@ -8,6 +8,7 @@ import Glibc
 /// that hangs costs one thread until it returns and delays no other file. Beyond 64 hanging files, further ones wait. Threads end after 10
 /// s without work.
 package final class FileReader: Sendable {
+    /// Takes what a read has found, on the queue of the caller's loop.
     package typealias Reply = @Sendable (FileSnapshot) -> Void
     typealias Read = @Sendable (String, FileSnapshot.Stamp?) -> FileSnapshot
     /// Starts a thread that runs the reader; returns 0, or the `errno` value if there is none.
@@ -42,10 +43,10 @@ package final class FileReader: Sendable {
     private let start: Start
 
     /// No thread starts before the first read.
-    package convenience init() { self.init { FileSnapshot.take($0, known: $1) } }
+    package convenience init() { self.init { FileSnapshot.read($0, known: $1) } }
 
     /// - Parameter read: blocks until the file system has responded.
-    init(read: @escaping Read, start: @escaping Start = { FileReader.startThread($0) }) {
+    init(read: @escaping Read, start: @escaping Start = { reader in DetachedThread.start { reader.run() } }) {
         self.read = read
         self.start = start
     }
@@ -95,19 +96,6 @@ package final class FileReader: Sendable {
     func uses(of path: String) -> FileUses { state.withLock { $0.uses[path] } ?? FileUses() }
 
     // MARK: Threads
-
-    private static func startThread(_ reader: FileReader) -> CInt {
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(reader)
-        let code = pthread_create(
-            &thread, nil,
-            { raw in
-                Unmanaged<FileReader>.fromOpaque(raw!).takeRetainedValue().run()
-                return nil
-            }, context.toOpaque())
-        if code == 0 { pthread_detach(thread) } else { context.release() }
-        return code
-    }
 
     /// No thread could be started for a file. The next free thread takes it. If there is no thread at all, every waiting request fails,
     /// because no reply would ever come.

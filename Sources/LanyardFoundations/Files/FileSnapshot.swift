@@ -21,6 +21,7 @@ package struct FileSnapshot: Sendable {
         }
     }
 
+    /// The content, or why there is none.
     package typealias Outcome = Result<SecretFile.Content, SecretFile.ReadError>
 
     /// nil: `stat` failed or was not called.
@@ -34,7 +35,7 @@ package struct FileSnapshot: Sendable {
     }
 
     /// Calls `stat` and reads the file unless its stamp is `known`. Blocks as long as the file system does.
-    static func take(_ path: String, known: Stamp?) -> FileSnapshot {
+    static func read(_ path: String, known: Stamp?) -> FileSnapshot {
         let stamp = stamp(of: path)
         if stamp != nil, stamp == known { return FileSnapshot(stamp: stamp, outcome: nil) }
         do {

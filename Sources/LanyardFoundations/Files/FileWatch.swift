@@ -9,6 +9,7 @@ import Logging
 /// lack of descriptors, memory or threads is not reported either. A second read confirms a change before it is reported (`FileSettling`).
 /// All reads run on the reader's threads. While one hangs, the reported content stays valid. All state belongs to the loop's queue.
 package final class FileWatch: Watcher, @unchecked Sendable {
+    /// The content, or why there is none.
     package typealias Outcome = FileSnapshot.Outcome
 
     /// Between two reads.

@@ -60,6 +60,7 @@ package enum SecretFile {
 
     /// The result of a read.
     package struct Content: Sendable {
+        /// The bytes of the file.
         package let secret: Secret
         /// Every user of the machine may read the file, which deserves a warning.
         package let isWorldReadable: Bool
@@ -85,27 +86,14 @@ package enum SecretFile {
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= bytesMax else { throw .tooLarge }
         let read = try Secret(capacity: bytesMax + 1) { room throws(ReadError) in
-            let count = try fill(room, from: descriptor.raw)
+            let count = try descriptor.read(into: room) { ReadError.system($0) }
+            guard count <= bytesMax else { throw .tooLarge }
             return isText ? withoutFinalNewline(room, count) : count
         }
         guard read.count > 0 else { throw .empty }
         // Frees the room for the largest secret, because this one is kept for as long as a session lives.
         return Content(
             secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0)
-    }
-
-    private static func fill(_ room: UnsafeMutableRawBufferPointer, from descriptor: CInt) throws(ReadError) -> Int {
-        var count = 0
-        while count < room.count {
-            let more = Glibc.read(descriptor, room.baseAddress! + count, room.count - count)
-            if more == 0 { return count }
-            if more > 0 {
-                count += more
-            } else if errno != EINTR {
-                throw .system(errno)
-            }
-        }
-        throw .tooLarge
     }
 
     private static func withoutFinalNewline(_ room: UnsafeMutableRawBufferPointer, _ count: Int) -> Int {

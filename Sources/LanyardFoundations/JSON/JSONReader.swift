@@ -6,6 +6,7 @@
 /// Strict: UTF-8 only, no byte-order mark, no duplicate names in one object, nothing after the value, bounded depth. It takes time linear
 /// in the text and never traps, for any bytes. Valid only while the bytes are.
 package struct JSONReader: ~Copyable {
+    /// One step through the text.
     package enum Token: Equatable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
         /// A member's name; its value comes next.
@@ -21,6 +22,7 @@ package struct JSONReader: ~Copyable {
 
     /// A string without its quotes, already checked.
     package struct Text: Equatable, Sendable {
+        /// Its bytes in the text.
         package let range: Range<Int>
         /// False: the bytes stand for themselves.
         package let hasEscapes: Bool
@@ -47,15 +49,15 @@ package struct JSONReader: ~Copyable {
         skipSpace()
         if expectation == .commaOrEnd { if let closed = try separator() { return closed } }
         guard let byte = peek() else {
-            guard expectation == .end else { throw fault(.endsEarly) }
+            guard expectation == .end else { throw error(.endsEarly) }
             return .end
         }
         switch (expectation, byte) {
-        case (.end, _): throw fault(.grammar)
+        case (.end, _): throw error(.grammar)
         case (.nameOrObjectEnd, UInt8(ascii: "}")), (.valueOrArrayEnd, UInt8(ascii: "]")): return close()
         case (.nameOrObjectEnd, UInt8(ascii: "\"")), (.name, UInt8(ascii: "\"")): return try name()
         case (.value, _), (.valueOrArrayEnd, _): return try value(byte)
-        default: throw fault(.grammar)
+        default: throw error(.grammar)
         }
     }
 
@@ -71,7 +73,7 @@ package struct JSONReader: ~Copyable {
 
     /// Between two members: skips the comma, or closes the container.
     private mutating func separator() throws(JSONError) -> Token? {
-        guard let byte = peek() else { throw fault(.endsEarly) }
+        guard let byte = peek() else { throw error(.endsEarly) }
         let isObject = open.last.map { $0 != nil } ?? false
         switch byte {
         case UInt8(ascii: ","):
@@ -80,7 +82,7 @@ package struct JSONReader: ~Copyable {
             expectation = isObject ? .name : .value
             return nil
         case UInt8(ascii: "}") where isObject, UInt8(ascii: "]") where !isObject: return close()
-        default: throw fault(.grammar)
+        default: throw error(.grammar)
         }
     }
 
@@ -99,8 +101,8 @@ package struct JSONReader: ~Copyable {
         let hash = hasher.finalize()
         guard open[open.count - 1]?.insert(hash).inserted == true else { throw JSONError(.duplicateKey, at: start) }
         skipSpace()
-        guard let colon = peek() else { throw fault(.endsEarly) }
-        guard colon == UInt8(ascii: ":") else { throw fault(.grammar) }
+        guard let colon = peek() else { throw error(.endsEarly) }
+        guard colon == UInt8(ascii: ":") else { throw error(.grammar) }
         offset += 1
         expectation = .value
         return .name(text)
@@ -109,7 +111,7 @@ package struct JSONReader: ~Copyable {
     private mutating func value(_ first: UInt8) throws(JSONError) -> Token {
         switch first {
         case UInt8(ascii: "{"), UInt8(ascii: "["):
-            guard open.count < depthMax else { throw fault(.tooDeep) }
+            guard open.count < depthMax else { throw error(.tooDeep) }
             offset += 1
             let isObject = first == UInt8(ascii: "{")
             open.append(isObject ? [] : nil)
@@ -120,7 +122,7 @@ package struct JSONReader: ~Copyable {
         case UInt8(ascii: "f"): return try word("false", .bool(false))
         case UInt8(ascii: "n"): return try word("null", .null)
         case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return valueDone(.number(try number()))
-        default: throw fault(.grammar)
+        default: throw error(.grammar)
         }
     }
 
@@ -133,8 +135,8 @@ package struct JSONReader: ~Copyable {
 
     private mutating func word(_ word: StaticString, _ token: Token) throws(JSONError) -> Token {
         for index in 0..<word.utf8CodeUnitCount {
-            guard let byte = peek() else { throw fault(.endsEarly) }
-            guard byte == word.utf8Start[index] else { throw fault(.grammar) }
+            guard let byte = peek() else { throw error(.endsEarly) }
+            guard byte == word.utf8Start[index] else { throw error(.grammar) }
             offset += 1
         }
         return valueDone(token)
@@ -160,7 +162,7 @@ package struct JSONReader: ~Copyable {
     private mutating func digits() throws(JSONError) {
         let start = offset
         while let byte = peek(), byte >= 0x30, byte <= 0x39 { offset += 1 }
-        guard offset > start else { throw fault(offset < bytes.count ? .grammar : .endsEarly) }
+        guard offset > start else { throw error(offset < bytes.count ? .grammar : .endsEarly) }
     }
 
     /// A string; its opening quote is the current byte.
@@ -176,15 +178,15 @@ package struct JSONReader: ~Copyable {
             case UInt8(ascii: "\\"):
                 hasEscapes = true
                 offset += try JSONText.escapeLength(at: offset, of: bytes)
-            case 0x00..<0x20: throw fault(.characters)
+            case 0x00..<0x20: throw error(.characters)
             case 0x20..<0x80: offset += 1
             default:
                 let length = JSONText.sequenceLength(at: offset, of: bytes)
-                guard length > 0 else { throw fault(.characters) }
+                guard length > 0 else { throw error(.characters) }
                 offset += length
             }
         }
-        throw fault(.endsEarly)
+        throw error(.endsEarly)
     }
 
     // MARK: Bytes
@@ -195,13 +197,14 @@ package struct JSONReader: ~Copyable {
         while let byte = peek(), byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { offset += 1 }
     }
 
-    private func fault(_ kind: JSONError.Kind) -> JSONError { JSONError(kind, at: offset) }
+    private func error(_ kind: JSONError.Kind) -> JSONError { JSONError(kind, at: offset) }
 }
 
 /// Why bytes are not JSON that `JSONReader` accepts (RFC 8259, read strictly). Carries a position, never a byte of the text.
 ///
 /// A type of its own, because its users read different formats: each adds what the text was.
 package struct JSONError: Error, Equatable, Sendable {
+    /// The rule that the text breaks.
     package enum Kind: Equatable, Sendable {
         /// The bytes break the grammar, or something follows the value.
         case grammar
@@ -215,6 +218,7 @@ package struct JSONError: Error, Equatable, Sendable {
         case duplicateKey
     }
 
+    /// The rule that the text breaks.
     package let kind: Kind
     /// Bytes before the position.
     package let offset: Int

@@ -42,7 +42,6 @@ package enum JSONText {
 
     /// Writes a string with its quotes. False, with `buffer` unusable, if the bytes are not UTF-8.
     package static func write(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) -> Bool {
-        let digits: StaticString = "0123456789abcdef"
         buffer.append(UInt8(ascii: "\""))
         var offset = 0
         while offset < bytes.count {
@@ -53,8 +52,8 @@ package enum JSONText {
                 buffer.append(byte)
             case 0..<0x20:
                 buffer.append("\\u00")
-                buffer.append(digits.utf8Start[Int(byte >> 4)])
-                buffer.append(digits.utf8Start[Int(byte & 15)])
+                buffer.append(Hex.digit(byte >> 4))
+                buffer.append(Hex.digit(byte & 15))
             case 0x20..<0x80: buffer.append(byte)
             default:
                 let length = sequenceLength(at: offset, of: bytes)

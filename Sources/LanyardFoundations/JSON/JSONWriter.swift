@@ -4,6 +4,7 @@
 /// U+2028/9 as `\u…`, bytes that are not UTF-8 as the text `\xNN`. A writer that is kept and cleared with `clear` writes without
 /// allocating. It must hold no secret, because its bytes are not wiped.
 package struct JSONWriter: Sendable {
+    /// The document so far.
     package private(set) var bytes: [UInt8]
     private var needsComma = false
 
@@ -12,6 +13,7 @@ package struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
+    /// The document so far as text.
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 
     /// Starts again in the same storage.
@@ -22,9 +24,13 @@ package struct JSONWriter: Sendable {
 
     // MARK: Shape
 
+    /// Opens an object as the next value.
     package mutating func beginObject() { open(UInt8(ascii: "{")) }
+    /// Closes the innermost object.
     package mutating func endObject() { close(UInt8(ascii: "}")) }
+    /// Opens an array as the next value.
     package mutating func beginArray() { open(UInt8(ascii: "[")) }
+    /// Closes the innermost array.
     package mutating func endArray() { close(UInt8(ascii: "]")) }
 
     /// The name of a member; its value comes next.
@@ -58,6 +64,7 @@ package struct JSONWriter: Sendable {
 
     // MARK: Values
 
+    /// Text as a string, cut like bytes.
     package mutating func string(_ value: String, bytesMax: Int = .max) {
         var value = value
         value.withUTF8 { string(UnsafeRawBufferPointer($0), bytesMax: bytesMax) }
@@ -77,13 +84,16 @@ package struct JSONWriter: Sendable {
         bytes.append(UInt8(ascii: "\""))
     }
 
+    /// A whole number.
     package mutating func number(_ value: some BinaryInteger) { plain(String(value)) }
 
     /// JSON has neither infinity nor NaN: they become null.
     package mutating func number(_ value: Double) { plain(value.isFinite ? value.description : "null") }
 
+    /// `true` or `false`.
     package mutating func bool(_ value: Bool) { plain(value ? "true" : "false") }
 
+    /// `null`.
     package mutating func null() { plain("null") }
 
     /// A point in time as RFC 3339 text.
@@ -151,8 +161,7 @@ package struct JSONWriter: Sendable {
 
     private mutating func hex(_ value: Int, digits: Int) {
         for place in stride(from: 4 * (digits - 1), through: 0, by: -4) {
-            let digit = UInt8(truncatingIfNeeded: value >> place & 0xf)
-            bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+            bytes.append(Hex.digit(UInt8(truncatingIfNeeded: value >> place & 0xf)))
         }
     }
 

@@ -12,6 +12,7 @@ package struct MetricSample: Equatable, Sendable {
 
     /// The family's full name without `_total`, such as `lanyard_requests`.
     package var name: String
+    /// In the order in which they are written.
     package var labels: [Label]
     package var value: Double
     /// OpenMetrics' suffix of this sample: `_total`, `_bucket`, `_sum`, `_count`, `_info`, or empty.

@@ -67,10 +67,13 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
 
 extension Secret: Equatable {
     /// Same bytes; the time does not depend on where they differ.
-    package static func == (left: Secret, right: Secret) -> Bool {
-        guard left.count == right.count else { return false }
+    package static func == (left: Secret, right: Secret) -> Bool { right.withBytes { left.equals($0) } }
+
+    /// The same for bytes that are in no secret, such as a field's value.
+    package func equals(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count == count else { return false }
         var difference: UInt8 = 0
-        left.withBytes { a in right.withBytes { b in for index in 0..<a.count { difference |= a[index] ^ b[index] } } }
+        withBytes { own in for index in 0..<own.count { difference |= own[index] ^ bytes[index] } }
         return difference == 0
     }
 }

@@ -33,7 +33,7 @@ package struct DescriptorReserve: ~Copyable {
     }
 
     /// Calls `release`, which closes a descriptor, and refills the reserve with it.
-    package mutating func takeBack(_ release: () -> Void) {
+    package mutating func refill(after release: () -> Void) {
         guard countMax > 0 else { return release() }
         DescriptorShortage.shared.exchange {
             release()
@@ -41,6 +41,7 @@ package struct DescriptorReserve: ~Copyable {
         }
     }
 
+    /// Opens descriptors up to `countMax`, as far as there are any.
     package mutating func refill() {
         while spares.count < countMax {
             let spare = eventfd(0, CInt(EFD_CLOEXEC))

@@ -17,3 +17,35 @@ package struct OwnedDescriptor: ~Copyable, Sendable {
 
     deinit { close(raw) }
 }
+
+/// Reading of a file from its position on. Blocks as long as the file system does; a signal does not end it.
+extension OwnedDescriptor {
+    /// Reads until `room` is full or the file ends.
+    ///
+    /// - Parameter failure: makes the caller's error of `errno`.
+    /// - Returns: bytes; fewer than `room` holds only at the end of the file.
+    package borrowing func read<Failure: Error>(
+        into room: UnsafeMutableRawBufferPointer, failure: (CInt) -> Failure
+    ) throws(Failure) -> Int {
+        var count = 0
+        while count < room.count {
+            let more = Glibc.read(raw, room.baseAddress! + count, room.count - count)
+            if more == 0 { break }
+            if more > 0 {
+                count += more
+            } else if errno != EINTR {
+                throw failure(errno)
+            }
+        }
+        return count
+    }
+
+    /// The next `countMax` bytes; fewer only at the end of the file.
+    package borrowing func read<Failure: Error>(
+        upTo countMax: Int, failure: (CInt) -> Failure
+    ) throws(Failure) -> [UInt8] {
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: countMax, alignment: 1)
+        defer { room.deallocate() }
+        return [UInt8](room.prefix(try read(into: room, failure: failure)))
+    }
+}

@@ -3,6 +3,7 @@ import Glibc
 
 /// Reading and writing of stream sockets that never block: `errno` becomes a few plain cases.
 package enum Socket {
+    /// What one read has given.
     package enum Received: Equatable {
         case bytes(Int)
         /// Nothing there now.
@@ -13,6 +14,7 @@ package enum Socket {
         case failed(CInt)
     }
 
+    /// What one write has done.
     package enum Sent: Equatable {
         /// At least one; fewer than asked when the socket's buffer is full.
         case bytes(Int)
@@ -20,6 +22,7 @@ package enum Socket {
         case failed(CInt)
     }
 
+    /// Reads once.
     package static func receive(_ descriptor: CInt, into room: UnsafeMutableRawBufferPointer) -> Received {
         while true {
             let count = recv(descriptor, room.baseAddress, room.count, 0)
@@ -33,6 +36,7 @@ package enum Socket {
         }
     }
 
+    /// Writes once.
     package static func send(_ descriptor: CInt, _ bytes: UnsafeRawBufferPointer) -> Sent {
         while true {
             let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_NOSIGNAL))

@@ -4,6 +4,7 @@ import Glibc
 /// An IPv4, IPv6 or unix-domain address, as the socket calls take it.
 package struct SocketAddress: Sendable, Equatable {
     private var storage = sockaddr_storage()
+    /// In bytes.
     package private(set) var length: socklen_t = 0
 
     /// A numeric address; nil if `host` is not numeric. `localhost` is 127.0.0.1.
@@ -106,7 +107,10 @@ package struct SocketAddress: Sendable, Equatable {
     }
 
     /// 0.0.0.0 or ::.
-    package var isWildcard: Bool { family != AF_UNIX && octets.allSatisfy { $0 == 0 } }
+    package var isWildcard: Bool { family != AF_UNIX && (mappedV4 ?? octets).allSatisfy { $0 == 0 } }
+
+    /// The IPv4 address inside `::ffff:a.b.c.d`, in dotted form; nil for any other address.
+    package var mappedV4Host: String? { mappedV4?.map(String.init).joined(separator: ".") }
 
     /// The address bytes, in network order; empty for a unix address.
     private var octets: [UInt8] {
@@ -150,6 +154,7 @@ package struct SocketAddress: Sendable, Equatable {
         withUnsafeBytes(of: storage) { $0.load(as: type) }
     }
 
+    /// Same family, address and port.
     package static func == (left: SocketAddress, right: SocketAddress) -> Bool {
         guard left.length == right.length else { return false }
         return withUnsafeBytes(of: left.storage) { a in

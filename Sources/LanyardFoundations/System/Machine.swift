@@ -13,11 +13,12 @@ package enum Machine {
 
     /// CPUs that the cgroup grants, rounded up; nil without a quota.
     private static func cgroupCPUs() -> Int? {
-        if let words = read("/sys/fs/cgroup/cpu.max")?.split(whereSeparator: \.isWhitespace), words.count == 2 {
+        if let words = ProcFile.read("/sys/fs/cgroup/cpu.max")?.split(whereSeparator: \.isWhitespace), words.count == 2
+        {
             return quota(words[0], words[1])
         }
-        guard let quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-            let period = read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+        guard let quota = ProcFile.read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+            let period = ProcFile.read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
         else { return nil }
         return self.quota(quota.prefix { !$0.isWhitespace }, period.prefix { !$0.isWhitespace })
     }
@@ -30,17 +31,7 @@ package enum Machine {
 
     /// The identifier of this boot; empty if it cannot be read.
     package static var bootID: String {
-        String((read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
-    }
-
-    private static func read(_ path: String) -> String? {
-        let raw = open(path, O_RDONLY | O_CLOEXEC)
-        guard raw >= 0 else { return nil }
-        let file = OwnedDescriptor(taking: raw)
-        return withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { room in
-            let count = Glibc.read(file.raw, room.baseAddress!, room.count)
-            return count > 0 ? String(decoding: room[0..<count], as: UTF8.self) : nil
-        }
+        String((ProcFile.read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
     }
 
     /// Prevents core files, and prevents other processes of the same user from reading this one's memory, which holds tokens and passwords.
@@ -61,15 +52,7 @@ package enum Machine {
     }
 
     /// Threads of this process; nil where /proc is not mounted.
-    package static var threadCount: Int? {
-        guard let tasks = opendir("/proc/self/task") else { return nil }
-        defer { closedir(tasks) }
-        var count = 0
-        while let entry = readdir(tasks) {
-            if entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) { count += 1 }
-        }
-        return count
-    }
+    package static var threadCount: Int? { ProcFile.entryCount("/proc/self/task") }
 
     /// Raises the soft limit of descriptors to the hard one and returns the limit (http-rules.md 20.4).
     package static func raiseDescriptorLimit() -> Int {

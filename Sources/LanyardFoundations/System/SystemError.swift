@@ -7,6 +7,7 @@ package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible 
     /// The side at fault: this machine, or the configuration.
     package enum Side: String, Sendable { case local, configuration }
 
+    /// What failed.
     package enum Kind: Equatable, Sendable {
         /// The value of a setting cannot be used.
         case malformed
@@ -16,7 +17,9 @@ package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible 
         case system(CInt)
     }
 
+    /// The side at fault.
     package let side: Side
+    /// What failed.
     package let kind: Kind
     /// A participle: "watching a descriptor". Never holds a secret or a byte of a request.
     package let doing: String
@@ -27,6 +30,7 @@ package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible 
         self.doing = doing
     }
 
+    /// One line for the log: side, kind, and what was being done.
     package var description: String { "\(side.rawValue): \(kindText) while \(doing)" }
 
     /// `kind` as text for an operator: system errors by their `strerror_r` text.

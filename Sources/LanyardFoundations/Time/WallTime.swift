@@ -12,6 +12,7 @@ package struct WallTime: Comparable, Hashable, Sendable {
     /// Whole seconds since 1970, as tokens and `Date` fields carry them.
     package init(seconds: Int64) { self.nanoseconds = seconds &* 1_000_000_000 }
 
+    /// The present time of the machine's clock.
     package static var now: WallTime { WallTime(nanoseconds: lanyard_clock(CLOCK_REALTIME)) }
 
     /// Seconds since 1970, rounded down.

@@ -1,5 +1,6 @@
 /// An access token as the request path uses it: immutable, published to each shard.
 package struct AccessToken: Sendable {
+    /// Whose token it is.
     package let user: UserIndex
     /// Grows with each new access token of the session.
     package let generation: UInt64

@@ -2,6 +2,7 @@ import Synchronization
 
 /// A user's index in the table of users. The request path carries it instead of a name.
 package struct UserIndex: Hashable, Sendable {
+    /// The place in the table, from 0.
     package let number: Int
 
     @inlinable package init(_ number: Int) { self.number = number }
@@ -44,7 +45,7 @@ package final class UserNames: Sendable {
     private struct Register {
         var entries: [Entry] = []
         var places: [String: Int] = [:]
-        /// Released indexes.
+        /// Indexes that were freed.
         var free: [Int] = []
 
         mutating func place(of name: String, isReserved: Bool) -> Int {
@@ -72,13 +73,13 @@ package final class UserNames: Sendable {
         register.withLock { UserIndex($0.place(of: name, isReserved: false)) }
     }
 
-    /// The index of a name that may never get a session. `index(of:)` then keeps the index, `giveBack` releases it.
+    /// The index of a name that may never get a session. `index(of:)` then keeps the index, `release` frees it.
     package func reserveIndex(of name: String) -> UserIndex {
         register.withLock { UserIndex($0.place(of: name, isReserved: true)) }
     }
 
-    /// Releases the index of a name that was only reserved. No request has received it.
-    package func giveBack(_ user: UserIndex) {
+    /// Frees the index of a name that was only reserved. No request has received it.
+    package func release(_ user: UserIndex) {
         register.withLock { register in
             guard register.entries[user.number].isReserved else { return }
             register.places[register.entries[user.number].name] = nil

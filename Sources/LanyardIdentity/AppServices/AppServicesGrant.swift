@@ -66,7 +66,7 @@ enum AppServicesGrant {
 
         init(_ error: TokenReader.ReadError) {
             switch error {
-            case .json(let fault): message = "not JSON (\(fault.kind) at byte \(fault.offset))"
+            case .json(let error): message = "not JSON (\(error.kind) at byte \(error.offset))"
             case .notAnObject: message = "not a JSON object"
             case .unfit(let reason): message = reason
             }

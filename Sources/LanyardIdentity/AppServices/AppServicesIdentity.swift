@@ -24,6 +24,7 @@ package final class AppServicesIdentity: IdentityService {
     private let appID: String
     private let baseURL: String
     private let device: AppServicesDevice
+    /// Of kind, app and base URL: another one is another service.
     package let fingerprint: IdentityFingerprint?
     private let files: FileReader
     private let loop: EventLoop
@@ -102,7 +103,7 @@ package final class AppServicesIdentity: IdentityService {
     ) {
         switch AppServicesLogin.prepare(credential, content: content, guarded: guarded, at: fingerprint, device: device)
         {
-        case .failure(let fault): reply(.failure(fault))
+        case .failure(let error): reply(.failure(error))
         case .success(let prepared):
             if let path = prepared.worldReadable { warning.warnOnce(path, identity: name, logger) }
             login(prepared, reply)
@@ -119,13 +120,12 @@ package final class AppServicesIdentity: IdentityService {
                 deadline: deadline)
             send(.login, request) { outcome in
                 reply(
-                    outcome.flatMap { AppServicesGrant.make(.login, $0) }.mapError { fault in
-                        prepared.annotated(fault)
-                    })
+                    outcome.flatMap { AppServicesGrant.make(.login, $0) }.mapError(prepared.annotated))
             }
         }
     }
 
+    /// One session call with the refresh token.
     package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
         begin(.refresh, fail: { reply(.failure($0)) }) { [self] origin, deadline in
             send(.refresh, session(.post, refreshToken, origin, deadline)) {
@@ -176,9 +176,9 @@ package final class AppServicesIdentity: IdentityService {
         _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
-        case .failure(let failure): .failure(AppServicesVerdict.fault(call, failure))
+        case .failure(let failure): .failure(AppServicesVerdict.error(call, failure))
         case .success(let response):
-            AppServicesVerdict.fault(call, response, appID: appID, now: .now).map { .failure($0) } ?? .success(response)
+            AppServicesVerdict.error(call, response, appID: appID, now: .now).map { .failure($0) } ?? .success(response)
         }
     }
 
@@ -233,7 +233,7 @@ package final class AppServicesIdentity: IdentityService {
         let pendingCalls = waiting
         waiting = []
         switch outcome {
-        case .failure(let fault): for pendingCall in pendingCalls { pendingCall.fail(fault) }
+        case .failure(let error): for pendingCall in pendingCalls { pendingCall.fail(error) }
         case .success(let found):
             origin = found
             logger.info(

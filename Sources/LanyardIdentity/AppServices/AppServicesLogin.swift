@@ -49,15 +49,15 @@ struct AppServicesLogin: Sendable {
     }
 
     /// Adds the credential's fingerprint and source to an error of this login's call.
-    func annotated(_ fault: IdentityError) -> IdentityError {
-        var fault = fault
-        fault.credential = fingerprint
-        fault.credential?.code = fault.code
-        switch fault.verdict {
-        case .credentialRefused, .credentialDoubted: fault.message += secretLocation.map { " (\($0))" } ?? ""
+    func annotated(_ error: IdentityError) -> IdentityError {
+        var error = error
+        error.credential = fingerprint
+        error.credential?.code = error.code
+        switch error.verdict {
+        case .credentialRefused, .credentialDoubted: error.message += secretLocation.map { " (\($0))" } ?? ""
         default: break
         }
-        return fault
+        return error
     }
 
     private init(

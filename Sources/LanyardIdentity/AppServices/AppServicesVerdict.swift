@@ -18,7 +18,7 @@ enum AppServicesVerdict {
     /// The error that a response stands for; nil for a success.
     ///
     /// - Parameter appID: the app of the request.
-    static func fault(_ call: Call, _ response: CurlResponse, appID: String, now: WallTime) -> IdentityError? {
+    static func error(_ call: Call, _ response: CurlResponse, appID: String, now: WallTime) -> IdentityError? {
         guard !(200..<300 ~= response.status) else { return nil }
         let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
         let verdict = verdict(call, response.status, decoded, retryAfter: response.retryAfter(now: now))
@@ -31,7 +31,7 @@ enum AppServicesVerdict {
     }
 
     /// The error that a missing response stands for.
-    static func fault(_ call: Call, _ failure: CurlError) -> IdentityError {
+    static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
         let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
         let isLost = failure.requestSent && maybeHeard.contains(failure.kind)
         let verdict: IdentityError.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
@@ -60,13 +60,13 @@ enum AppServicesVerdict {
     static func malformed(
         _ call: Call, _ status: Int, _ reason: String, decoded: TokenResponse = TokenResponse()
     ) -> IdentityError {
-        var fault = IdentityError(
+        var error = IdentityError(
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
-        fault.unusedRefreshToken = decoded.refreshToken
-        fault.hasMadeSession =
+        error.unusedRefreshToken = decoded.refreshToken
+        error.hasMadeSession =
             call == .login && (decoded.accessToken != nil || decoded.refreshToken != nil || decoded.userID != nil)
-        return fault
+        return error
     }
 
     private static func verdict(

@@ -5,7 +5,9 @@ import LanyardFoundations
 /// The signature is not verified: only the service can verify it, and nothing here relies on it. Servers differ in all other claims, so
 /// none is required.
 package struct JWTClaims: Equatable, Sendable {
+    /// `exp`.
     package var expiry: Int64?
+    /// `iat`.
     package var issuedAt: Int64?
 
     /// nil if the token does not have three parts, the second of which decodes to a JSON object.

@@ -17,6 +17,7 @@ package enum TokenReader {
     private static let idBytesMax = 128
     private static let hostnameBytesMax = 300
 
+    /// Reads a whole response.
     package static func read(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> TokenResponse {
         let (response, error) = readUsable(bytes)
         if let error { throw error }
@@ -44,8 +45,8 @@ package enum TokenReader {
                 }
             }
             _ = try reader.next()
-        } catch let fault as JSONError {
-            first = first ?? .json(fault)
+        } catch let error as JSONError {
+            first = first ?? .json(error)
         } catch {
             first = first ?? .notAnObject
         }
@@ -153,7 +154,9 @@ package struct TokenResponse: Sendable {
     package var accessToken: Secret?
     /// b64token characters only.
     package var refreshToken: Secret?
+    /// The account's id: printable ASCII of at most 128 bytes.
     package var userID: String?
+    /// Nothing uses it (appservices.md 2.2).
     package var deviceID: String?
     /// Seconds, as some servers send them.
     package var expiresIn: Int64?

@@ -34,8 +34,8 @@ package final class BufferBudget: Sendable {
         requestBytesMax = bytesMax / 8 * 7
     }
 
-    /// Reserves bytes for optional memory, such as the copy of a request for a replay. The caller gives back the same number.
-    package func take(_ bytes: Int) -> Bool {
+    /// Reserves bytes for optional memory, such as the copy of a request for a replay. The caller releases the same number.
+    package func acquire(_ bytes: Int) -> Bool {
         guard taken.add(bytes, ordering: .relaxed).newValue <= optionalBytesMax else {
             taken.subtract(bytes, ordering: .relaxed)
             return false
@@ -51,7 +51,7 @@ package final class BufferBudget: Sendable {
         if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(crowdedHandlers) }
     }
 
-    package func giveBack(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }
+    package func release(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }
 
     /// Bytes held now.
     package var count: Int { taken.load(ordering: .relaxed) }

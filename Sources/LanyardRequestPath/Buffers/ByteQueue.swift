@@ -73,7 +73,7 @@ package struct ByteQueue: ~Copyable {
 
     private static func free(_ block: UnsafeMutableRawPointer?, _ capacity: Int, _ budget: BufferBudget?) {
         guard let block else { return }
-        budget?.giveBack(capacity)
+        budget?.release(capacity)
         lanyard_wipe(block, capacity)
         block.deallocate()
     }

@@ -71,12 +71,18 @@ struct HeadWriter: ~Copyable {
 
     /// Starts a chunk of `size` body bytes, which the caller sends next (RFC 9112 §7.1). Without bytes there is no chunk.
     ///
-    /// - Parameter ends: the body ends with these bytes.
+    /// - Parameters:
+    ///   - ends: the body ends with these bytes.
+    ///   - hasTrailers: at the end a trailer section and an empty line follow, which the caller sends.
     /// - Returns: what follows the bytes: the end of their chunk, and the last chunk if the body ends.
-    mutating func writeChunkStart(of size: Int, ends: Bool) -> StaticString {
-        guard size > 0 else { return ends ? "0\r\n\r\n" : "" }
-        write(chunkSize: size)
-        return ends ? "\r\n0\r\n\r\n" : "\r\n"
+    mutating func writeChunkStart(of size: Int, ends: Bool, hasTrailers: Bool = false) -> StaticString {
+        if size > 0 { write(chunkSize: size) }
+        switch (size > 0, ends) {
+        case (true, false): return "\r\n"
+        case (false, false): return ""
+        case (true, true): return hasTrailers ? "\r\n0\r\n" : "\r\n0\r\n\r\n"
+        case (false, true): return hasTrailers ? "0\r\n" : "0\r\n\r\n"
+        }
     }
 
     /// A chunk's size line.

@@ -11,7 +11,7 @@ package final class SharedLimit: Sendable {
     package init(_ countMax: Int) { self.countMax = countMax }
 
     /// Takes one if there is room. It fails only while others hold all: a failed attempt takes nothing, not even briefly.
-    package func take() -> Bool {
+    package func acquire() -> Bool {
         var seen = taken.load(ordering: .sequentiallyConsistent)
         while seen < countMax {
             let (isTaken, actual) = taken.weakCompareExchange(
@@ -24,7 +24,7 @@ package final class SharedLimit: Sendable {
 
     /// Returns how many are still taken.
     @discardableResult
-    package func giveBack() -> Int { taken.subtract(1, ordering: .sequentiallyConsistent).newValue }
+    package func release() -> Int { taken.subtract(1, ordering: .sequentiallyConsistent).newValue }
 
     /// How many are taken now.
     package var count: Int { taken.load(ordering: .sequentiallyConsistent) }

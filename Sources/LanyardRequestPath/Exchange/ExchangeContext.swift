@@ -74,7 +74,7 @@ final class PeerConnectionLimit: Sendable {
     init(_ connectionsMax: Int) { self.connectionsMax = connectionsMax }
 
     /// Counts a connection of the peer. False if the peer is at its limit.
-    func take(_ host: String) -> Bool {
+    func acquire(_ host: String) -> Bool {
         counts.withLock { counts in
             guard counts[host, default: 0] < connectionsMax else { return false }
             counts[host, default: 0] += 1
@@ -82,7 +82,7 @@ final class PeerConnectionLimit: Sendable {
         }
     }
 
-    func giveBack(_ host: String) {
+    func release(_ host: String) {
         counts.withLock { counts in
             let left = counts[host, default: 1] - 1
             counts[host] = left > 0 ? left : nil

@@ -22,6 +22,8 @@ package final class Shard: @unchecked Sendable {
     package let counters: ShardCounters
     let log: Logger
     var refusals = RefusalLogThrottle()
+    /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
+    private(set) var capabilities: [Secret?]
     /// The buffer for one read of any socket; its bytes are processed before the next read.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
@@ -32,7 +34,11 @@ package final class Shard: @unchecked Sendable {
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients that wait for a request and may be closed for a new client.
-    var waiting = WaitingClients()
+    var waiting = WaitingClients() {
+        didSet { waitingSince.store(waiting.since.nanoseconds, ordering: .relaxed) }
+    }
+    /// `waiting.since`, for the other shards.
+    private let waitingSince = Atomic<Int64>(Instant.never.nanoseconds)
     /// Clients with a tunnel.
     var tunnels: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients of this shard. Other shards read it to decide where a client goes.
@@ -45,11 +51,16 @@ package final class Shard: @unchecked Sendable {
     package private(set) var isDraining = false
     private var whenEmpty: (@Sendable () -> Void)?
 
-    package init(index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, log: Logger) {
+    /// - Parameter capabilities: one for each listener.
+    package init(
+        index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, capabilities: [Secret?] = [],
+        log: Logger
+    ) {
         self.index = index
         self.loop = loop
         self.context = context
         self.log = log
+        self.capabilities = capabilities
         tokens = TokenCache(source: source)
         let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
         idleConnections = idle
@@ -69,48 +80,64 @@ package final class Shard: @unchecked Sendable {
     /// Adopts a client's socket. On the shard's queue. At the connection limit the client that has waited longest is
     /// closed (http-rules.md 20.5).
     ///
-    /// - Parameter others: shards that are asked in turn if no client waits here.
+    /// - Parameter others: shards that are asked if one of their clients has waited longer, or if no client waits here.
     package func adopt(
         _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
     ) {
-        guard let slot = self.slot(for: socket.raw, isTCP: isTCP, isLast: others.isEmpty) else {
-            return others[others.startIndex].handOver(socket, rules: rules, isTCP: isTCP, others: others.dropFirst())
+        // Refused peers share the slots of refused clients, so that they cannot take those of others.
+        let isPeer = isTCP || rules.callers.admits(socket.raw)
+        guard let slot = isPeer ? slot(for: socket.raw, isTCP: isTCP, others: others) : rejectionSlot else {
+            let next = others.indices.min { others[$0].longestWait < others[$1].longestWait } ?? others.startIndex
+            let rest = others[..<next] + others[(next + 1)...]
+            return others[next].handOver(socket, rules: rules, isTCP: isTCP, others: rest)
         }
         do {
+            if isTCP { Socket.setNoDelay(socket.raw) }
             let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
-            if isTCP { Socket.setNoDelay(client.raw) }
             clients[ObjectIdentifier(client)] = client
             load.add()
-            if case .slot = slot { client.begin() } else { client.rejectOverloaded() }
+            if !isPeer {
+                client.rejectPeer()
+            } else if case .slot = slot {
+                client.begin()
+            } else {
+                client.rejectOverloaded()
+            }
         } catch {
-            giveBack(slot)
+            release(slot)
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
         }
     }
 
-    /// nil: no client waits here, and other shards can still be asked.
-    private func slot(for raw: CInt, isTCP: Bool, isLast: Bool) -> ClientConnection.ConnectionSlot? {
+    /// nil: no client waits here, or a client of another shard has waited longer; other shards can still be asked.
+    private func slot(for raw: CInt, isTCP: Bool, others: ArraySlice<Shard>) -> ClientConnection.ConnectionSlot? {
         var peer: String?
         if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
-            guard peers.take(address.host) else { return rejectionSlot }
+            guard peers.acquire(address.host) else { return rejectionSlot }
             peer = address.host
         }
-        if context.connections.take() || (closeLongestWaiting() && context.connections.take()) { return .slot(peer) }
-        if let peer { context.peers?.giveBack(peer) }
-        return isLast ? rejectionSlot : nil
+        if context.connections.acquire() { return .slot(peer) }
+        let isLongestHere = others.allSatisfy { longestWait <= $0.longestWait }
+        if isLongestHere, closeLongestWaiting(), context.connections.acquire() { return .slot(peer) }
+        if let peer { context.peers?.release(peer) }
+        return others.isEmpty ? rejectionSlot : nil
     }
+
+    /// Since when the client waits that has waited longest here; `.never` if none waits. From any thread; another shard
+    /// may read a value that is about to change.
+    private var longestWait: Instant { Instant(nanoseconds: waitingSince.load(ordering: .relaxed)) }
 
     private var rejectionSlot: ClientConnection.ConnectionSlot {
-        context.rejectionSlots.take() ? .rejectionSlot : .none
+        context.rejectionSlots.acquire() ? .rejectionSlot : .none
     }
 
-    private func giveBack(_ slot: ClientConnection.ConnectionSlot) {
+    private func release(_ slot: ClientConnection.ConnectionSlot) {
         switch slot {
         case .slot(let peer):
-            context.connections.giveBack()
-            if let peer { context.peers?.giveBack(peer) }
-        case .rejectionSlot: context.rejectionSlots.giveBack()
+            context.connections.release()
+            if let peer { context.peers?.release(peer) }
+        case .rejectionSlot: context.rejectionSlots.release()
         case .none: break
         }
     }
@@ -136,7 +163,7 @@ package final class Shard: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
-        giveBack(client.slot)
+        release(client.slot)
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 
@@ -167,14 +194,17 @@ package final class Shard: @unchecked Sendable {
         report?()
     }
 
+    /// Replaces the capability of a listener.
+    func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
+
     // MARK: Resources that exchanges share
 
-    func takeBuffer() -> RequestBuffer {
+    func acquireBuffer() -> RequestBuffer {
         spareBuffers.popLast()
             ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax, budget: context.buffers)
     }
 
-    func giveBack(_ buffer: RequestBuffer) {
+    func release(_ buffer: RequestBuffer) {
         guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
             !context.buffers.isTight
         else { return }

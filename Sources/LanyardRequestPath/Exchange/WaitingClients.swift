@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// The clients of one shard that wait for a request, in the order in which they began to wait. At `connections_max` the
 /// first one is closed for a new client (http-rules.md 20.5).
 ///
@@ -9,6 +11,8 @@ struct WaitingClients {
     struct Links {
         unowned(unsafe) var earlier: ClientConnection?
         unowned(unsafe) var later: ClientConnection?
+        /// When the client began to wait.
+        fileprivate var since = Instant.never
         fileprivate(set) var isListed = false
     }
 
@@ -16,10 +20,14 @@ struct WaitingClients {
     private(set) unowned(unsafe) var first: ClientConnection?
     private unowned(unsafe) var last: ClientConnection?
 
+    /// When the first client began to wait; `.never` if none waits.
+    var since: Instant { first?.waitingLinks.since ?? .never }
+
     /// The client begins to wait now, even if it already waited.
     mutating func append(_ client: ClientConnection) {
         remove(client)
-        client.waitingLinks = Links(earlier: last, later: nil, isListed: true)
+        client.waitingLinks = Links(
+            earlier: last, later: nil, since: client.shard.loop.now, isListed: true)
         if let last { last.waitingLinks.later = client } else { first = client }
         last = client
     }

@@ -7,7 +7,7 @@ extension UpstreamPool {
 
     /// An idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other accounts
     /// are closed.
-    package func takeIdle(for user: UserIndex, _ account: AccountNumber = .unknown) -> UpstreamConnection? {
+    package func takeIdle(for user: UserIndex, _ account: AccountNumber) -> UpstreamConnection? {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             removeIdle(connection)

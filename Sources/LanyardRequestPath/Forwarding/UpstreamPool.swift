@@ -86,7 +86,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///
     /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
     package func connect(
-        for user: UserIndex, _ account: AccountNumber = .unknown, inPlaceOf old: UpstreamConnection? = nil,
+        for user: UserIndex, _ account: AccountNumber, inPlaceOf old: UpstreamConnection? = nil,
         completion: @escaping Completion
     ) -> Acquisition? {
         let request = Acquisition(user, account, completion)
@@ -95,7 +95,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             open.add(-1)
             idleOfShard.closed()
             resolveAndConnect(request)
-        } else if waiters.isEmpty, target.connections.take() {
+        } else if waiters.isEmpty, target.connections.acquire() {
             resolveAndConnect(request)
         } else {
             wait(request)
@@ -120,7 +120,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard !connection.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
+        guard !connection.stream.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
         keepIdle(connection)
         // A waiter here may use the connection. A waiter that cannot, here or on another shard, needs its slot.
         schedule(.idled)
@@ -137,10 +137,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
         if connection.epoch == epoch { return true }
-        let raw = connection.raw
-        guard let peer = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }), target.hasAddress(peer) else {
-            return false
-        }
+        guard let peer = connection.stream.peerAddress, target.hasAddress(peer) else { return false }
         connection.epoch = epoch
         return true
     }
@@ -165,7 +162,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         waiters.append(request)
         schedule(.serve)
         guard request.isWaiting else { return }
-        if parked.take() {
+        if parked.acquire() {
             request.isParked = true
             return armDeadline()
         }
@@ -179,16 +176,16 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         target.waiting.subtract(1, ordering: .sequentiallyConsistent)
         guard request.isParked else { return }
         request.isParked = false
-        parked.giveBack()
+        parked.release()
     }
 
-    private func giveBackSlot() {
-        target.connections.giveBack()
+    private func releaseSlot() {
+        target.connections.release()
         idleOfShard.closed()
     }
 
     private func freeSlot() {
-        giveBackSlot()
+        releaseSlot()
         schedule(.freed)
     }
 
@@ -235,7 +232,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             let first = waiters.removeFirst()
             leaveQueue(first)
             reply(first, .success(connection))
-        case .takeSlot: return target.connections.take()
+        case .takeSlot: return target.connections.acquire()
         case .serveFirst:
             let first = waiters.removeFirst()
             leaveQueue(first)
@@ -245,7 +242,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             removeIdle(connection)
             connection.close()
             open.add(-1)
-        case .freeSlot: giveBackSlot()
+        case .freeSlot: releaseSlot()
         case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
         case .notifyWaiters: target.notifyOtherPools(than: self) { $0.schedule(.serve) }
         case .notifyIdle: target.notifyOtherPools(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
@@ -318,7 +315,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             switch result {
             case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
                 connectAfterRelease(request, addresses)
-            case .failure(let failure): fail(request, failure)
+            case .failure(let error): fail(request, error)
             case .success(let socket): adopt(socket.release(), for: request)
             }
         }

@@ -1,15 +1,20 @@
-/// Which hosts and origins requests on one listener may name (http-rules.md 4.2, 4.4).
+/// Which hosts and origins requests on one listener may name, and who may send them (http-rules.md 4.2, 4.4).
 package struct ListenerRules: Sendable {
     private let hosts: AllowedHosts
     /// The bound port; nil: a unix socket.
     private let port: UInt16?
     private let origins: [[UInt8]]
+    let callers: CallerPolicy
     /// The scheme of absolute targets.
     let scheme: StaticString = "http"
 
-    package init(hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String]) {
+    package init(
+        hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
+        callers: CallerPolicy = .everybody
+    ) {
         self.hosts = hosts
         self.port = port
+        self.callers = callers
         origins = allowedOrigins.map { Array($0.utf8) }
     }
 

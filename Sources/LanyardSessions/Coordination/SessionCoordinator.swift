@@ -14,6 +14,7 @@ import LanyardSettings
 /// A crash is modelled by dropping the coordinator and all open results. A start makes a new coordinator and sends it
 /// `begin` with what the store holds.
 package struct SessionCoordinator: Sendable {
+    /// What has happened.
     package enum Event: Sendable {
         /// The first event of a user whose session Lanyard renews. It carries what the store holds; nil if it does not
         /// know the user.
@@ -46,6 +47,7 @@ package struct SessionCoordinator: Sendable {
         case claimed(AccountOwnership, operation: UInt64)
     }
 
+    /// What to do.
     package enum Action: Sendable {
         case tryLock, unlock
         case read(operation: UInt64)
@@ -67,6 +69,7 @@ package struct SessionCoordinator: Sendable {
         case reply(UInt64, SessionReply)
     }
 
+    /// How an operator ends a session.
     package enum Termination: Sendable {
         /// The user stays known. Only an operator can log it in again.
         case logOut
@@ -78,13 +81,17 @@ package struct SessionCoordinator: Sendable {
     package struct Setup: Sendable {
         package var user: String
         package var identity: String
+        /// The user's index in the request path.
         package var index: UserIndex
         /// The credential for automatic logins; nil: an operator must log in.
         package var credential: Credential?
+        /// What the identity service does with refresh tokens at a refresh.
         package var rotation: RefreshTokenRotation
         /// No configuration names the user.
         package var isAdded: Bool
+        /// `refresh`.
         package var refresh: RefreshSettings
+        /// `login.offline`.
         package var offline: LoginSettings.Offline
         /// `BootInstant.boot` of this boot of the machine.
         package var boot: String
@@ -134,9 +141,13 @@ package struct SessionCoordinator: Sendable {
 
     enum Lock { case free, requested, held }
 
+    /// The user, its identity and its settings.
     package let setup: Setup
+    /// The state machine.
     package internal(set) var session = Session.loggedOut(.loggingIn)
+    /// What outlives its states.
     package internal(set) var context: SessionContext
+    /// The call under way with its steps; nil: none.
     package internal(set) var operation: TokenOperation?
     /// The version that the store is known to hold: the base of each change.
     package internal(set) var base = SessionVersion.absent

@@ -4,6 +4,7 @@ import Logging
 
 /// A decision of a session for the log: one line each, with reason and next time.
 package struct SessionLogEvent: Equatable, Sendable {
+    /// How loud the line is.
     package enum Level: Sendable { case info, warning, error }
 
     /// The stable dotted names, without `session.`.
@@ -47,11 +48,15 @@ package struct SessionLogEvent: Equatable, Sendable {
     /// Why a forced refresh is denied.
     package enum Denial: String, Sendable { case cooldown, budget = "per_hour_max" }
 
+    /// What happened.
     package var event: Event
+    /// How loud the line is.
     package var level: Level
     /// Machine-readable.
     package var reason: String
+    /// When something happens next by itself.
     package var nextAt: Instant?
+    /// Why, if a call failed.
     package var error: IdentityError?
     /// Further metadata, by name.
     package var details: [String: String] = [:]

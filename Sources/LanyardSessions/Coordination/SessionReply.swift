@@ -34,6 +34,7 @@ package enum SessionReply: Sendable {
 
 /// A session that was obtained for another user, or elsewhere. It is stored and served like the result of a login.
 package struct ObtainedSession: Sendable {
+    /// The tokens.
     package var grant: Grant
     /// The clocks before the request was sent.
     package var startedAt: Instant

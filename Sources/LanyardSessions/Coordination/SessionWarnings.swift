@@ -13,7 +13,7 @@ struct SessionWarnings: Sendable {
     private(set) var nextAt = Instant.never
     private var expiry: WallTime?
     /// The number of `steps` that have passed.
-    private var stepsTold = 0
+    private var stepsPassed = 0
     private var isFresh = false
     private var warnedAccountSince: WallTime?
 
@@ -40,16 +40,16 @@ struct SessionWarnings: Sendable {
     ) -> SessionLogEvent? {
         if end != expiry {
             expiry = end
-            stepsTold = 0
+            stepsPassed = 0
         }
         guard let end else { return nil }
         let left = end - eventContext.wall
         let due = Self.steps.prefix { left <= $0.before }.count
         defer {
-            stepsTold = max(stepsTold, due)
-            if stepsTold < Self.steps.count { scheduleCheck(in: left - Self.steps[stepsTold].before, eventContext) }
+            stepsPassed = max(stepsPassed, due)
+            if stepsPassed < Self.steps.count { scheduleCheck(in: left - Self.steps[stepsPassed].before, eventContext) }
         }
-        guard due > stepsTold, left > .zero, !isFresh else { return nil }
+        guard due > stepsPassed, left > .zero, !isFresh else { return nil }
         var logEvent = SessionLogEvent(
             .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name,
             nextAt: eventContext.instant + left

@@ -5,6 +5,7 @@ import LanyardSessionInterface
 /// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` moves it from stage
 /// to stage.
 package struct TokenOperation: Sendable {
+    /// Who wants the operation.
     package enum Purpose: Equatable, Sendable {
         /// The session's own call.
         case own
@@ -15,6 +16,7 @@ package struct TokenOperation: Sendable {
         case closingIntent
     }
 
+    /// The step under way.
     package enum Stage: Sendable {
         /// The lock was requested.
         case locking
@@ -40,9 +42,11 @@ package struct TokenOperation: Sendable {
     /// The delay between a call whose response was lost and its repetition.
     static let retryDelay = Duration.seconds(2)
 
+    /// Who wants the operation.
     package let purpose: Purpose
     /// The call's number is the operation's.
     package internal(set) var call: SessionCall
+    /// The step under way.
     package internal(set) var stage = Stage.locking
     /// The wait for the lock has been logged.
     var hasLoggedWait = false

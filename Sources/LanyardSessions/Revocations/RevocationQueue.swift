@@ -6,6 +6,7 @@ import LanyardSessionInterface
 ///
 /// The first call is made at once. After a failure it is repeated after 1 s, doubling up to 5 minutes, for a day.
 package struct RevocationQueue: Sendable {
+    /// What to do.
     package enum Action: Equatable, Sendable {
         /// Call the service; `callCompleted` reports the result.
         case call(StoredRevocation)
@@ -15,6 +16,7 @@ package struct RevocationQueue: Sendable {
         case postponed(StoredRevocation, IdentityError, until: Instant)
     }
 
+    /// How a revocation has ended.
     package enum Outcome: String, Sendable {
         /// The service knows.
         case told

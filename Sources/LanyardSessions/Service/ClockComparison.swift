@@ -3,6 +3,7 @@ import LanyardFoundations
 /// The boot clock and the wall clock at one instant. A later comparison shows whether one of them has jumped or the
 /// machine was suspended.
 package struct ClockComparison {
+    /// What the comparison has shown.
     package enum Disagreement: String, Sendable {
         /// The wall clock has moved differently from the boot clock.
         case wallClock = "wall_clock"
@@ -10,7 +11,9 @@ package struct ClockComparison {
         case resumed
     }
 
+    /// The boot clock at the comparison.
     package let instant: Instant
+    /// The wall clock at the comparison.
     package let wall: WallTime
 
     package init(instant: Instant, wall: WallTime) {

@@ -22,6 +22,7 @@ package struct SessionReport: Sendable {
     var isActiveUserUnsaved = false
     var refreshDurations: [MetricSample] = []
     var clockJumps = 0
+    /// How far the identity service's clock is ahead; nil: unknown.
     package var skew: Duration?
     var attempts: [Attempt: Int] = [:]
 
@@ -105,12 +106,16 @@ extension SessionReport.Attempt {
 /// A snapshot of one user for health, status and metrics, readable on any thread.
 package struct SessionStatus: Sendable {
     package var user: String
+    /// The user's index in the request path.
     package var index: UserIndex
     package var identity: String
     /// The service's id of the account, after a first login.
     package var accountID: String?
+    /// The state of its session.
     package var state: SessionState
+    /// Why it is ready or not, at the time of the report.
     package var reason: SessionReason
+    /// Grows with each new access token; 0 before the first.
     package var generation: UInt64
     /// nil: no token, or one without an expiry.
     package var accessTokenExpiry: WallTime?
@@ -159,6 +164,7 @@ extension SessionState {
 }
 
 extension SessionReport {
+    /// The state that the admin API shows.
     package func userState(of user: SessionStatus) -> UserState {
         guard user.state.isAuthenticated else { return .loggedOut }
         return user.index == activeUser ? .active : .inactive

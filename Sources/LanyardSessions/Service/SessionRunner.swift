@@ -9,8 +9,10 @@ import Logging
 /// The service and the runner hold each other until the runner is stopped, because results come from other queues at
 /// any time. The runner sees of the service what `RunnerEnvironment` has.
 package final class SessionRunner: @unchecked Sendable {
+    /// Takes the result of an operator's request.
     package typealias Reply = @Sendable (SessionReply) -> Void
 
+    /// The user with its token source and settings.
     package let managedUser: ManagedUser
     let index: UserIndex
     private let environment: any RunnerEnvironment
@@ -233,6 +235,7 @@ package final class SessionRunner: @unchecked Sendable {
         if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else { false }
     }
 
+    /// The user as of now, for the report.
     package var status: SessionStatus { status(at: .now) }
 
     private func status(at eventContext: EventContext) -> SessionStatus {

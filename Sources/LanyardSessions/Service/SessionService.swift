@@ -209,10 +209,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     // MARK: Users
 
+    /// The runner of a user; nil: unknown or removed. On the queue.
     package func runner(at user: UserIndex) -> SessionRunner? {
         runners.indices.contains(user.number) ? runners[user.number] : nil
     }
 
+    /// The runner of a user by name. On the queue.
     package func runner(named name: String) -> SessionRunner? {
         runners.lazy.compactMap(\.self).first { $0.name == name }
     }
@@ -264,6 +266,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
+    /// Hands a change to the store and counts its result.
     package func commit(
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {

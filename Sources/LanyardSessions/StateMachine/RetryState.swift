@@ -3,12 +3,14 @@ import LanyardSessionInterface
 
 /// A run of failures of a session's calls, and the instant of the next attempt.
 package struct RetryState: Sendable {
+    /// An attempt, or the rest before the next one.
     package enum Phase: Equatable, Sendable {
         case calling(SessionCall)
         /// Until the next attempt.
         case resting(until: Instant)
     }
 
+    /// An attempt, or the rest before the next one.
     package var phase: Phase
     /// The failures since the last success.
     package var failures = 0
@@ -51,11 +53,13 @@ package struct RetryState: Sendable {
         self.error = error
     }
 
+    /// The attempt under way.
     package var call: SessionCall? {
         guard case .calling(let call) = phase else { return nil }
         return call
     }
 
+    /// When the next attempt is made; nil while one is under way.
     package var nextAttempt: Instant? {
         guard case .resting(let until) = phase else { return nil }
         return until

@@ -4,6 +4,7 @@ import LanyardSettings
 
 /// The observable state of a session.
 extension Session {
+    /// The state for status, metrics and log.
     package var state: SessionState {
         switch self {
         case .loggedOut: .loggedOut
@@ -17,6 +18,7 @@ extension Session {
         }
     }
 
+    /// The reason for health and status.
     package var reason: SessionReason {
         switch self {
         case .loggedOut(let reason): reason

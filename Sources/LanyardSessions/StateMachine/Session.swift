@@ -33,6 +33,7 @@ package enum Session {
     /// the credential changes.
     case refused(IdentityError)
 
+    /// What has happened to the session.
     package enum Event: Sendable {
         /// The program starts, or a login with the configured credential is requested.
         case loginRequested

@@ -4,7 +4,9 @@ import LanyardSettings
 
 /// What outlives a session's states: the user, its settings and its counters.
 package struct SessionContext: Sendable {
+    /// The user's index in the request path.
     package let user: UserIndex
+    /// `refresh`.
     package let settings: RefreshSettings
     /// Whether the user can log in without an operator.
     package let hasCredential: Bool

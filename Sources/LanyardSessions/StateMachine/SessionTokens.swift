@@ -5,7 +5,9 @@ import LanyardSettings
 /// The tokens of an authenticated session, with the instants that follow from the lifetime (refresh.md 1, refresh.md 2,
 /// refresh.md 3, refresh.md 4).
 package struct SessionTokens: Sendable {
+    /// The access token.
     package let access: Secret
+    /// Of the access token.
     package let generation: UInt64
     /// The service's id of the account, if it is known.
     package let accountID: String?
@@ -118,6 +120,7 @@ package struct SessionTokens: Sendable {
         return min(scheduled, eventContext.instant + (refreshExpiry - eventContext.wall))
     }
 
+    /// Whether the access token may be sent.
     package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }
 
     /// Applies the earlier end of the two clocks (refresh.md 1): after a forward jump of the wall clock the token ends

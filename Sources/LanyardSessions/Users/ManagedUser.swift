@@ -3,6 +3,7 @@ import LanyardSettings
 
 /// One user with what the service needs to keep it logged in.
 package struct ManagedUser: Sendable {
+    /// Where the user's tokens come from.
     package enum Source: Sendable {
         /// Lanyard logs in and renews.
         case service(any IdentityService)
@@ -10,7 +11,9 @@ package struct ManagedUser: Sendable {
         case feed(any TokenFeed)
     }
 
+    /// As configured, or as the admin API added it.
     package var settings: UserSettings
+    /// Where the user's tokens come from.
     package var source: Source
     /// Reports changes of the credential's file; nil: no file.
     package var credential: (any CredentialWatch)?
@@ -42,6 +45,7 @@ package struct ManagedUser: Sendable {
 
 /// A configured identity, for users that are added at run time.
 package struct ConfiguredIdentity: Sendable {
+    /// Who renews the tokens.
     package enum Kind: Sendable {
         /// Lanyard logs in and renews.
         case service(any IdentityService, RefreshTokenRotation)
@@ -50,6 +54,7 @@ package struct ConfiguredIdentity: Sendable {
     }
 
     package var name: String
+    /// Who renews the tokens.
     package var kind: Kind
 
     /// Whether Lanyard logs users in there.

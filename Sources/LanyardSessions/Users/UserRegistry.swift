@@ -6,10 +6,12 @@ import LanyardSessionInterface
 package struct UserRegistry: Sendable {
     /// Names one request of an operator until it has a response.
     package struct RequestID: Hashable, Sendable {
+        /// Unique in this process.
         package let number: UInt64
         package init(_ number: UInt64) { self.number = number }
     }
 
+    /// What has happened.
     package enum Event: Sendable {
         case requested(UserRequest, RequestID)
         /// The login of the request has succeeded.
@@ -29,6 +31,7 @@ package struct UserRegistry: Sendable {
 
     /// What a session reports after each change.
     package struct SessionSnapshot: Equatable, Sendable {
+        /// The state of the session.
         package var state: SessionState
         /// A login is under way, whatever its cause.
         package var isLoggingIn: Bool
@@ -44,6 +47,7 @@ package struct UserRegistry: Sendable {
         }
     }
 
+    /// What to do.
     package enum Action: Equatable, Sendable {
         /// A new user, not shown before its login has succeeded.
         case admit(RegisteredUser)
@@ -68,6 +72,7 @@ package struct UserRegistry: Sendable {
         case respond(RequestID, Response)
     }
 
+    /// What an operator is told.
     package enum Response: Equatable, Sendable {
         case added(UserIndex)
         case user(UserIndex)
@@ -88,6 +93,7 @@ package struct UserRegistry: Sendable {
 
     /// In the order of the configuration, then in the order in which they were added; includes provisional users.
     package internal(set) var users: [RegisteredUser]
+    /// The user that routes without a user of their own follow.
     package internal(set) var active: UserIndex?
     /// The names of the identities, and whether each is static.
     let identities: [String: Bool]
@@ -159,13 +165,13 @@ package struct UserRegistry: Sendable {
         case .nameExists(let requestID): confirmProvisional(requestID)
         case .overtaken(let requestID): failLogin(requestID, nil)
         case .changed(let user, let snapshot): sessionChanged(user, snapshot)
-        case .removalCompleted(let user): giveBack(user)
+        case .removalCompleted(let user): releaseIndex(user)
         }
     }
 
-    private mutating func giveBack(_ user: UserIndex) -> [Action] {
+    private mutating func releaseIndex(_ user: UserIndex) -> [Action] {
         beingRemoved.remove(user)
-        names.giveBack(user)
+        names.release(user)
         return []
     }
 

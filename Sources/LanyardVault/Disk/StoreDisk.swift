@@ -31,6 +31,7 @@ package protocol StoreDisk: AnyObject, Sendable {
     func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)?
 }
 
+/// Which other holders a lock permits.
 package enum DiskLockKind: Sendable {
     /// No other holder, of either kind.
     case exclusive
@@ -56,8 +57,10 @@ package protocol DiskLock: AnyObject, Sendable {
 
 /// An entry at a name, or the folder itself: the facts that decide whether it may be trusted.
 package struct DiskEntry: Equatable, Sendable {
+    /// What stands at the name.
     package enum Kind: Equatable, Sendable { case file, folder, link, other }
 
+    /// What stands at the name.
     package var kind: Kind
     /// The uid that owns it.
     package var owner: UInt32
@@ -76,6 +79,7 @@ package struct DiskEntry: Equatable, Sendable {
 
 /// A file as it was read: what it is, and its bytes.
 package struct DiskContent: Equatable, Sendable {
+    /// What the file is.
     package var entry: DiskEntry
     /// nil: not read, because it is not a regular file or is too large, or because of `openError`. Sealed bytes are not secret.
     package var bytes: [UInt8]?

@@ -57,27 +57,8 @@ package final class SystemDisk: StoreDisk {
         guard fstat(file.raw, &status) == 0 else { throw DiskError(errno, "looking") }
         let entry = Self.entry(status)
         guard entry.kind == .file, entry.size <= bytesMax else { return DiskContent(entry, bytes: nil) }
-        return DiskContent(entry, bytes: try Self.bytes(of: file, count: entry.size))
-    }
-
-    /// `count` bytes, or fewer if the file has become shorter meanwhile.
-    private static func bytes(of file: borrowing OwnedDescriptor, count: Int) throws(DiskError) -> [UInt8] {
-        var failure: CInt = 0
-        let raw = file.raw
-        let bytes = [UInt8](unsafeUninitializedCapacity: count) { room, filled in
-            while filled < count {
-                let more = Glibc.read(raw, room.baseAddress! + filled, count - filled)
-                if more == 0 { return }
-                if more > 0 {
-                    filled += more
-                } else if errno != EINTR {
-                    failure = errno
-                    return
-                }
-            }
-        }
-        if failure != 0 { throw DiskError(failure, "reading") }
-        return bytes
+        // Fewer bytes if the file has become shorter meanwhile.
+        return DiskContent(entry, bytes: try file.read(upTo: entry.size) { DiskError($0, "reading") })
     }
 
     package func create(_ name: String) throws(DiskError) -> any DiskWriter {

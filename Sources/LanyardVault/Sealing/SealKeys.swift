@@ -40,13 +40,9 @@ enum SealKeys {
         key: UnsafeRawBufferPointer, _ text: UnsafeRawBufferPointer
     ) throws(SealingError) -> Secret {
         ERR_clear_error()
-        return try Secret(capacity: keyByteCount) { room throws(SealingError) in
-            let made = HMAC(
-                EVP_sha256(), key.baseAddress, CInt(key.count),
-                text.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count,
-                room.baseAddress?.assumingMemoryBound(to: UInt8.self), nil)
-            guard made != nil else { throw .failed("HMAC") }
-            return keyByteCount
+        return try Secret(capacity: KeyedHash.byteCount) { room throws(SealingError) in
+            guard KeyedHash.write(text, key: key, into: room) else { throw .failed("HMAC") }
+            return KeyedHash.byteCount
         }
     }
 

@@ -5,12 +5,15 @@ import LanyardSettings
 
 /// The secret that seals the store: a key, or a passphrase from which scrypt derives one.
 package struct StoreSecret: Sendable {
+    /// A key is used as it is, a passphrase is stretched.
     package enum Kind: Equatable, Sendable { case key, passphrase }
 
     /// In bytes. A passphrase has no such bound, because scrypt protects it.
     package static let keyBytesMin = 32
 
+    /// How the secret becomes a key.
     package let kind: Kind
+    /// The bytes of the file.
     package let secret: Secret
 
     package init(_ kind: Kind, _ secret: Secret) {

@@ -15,7 +15,7 @@ struct StoreTextReader: ~Copyable {
         guard version <= StoreText.version else { throw .newerVersion(version) }
         guard version >= 1, bytes.count <= StoreText.bytesMax else { throw malformed }
         let writes = try integer(UInt64.self)
-        var contents = StoreContents(fingerprintKey: Secret(copying: try take(StoreText.fingerprintKeyByteCount)))
+        var contents = StoreContents(fingerprintKey: Secret(copying: try nextBytes(StoreText.fingerprintKeyByteCount)))
         contents.writes = writes
         var names: Set<String> = []
         for _ in 0..<(try integer(UInt16.self)) {
@@ -41,7 +41,7 @@ struct StoreTextReader: ~Copyable {
     }
 
     private mutating func identityFingerprint() throws(StoreText.FormatError) -> IdentityFingerprint {
-        IdentityFingerprint(bytes: Array(try take(StoreText.identityFingerprintByteCount)))
+        IdentityFingerprint(bytes: Array(try nextBytes(StoreText.identityFingerprintByteCount)))
     }
 
     private mutating func user() throws(StoreText.FormatError) -> StoredUser {
@@ -59,7 +59,7 @@ struct StoreTextReader: ~Copyable {
         if flags.contains(.intent) { user.intent = try intent() }
         if flags.contains(.refused) {
             // A fingerprint is not secret: without the key it reveals nothing.
-            user.refused = CredentialFingerprint(bytes: Array(try take(StoreText.credentialFingerprintByteCount)))
+            user.refused = CredentialFingerprint(bytes: Array(try nextBytes(StoreText.credentialFingerprintByteCount)))
         }
         if flags.contains(.identityFingerprint) { user.identityFingerprint = try identityFingerprint() }
         if flags.contains(.refusedCode) { user.refused?.code = try text() }
@@ -103,14 +103,14 @@ struct StoreTextReader: ~Copyable {
     private var malformed: StoreText.FormatError { .malformed(at: offset) }
 
     /// The next bytes, lent.
-    private mutating func take(_ count: Int) throws(StoreText.FormatError) -> UnsafeRawBufferPointer {
+    private mutating func nextBytes(_ count: Int) throws(StoreText.FormatError) -> UnsafeRawBufferPointer {
         guard count <= bytes.count - offset else { throw malformed }
         defer { offset += count }
         return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
     }
 
     private mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws(StoreText.FormatError) -> Value {
-        try take(MemoryLayout<Value>.size).reduce(0) { $0 << 8 | Value(truncatingIfNeeded: $1) }
+        try nextBytes(MemoryLayout<Value>.size).reduce(0) { $0 << 8 | Value(truncatingIfNeeded: $1) }
     }
 
     private mutating func time() throws(StoreText.FormatError) -> WallTime {
@@ -120,7 +120,7 @@ struct StoreTextReader: ~Copyable {
     private mutating func text() throws(StoreText.FormatError) -> String {
         let count = Int(try integer(UInt16.self))
         guard count <= StoreText.textBytesMax else { throw malformed }
-        guard let text = String(validating: try take(count), as: UTF8.self) else { throw malformed }
+        guard let text = String(validating: try nextBytes(count), as: UTF8.self) else { throw malformed }
         return text
     }
 
@@ -133,6 +133,6 @@ struct StoreTextReader: ~Copyable {
     private mutating func secret() throws(StoreText.FormatError) -> Secret {
         let count = Int(try integer(UInt32.self))
         guard count <= StoreText.secretBytesMax else { throw malformed }
-        return Secret(copying: try take(count))
+        return Secret(copying: try nextBytes(count))
     }
 }

@@ -32,7 +32,7 @@ final class AdminServer: Sendable {
         let file = try folder.write("token", Self.token + "\n")
         // As if the file had been there for long: it needs no second look.
         let files = FileReader { path, known in
-            var read = FileSnapshot.take(path, known: known)
+            var read = FileSnapshot.read(path, known: known)
             read.stamp?.changedAt = 0
             return read
         }
@@ -43,7 +43,7 @@ final class AdminServer: Sendable {
             info: ProgramInfo(
                 version: "1.2.3", startedAt: .now - .seconds(90),
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
-            stop: { _ = stops.take() }, limits: limits,
+            stop: { _ = stops.acquire() }, limits: limits,
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
         loop.start()
         listener.start()

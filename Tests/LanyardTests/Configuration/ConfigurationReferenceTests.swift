@@ -17,7 +17,7 @@ import Testing
     /// What this version does not do with a key or one above it.
     private static func mark(_ key: ConfigurationKey) -> String? {
         let marks = UnsupportedSetting.all.compactMap { unbuilt -> String? in
-            let effect = unbuilt.isError ? "a fault" : "ignored"
+            let effect = unbuilt.isError ? "an error" : "ignored"
             switch unbuilt.values {
             case .any where key.path == unbuilt.path || key.path.hasPrefix(unbuilt.path + "."):
                 return "Not in this version: \(effect)."

@@ -12,9 +12,9 @@ import Testing
           - address: 127.0.0.1:7400
             allowed_hosts: [LOCALHOST:7400, api.internal]
             allowed_origins: [https://app.example.com, "null"]
-          - {address: "unix:/run/lanyard/data.sock", socket_mode: "0660"}
+          - {address: "unix:/run/lanyard/data.sock", socket_mode: "0660", peers: {uids: [1], gids: [2]}}
           - {address: "0.0.0.0:7402", unsafe: true, allowed_hosts: ["api.internal:7402"]}
-          - {address: "127.0.0.1:7401"}
+          - {address: "127.0.0.1:7401", capability_file: capability, required_header: Lanyard-Request}
         health: {address: "127.0.0.1:7405"}
         admin: {address: "127.0.0.1:7403", token_file: admin}
         identities:
@@ -90,7 +90,7 @@ import Testing
     init() throws {
         folder = try TemporaryFolder()
         for file in ["ca.pem", "cert.pem"] { try folder.write(file, TestCertificate.pem) }
-        for file in ["key.pem", "token", "password", "key"] { try folder.write(file, "secret") }
+        for file in ["key.pem", "token", "password", "key", "capability"] { try folder.write(file, "secret") }
         try folder.write("admin", String(repeating: "a", count: AdminSettings.tokenLengthMin))
         try folder.write("seal", String(repeating: "k", count: 32))
         tree = try #require(ConfigurationDocument.read(Array(Self.text.utf8), path: "f").tree)

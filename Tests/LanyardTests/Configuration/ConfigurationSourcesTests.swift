@@ -140,9 +140,9 @@ import Testing
     func keysOfFilesOnly() throws {
         let folder = try TemporaryFolder()
         let token = try folder.write("token", "t")
-        let needed = [
-            "listeners[].unsafe: true", "listeners[].allowed_hosts, such as", "routes[].unsafe_plain: true",
-            "routes[].allow_link_local: true",
+        let remedies = [
+            "add --unsafe if", "add --allowed-hosts, such as", "add --unsafe-plain if",
+            "use a configuration file with routes[].allow_link_local: true",
         ]
         let flags = load(["--upstream", "http://169.254.0.1:1", "--listen", "0.0.0.0:7400", "--token-file", token])
         let variables = load(
@@ -152,13 +152,43 @@ import Testing
                 "LANYARD_TOKEN_FILE": token,
             ])
         for diagnostics in [flags.diagnostics, variables.diagnostics] {
-            #expect(diagnostics.count == needed.count, "\(diagnostics)")
-            for key in needed {
-                let told = diagnostics.count { $0.remedy.contains("use a configuration file with \(key)") }
-                #expect(told == 1, "\(key): \(diagnostics)")
+            #expect(diagnostics.count == remedies.count, "\(diagnostics)")
+            for remedy in remedies {
+                let told = diagnostics.count { $0.remedy.contains(remedy) }
+                #expect(told == 1, "\(remedy): \(diagnostics)")
             }
-            #expect(!diagnostics.contains { $0.remedy.contains("add ") })
         }
+    }
+
+    @Test("flags of the listener say what a file says, with and without --listen")
+    func listenerFlags() throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t")
+        let capability = try folder.write("capability", "0123456789abcdef0123456789abcdef")
+        let flags = ["--upstream", "http://127.0.0.1:1", "--token-file", token, "--capability-file", capability]
+        let open = load(
+            flags + [
+                "--listen", "0.0.0.0:7400", "--allowed-hosts", "api.internal:7400, other:1", "--required-header",
+                "X-Here",
+            ])
+        let listener = try #require(open.configuration?.listeners.first, "\(open.diagnostics)")
+        #expect(listener.address == .tcp(host: "0.0.0.0", port: 7400))
+        #expect(listener.allowedHosts == ["api.internal:7400", "other:1"])
+        #expect(listener.capabilityFile == capability && listener.requiredHeader == "X-Here")
+        let ordinary = load(flags).configuration?.listeners.first
+        #expect(ordinary?.address == .tcp(host: "127.0.0.1", port: 7400) && ordinary?.capabilityFile == capability)
+        let unix = load(
+            [
+                "--upstream", "http://127.0.0.1:1", "--token-file", token, "--listen", "unix:/run/l.sock",
+                "--peer-uids",
+                "1,20", "--peer-gids", "5", "--socket-mode", "0660",
+            ])
+        #expect(unix.configuration?.listeners.first?.peers == .init(uids: [1, 20], gids: [5]), "\(unix.diagnostics)")
+        #expect(unix.configuration?.listeners.first?.socketMode == 0o660)
+        let wrong = load(flags + ["--listen", "unix:/run/l.sock", "--peer-uids", "1,,x"])
+        #expect(
+            wrong.diagnostics.map(\.description).filter { $0.contains("peers.uids") }.count == 2, "\(wrong.diagnostics)"
+        )
     }
 
     @Test(

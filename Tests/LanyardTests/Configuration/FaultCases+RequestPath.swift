@@ -66,6 +66,33 @@ extension FaultCases {
             ]
         ),
         (
+            both + "routes:\n  - upstream: http://127.0.0.1:65536/x\n",
+            [
+                """
+                lanyard.yaml:7:15: routes[0].upstream: port \"65536\" is out of range; write a port from 1 to 65535, \
+                without a zero before it
+                """
+            ]
+        ),
+        (
+            both + "routes:\n  - upstream: http://api.test:0\n",
+            [
+                """
+                lanyard.yaml:7:15: routes[0].upstream: port \"0\" is out of range; write a port from 1 to 65535, \
+                without a zero before it
+                """
+            ]
+        ),
+        (
+            whole + "listeners:\n  - address: '[::1]:074000'\n",
+            [
+                """
+                lanyard.yaml:9:14: listeners[0].address: port \"074000\" is out of range; write a port from 0 to \
+                65535, without a zero before it
+                """
+            ]
+        ),
+        (
             both + "routes:\n  - upstream: 127.0.0.1:9000\n",
             [
                 """
@@ -184,11 +211,40 @@ extension FaultCases {
             ]
         ),
         (
+            whole
+                + "listeners:\n  - {address: '10.0.0.1:7400', capability_file: token, required_header: Lanyard-Request}\n",
+            []
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400', required_header: Accept}\n",
+            [
+                """
+                lanyard.yaml:9:50: listeners[0].required_header: \"Accept\" is not the name of a field that no browser \
+                sends by itself; write such as Lanyard-Request
+                """
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400', capability_file: missing}\n",
+            [
+                """
+                warning: lanyard.yaml:9:50: listeners[0].capability_file: missing does not exist; every request on \
+                it is refused until the file appears
+                """
+            ]
+        ),
+        (
+            whole + "listeners:\n  - {address: 'unix:/run/l.sock', peers: {uids: [-1], gids: [0]}}\n",
+            [
+                "lanyard.yaml:9:50: listeners[0].peers.uids: \"-1\" is not a whole number from 0 to 4294967294; write digits only"
+            ]
+        ),
+        (
             whole + "listeners:\n  - address: 0.0.0.0:7400\n",
             [
                 """
                 lanyard.yaml:9:14: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the \
-                user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that
+                user; bind 127.0.0.1:7400, add capability_file, or add unsafe: true if something else prevents that
                 """,
                 """
                 lanyard.yaml:9:14: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for \
@@ -210,7 +266,7 @@ extension FaultCases {
             [
                 """
                 lanyard.yaml:9:15: listeners[0].address: other machines can reach 10.0.0.1:7400 and would act as the \
-                user; bind 127.0.0.1:7400, or add unsafe: true if something else prevents that
+                user; bind 127.0.0.1:7400, add capability_file, or add unsafe: true if something else prevents that
                 """
             ]
         ),

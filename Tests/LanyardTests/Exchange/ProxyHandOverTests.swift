@@ -85,6 +85,42 @@ import Testing
         try await eventually("the drain ends") { finished.isSet }
     }
 
+    @Test("at the cap, the client that has waited longest is closed, whichever shard has it")
+    func longestOfAllShards() async throws {
+        let bench = try ProxyBench { _ in
+            .answer()
+        } plan: {
+            ($0.shards, $0.limits.connectionsMax) = (3, 2)
+        }
+        let shards = bench.path.shards
+        let listener = try ListeningSocket(ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0)))
+        let rules = ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: [])
+        @Sendable func connect(to index: Int) throws -> RawClient {
+            let client = try RawClient(.tcp(try #require(listener.port)))
+            var raw: CInt = -1
+            while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
+            let others = shards.filter { $0 !== shards[index] }
+            shards[index].handOver(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: others[...])
+            for _ in 0..<2 { for shard in shards { Self.settle(shard) } }
+            return client
+        }
+        try await offPool { () throws in
+            for (first, second, third) in [(0, 1, 1), (1, 0, 2), (2, 2, 0), (1, 2, 2)] {
+                let earlier = try connect(to: first)
+                let later = try connect(to: second)
+                let newcomer = try connect(to: third)
+                #expect(
+                    try earlier.readToEnd().isEmpty, "\(first) \(second) \(third): the one that waited longest stays")
+                for client in [later, newcomer] {
+                    try client.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    #expect(try client.response().status == 200, "\(first) \(second) \(third)")
+                }
+                for client in [earlier, later, newcomer] { client.close() }
+                for shard in shards { try Self.awaitNoClients(shard) }
+            }
+        }
+    }
+
     private static func awaitNoClients(_ shard: Shard) throws {
         let end = ContinuousClock.now + .seconds(10)
         while shard.load.value > 0 {

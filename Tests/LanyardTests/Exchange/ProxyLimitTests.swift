@@ -94,7 +94,7 @@ import Testing
             }
         }
         #expect(served >= 6)
-        budget.giveBack(bytesMax / 8 * 5)
+        budget.release(bytesMax / 8 * 5)
         #expect(peak.value <= bytesMax + 2 * (128 << 10), "\(peak.value)")
         #expect(try await bench.ask(Self.get).status == 200)
         #expect(Self.bytesHeld(bench) <= bytesMax * 3 / 4)
@@ -126,7 +126,7 @@ import Testing
                 try client.send(text)
                 #expect(try client.response().status == 503)
             }
-            budget.giveBack(budget.bytesMax)
+            budget.release(budget.bytesMax)
             #expect(try waiting.response().bodyText == "late")
             #expect(try uploading.response().status == 200)
             #expect(try waiting.exchange("GET", "/").status == 200)

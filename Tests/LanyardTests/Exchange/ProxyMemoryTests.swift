@@ -37,7 +37,7 @@ import Testing
             try bench.awaitRequests(2)
             budget.add(budget.bytesMax)
             usleep(2_500_000)
-            budget.giveBack(budget.bytesMax)
+            budget.release(budget.bytesMax)
             #expect(try head.response().bodyText == "late")
             #expect(try body.read(2) == Array("re".utf8))
             for client in [head, body] { #expect(try client.exchange("GET", "/").status == 200) }
@@ -84,7 +84,7 @@ import Testing
             // While memory is tight no copy is made; the request goes through all the same.
             let other = try waiting.exchange("POST", "/", body: [UInt8](repeating: 7, count: 40_000))
             #expect(other.status == 200)
-            budget.giveBack(amount)
+            budget.release(amount)
         }
         #expect(Self.bytesHeld(bench) < 100_000)
     }
@@ -194,7 +194,7 @@ import Testing
                 try client.send(text)
                 #expect(try client.response().status == 503)
             }
-            budget.giveBack(first + second + budget.bytesMax)
+            budget.release(first + second + budget.bytesMax)
             for client in large { #expect(try client.exchange("GET", "/").status == 200) }
             #expect(try small.exchange("GET", "/").status == 200)
         }

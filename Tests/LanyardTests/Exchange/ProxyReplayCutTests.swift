@@ -8,7 +8,7 @@ import Testing
     private static func normalized(_ bytes: [UInt8]) -> String {
         String(decoding: bytes, as: UTF8.self).replacing(/Date: [^\r]*/, with: "Date: d")
             .replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x").replacing(/token-[0-9]+/, with: "token")
-            .replacing(/bench.token[^\r]*/, with: "token").replacing(/"instance": "[0-9a-f]*"/, with: "i")
+            .replacing(/bench.token[^\r]*/, with: "token").replacing(/"instance":"[0-9a-f]*"/, with: "i")
     }
 
     /// A bench that renews each refused token, and whose upstream answers each request's first sending with `first`.

@@ -226,7 +226,7 @@ import Testing
             try upstream.send("down")
             #expect(throws: TestFailure.self) { try client.reader.read(1, within: .milliseconds(300)) }
             #expect(throws: TestFailure.self) { try upstream.reader.read(1, within: .milliseconds(10)) }
-            budget.giveBack(budget.bytesMax)
+            budget.release(budget.bytesMax)
             #expect(try client.read(4) == "down")
             #expect(try upstream.read(2) == "up")
         }
@@ -241,7 +241,7 @@ import Testing
             budget.add(budget.bytesMax)
             try client.send("up")
             usleep(2_500_000)
-            budget.giveBack(budget.bytesMax)
+            budget.release(budget.bytesMax)
             #expect(try upstream.read(2) == "up")
             #expect(try client.reader.readToAnyEnd(within: .seconds(5)).bytes == [])
         }

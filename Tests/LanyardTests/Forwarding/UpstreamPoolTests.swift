@@ -71,11 +71,11 @@ import Testing
             let pool = pools[number]
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 loops[number].post {
-                    if let idle = pool.takeIdle(for: UserIndex(user)) {
+                    if let idle = pool.takeIdle(for: UserIndex(user), .unknown) {
                         then(idle)
                         return continuation.resume()
                     }
-                    _ = pool.connect(for: UserIndex(user)) { result in
+                    _ = pool.connect(for: UserIndex(user), .unknown) { result in
                         if case .success(let connection) = result { then(connection) }
                         continuation.resume(with: result.map { _ in })
                     }
@@ -103,8 +103,10 @@ import Testing
         let pool = other ?? pool
         return try await withCheckedThrowingContinuation { continuation in
             loop.post {
-                if let idle = pool.takeIdle(for: UserIndex(user)) { return continuation.resume(returning: idle) }
-                _ = pool.connect(for: UserIndex(user)) { continuation.resume(with: $0) }
+                if let idle = pool.takeIdle(for: UserIndex(user), .unknown) {
+                    return continuation.resume(returning: idle)
+                }
+                _ = pool.connect(for: UserIndex(user), .unknown) { continuation.resume(with: $0) }
             }
         }
     }
@@ -159,7 +161,7 @@ import Testing
         try await eventually("it waits") { pool.target.waiting.load(ordering: .relaxed) == 1 }
         try await eventually("the server has accepted it") { server.openCount == 1 }
         server.closeAll()
-        try await eventually("the end is known") { loop.queue.sync { first.hasEnded } }
+        try await eventually("the end is known") { loop.queue.sync { first.stream.hasEnded } }
         giveBack(first)
         let fresh = try await waiting
         #expect(fresh !== first)
@@ -225,7 +227,7 @@ import Testing
         let nesting = Nesting()
         shards.on(0) { pool in
             for _ in 0..<500 {
-                _ = pool.connect(for: UserIndex(0)) { result in
+                _ = pool.connect(for: UserIndex(0), .unknown) { result in
                     nesting.enter { if case .success(let connection) = result { pool.giveBack(connection) } }
                 }
             }
@@ -250,11 +252,11 @@ import Testing
         let nesting = Nesting()
         shards.on(0) { pool in
             for _ in 0..<500 {
-                _ = pool.connect(for: UserIndex(0)) { _ in
+                _ = pool.connect(for: UserIndex(0), .unknown) { _ in
                     // As a client does whose next request is here already.
                     nesting.enter {
                         guard nesting.calls < 1000 else { return }
-                        _ = pool.connect(for: UserIndex(0)) { _ in nesting.enter {} }
+                        _ = pool.connect(for: UserIndex(0), .unknown) { _ in nesting.enter {} }
                     }
                 }
             }

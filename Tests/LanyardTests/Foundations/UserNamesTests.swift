@@ -28,7 +28,7 @@ import Testing
             let user = names.reserveIndex(of: "refused-\(number)")
             #expect(user == UserIndex(1))
             #expect(names[user] == "refused-\(number)")
-            names.giveBack(user)
+            names.release(user)
         }
         #expect(names.count == 2)
         #expect(names.index(of: "bob") == UserIndex(1))
@@ -39,10 +39,10 @@ import Testing
         let names = UserNames(["alice"])
         let bob = names.reserveIndex(of: "bob")
         #expect(names.index(of: "bob") == bob)
-        names.giveBack(bob)
+        names.release(bob)
         #expect(names[bob] == "bob")
         #expect(names.reserveIndex(of: "alice") == UserIndex(0))
-        names.giveBack(UserIndex(0))
+        names.release(UserIndex(0))
         #expect(names[UserIndex(0)] == "alice")
         #expect(names.reserveIndex(of: "carol") == UserIndex(2))
     }

@@ -4,7 +4,9 @@ import Testing
 /// The request path is one module, because it shares the hot path. Its folders use each other in one direction only (architecture.md 3.2).
 @Suite struct FolderOrderTests {
     /// Each folder uses those before it. Listening comes last: the acceptor hands connections to shards.
-    private static let order = ["Buffers", "TLS", "Reading", "Routing", "Tokens", "Forwarding", "Exchange", "Listening"]
+    private static let order = [
+        "Buffers", "TLS", "Streams", "Reading", "Routing", "Tokens", "Forwarding", "Exchange", "Listening",
+    ]
     private static let module = "Sources/LanyardRequestPath"
 
     /// The place of a file's folder in the order; files beside the folders know them all.

@@ -10,28 +10,33 @@ extension ClientConnection {
     }
 
     func admit() -> Admission {
-        guard let buffer else { return .refuse(.internalError) }
+        guard let buffer = intake.buffer else { return .refuse(.internalError) }
         let bytes = buffer.bytes
-        if head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
+        if intake.head.traits.contains(.odd), hasForbiddenLookAlike(bytes, buffer.table) {
             return .refuse(.malformed("a field name that resembles a field of framing or routing"))
         }
         do throws(HeadError) {
-            let raw = bytes[run: head.target]
-            let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
+            let raw = bytes[run: intake.head.target]
+            let target = intake.head.kind == .connect ? .root : try RequestTarget.parse(raw, method: intake.head.kind)
             if let problem = try checkAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
             if let problem = checkOrigin(bytes, buffer.table) { return .refuse(problem) }
-            if head.kind == .connect || head.kind == .trace {
-                let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
-                return .refuse(.methodNotAllowed(allow, closes: head.kind == .connect))
+            if rules.callers.checksRequests,
+                let refusal = rules.callers.check(bytes, buffer.table, capabilities: shard.capabilities)
+            {
+                return .refuse(.callerNotAllowed(refusal))
             }
-            var isForLanyard = target.targetsServer(head.kind)
-            if head.traits.contains(.maxForwards), head.kind == .options {
+            if intake.head.kind == .connect || intake.head.kind == .trace {
+                let allow = String(decoding: shard.context.routes.allowed, as: UTF8.self)
+                return .refuse(.methodNotAllowed(allow, closes: intake.head.kind == .connect))
+            }
+            var isForLanyard = target.targetsServer(intake.head.kind)
+            if intake.head.traits.contains(.maxForwards), intake.head.kind == .options {
                 guard let forwards = maxForwards(bytes, buffer.table) else {
                     return .refuse(.malformed("a Max-Forwards that is not one number", closes: false))
                 }
                 if forwards == 0 { isForLanyard = true }
             }
-            if head.expectation == .unknown { return .refuse(.expectationFailed) }
+            if intake.head.expectation == .unknown { return .refuse(.expectationFailed) }
             if isForLanyard { return .respondToOptions }
             return decideRoute(target, bytes, buffer.table)
         } catch {
@@ -40,25 +45,25 @@ extension ClientConnection {
     }
 
     private func decideRoute(_ target: RequestTarget, _ bytes: Bytes, _ table: FieldTable) -> Admission {
-        let names = shard.context.routes.usesHosts && head.host >= 0
-        let host = names ? hostName(table.value(head.host, in: bytes)) : nil
-        let raw = bytes[run: head.target]
+        let names = shard.context.routes.usesHosts && intake.head.host >= 0
+        let host = names ? hostName(table.value(intake.head.host, in: bytes)) : nil
+        let raw = bytes[run: intake.head.target]
         let path = raw[run: target.path]
         let decision =
             path.isEmpty
             ? Self.rootPath.withUnsafeBufferPointer {
-                shard.context.routes.decide(method: bytes[run: head.method], host: host, path: $0)
-            } : shard.context.routes.decide(method: bytes[run: head.method], host: host, path: path)
+                shard.context.routes.decide(method: bytes[run: intake.head.method], host: host, path: $0)
+            } : shard.context.routes.decide(method: bytes[run: intake.head.method], host: host, path: path)
         switch decision {
         case .route(let route):
             // From here on a refusal counts for this route.
-            self.route = route
+            intake.assign(route)
             if let problem = checkPolicy(route, bytes, table) { return .refuse(problem) }
             return .forward(route, target)
         case .none: return .refuse(.noRoute)
         case .methodNotAllowed(let allow): return .refuse(.methodNotAllowed(String(decoding: allow, as: UTF8.self)))
         case .denied(let route):
-            self.route = route
+            intake.assign(route)
             return .refuse(.denied)
         case .ambiguous: return .refuse(.ambiguousPath)
         case .malformed:
@@ -80,8 +85,8 @@ extension ClientConnection {
     ) throws(HeadError) -> Problem? {
         var host: Bytes?
         var isAllowed = true
-        if head.host >= 0 {
-            let value = table.value(head.host, in: bytes)
+        if intake.head.host >= 0 {
+            let value = table.value(intake.head.host, in: bytes)
             isAllowed = try allows(value)
             host = value
         }
@@ -117,7 +122,7 @@ extension ClientConnection {
 
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
     private func checkOrigin(_ bytes: Bytes, _ table: FieldTable) -> Problem? {
-        guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
+        guard !intake.head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
         for index in 0..<table.count where table[index].name == .origin {
             guard rules.allows(origin: table.value(index, in: bytes)) else { return .originNotAllowed }
@@ -153,9 +158,9 @@ extension ClientConnection {
                 return .authorizationNotAllowed
             }
         }
-        if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
-        if head.traits.contains(.via), hasPassedHere(bytes, table) { return .loop }
-        if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
+        if route.settings.forwarded == .reject, intake.head.traits.contains(.forwarding) { return .forwardedNotAllowed }
+        if intake.head.traits.contains(.via), hasPassedHere(bytes, table) { return .loop }
+        if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = intake.head.framing,
             length > bodyBytesMax
         {
             return .contentTooLarge

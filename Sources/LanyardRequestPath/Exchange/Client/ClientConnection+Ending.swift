@@ -21,18 +21,18 @@ extension ClientConnection {
     func refuse(_ problem: Problem) {
         dropUpstream(keeps: false)
         let framed = phase == .exchange
-        let closes = problem.closes || !framed || !body.isEnded || exchange.closesClient || shard.isDraining
-        shard.counters.request(route: route?.index, status: problem.status, origin: .lanyard)
+        let closes = problem.closes || !framed || !intake.body.isEnded || exchange.closesClient || shard.isDraining
+        shard.counters.request(route: intake.route?.index, status: problem.status, origin: .lanyard)
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
-        let id = currentRequestID
+        let id = intake.requestID(from: shard)
         logRefusal(problem, id)
         shard.out.clear()
         // If the head cannot be read, its method may have been read all the same.
-        let method = framed ? head.kind : reader.method
+        let method = framed ? intake.head.kind : intake.partialMethod
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, toHead: method == .head, closes: closes,
-            clientMinorVersion: framed ? head.minorVersion : 1)
+            clientMinorVersion: framed ? intake.head.minorVersion : 1)
         writer.write(into: &shard.out)
         sendResponse(closes: closes)
     }
@@ -41,7 +41,7 @@ extension ClientConnection {
         guard shard.log.logLevel <= .debug, let leftOut = shard.refusals.admitLine(at: shard.loop.now) else { return }
         var metadata: Logger.Metadata = [
             "event": "request.refused", "reason": "\(problem.name)", "status": .stringConvertible(problem.status),
-            "request_id": "\(id)", "route": "\(route?.settings.name ?? "")",
+            "request_id": "\(id)", "route": "\(intake.route?.settings.name ?? "")",
         ]
         let own = clientRequestID
         if !own.isEmpty { metadata["client_request_id"] = "\(own)" }
@@ -51,26 +51,24 @@ extension ClientConnection {
 
     /// Responds to `OPTIONS *` (http-rules.md 1.8).
     func respondToOptions() {
-        let closes = !body.isEnded || exchange.closesClient || shard.isDraining
+        let closes = !intake.body.isEnded || exchange.closesClient || shard.isDraining
         shard.counters.request(route: nil, status: 200, origin: .lanyard)
         shard.out.clear()
         shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
         shard.writeDate(&shard.out)
         shard.out.write("\r\n" as StaticString)
-        shard.out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: head.minorVersion))
+        shard.out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: intake.head.minorVersion))
         shard.out.write("\r\n" as StaticString)
         sendResponse(closes: closes)
     }
 
     /// Sends the shard's out buffer, which holds a whole response. Then the next request begins or the connection ends.
     private func sendResponse(closes: Bool) {
-        replayBody.discard()
+        replay.discardBody()
         clearInbound()
         clearOutbound()
-        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = SocketWriter.send(raw, shard.out.bytes, nothing, "", queue: &outbound, canWrite: &canWrite)
         // `abandon` would count the request again: it was counted when its response was written.
-        guard code == 0 else { return close() }
+        guard stream.send(shard.out.bytes) == 0 else { return close() }
         if closes { closeAfterFlush() } else { beginNextRequest() }
     }
 
@@ -78,7 +76,7 @@ extension ClientConnection {
     private func beginNextRequest() {
         nextRequest()
         // The parse loop that called this goes on by itself. A read here could meet the client's end too early.
-        guard !isParsing else { return }
+        guard !intake.isParsing else { return }
         parse()
         pump()
     }
@@ -89,43 +87,31 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         clearInbound()
         clearOutbound()
-        connectUpstream()
+        guard let user = upstream.user, let token = upstream.token else { return refuse(.internalError) }
+        connectUpstream(for: user, token)
     }
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
-        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
-        let isWritten = upstream?.outbound.isEmpty ?? false
-        dropUpstream(keeps: keepsUpstream && isWritten)
+        shard.counters.request(route: intake.route?.index, status: relay.status, origin: .upstream)
+        dropUpstream(keeps: keepsUpstream && upstream.isFlushed)
         if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
 
     /// Releases the upstream connection, or cancels the wait for one.
     func dropUpstream(keeps: Bool) {
-        if let acquisition, let route {
-            shard.pools[route.index].cancel(acquisition)
-            self.acquisition = nil
-        }
-        if isParked, let user {
-            shard.tokens.unpark(self, for: user)
-            unpark()
-        }
-        held = nil
-        partialTable = nil
-        partialHead.release()
-        responseBody = nil
-        isContinueDue = false
-        unsentHeadBytes = 0
-        guard let upstream, let route else { return }
-        self.upstream = nil
-        let pool = shard.pools[route.index]
-        if keeps { pool.giveBack(upstream) } else { pool.discard(upstream) }
+        if let acquisition = upstream.endAcquisition() { pool?.cancel(acquisition) }
+        stopWaitingForToken()
+        replay.endHold()
+        relay.discard()
+        guard let connection = upstream.detach(), let pool else { return }
+        if keeps { pool.giveBack(connection) } else { pool.discard(connection) }
     }
 
     /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
     private func abort() {
-        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
+        shard.counters.request(route: intake.route?.index, status: relay.status, origin: .upstream)
         dropUpstream(keeps: false)
-        if isDelimitedByClose { Socket.setResetOnClose(raw) }
+        if relay.isDelimitedByClose { stream.resetOnClose() }
         close()
     }
 
@@ -135,13 +121,14 @@ extension ClientConnection {
         if phase == .tunnel { return endTunnel(.aborted) }
         if phase == .exchange {
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
-            let status = sentStatus == 0 ? nil : sentStatus
-            shard.counters.request(route: route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
+            let status = relay.status == 0 ? nil : relay.status
+            shard.counters.request(
+                route: intake.route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
-            if isDelimitedByClose { Socket.setResetOnClose(raw) }
-        } else if isDelimitedByClose, !outbound.isEmpty {
-            Socket.setResetOnClose(raw)
+            if relay.isDelimitedByClose { stream.resetOnClose() }
+        } else if relay.isDelimitedByClose, !stream.isFlushed || stream.isBroken {
+            stream.resetOnClose()
         }
         close()
     }
@@ -153,62 +140,44 @@ extension ClientConnection {
         if case .none = slot { close() }
     }
 
+    /// The client is none of the listener's `peers`: sends 403 and closes.
+    func rejectPeer() {
+        refuse(.peerNotAllowed)
+        if case .none = slot { close() }
+    }
+
     // MARK: End of the connection
 
     private func closeAfterFlush() {
         phase = .flushing
         clearInbound()
-        if outbound.isEmpty { beginLinger() } else { beginWriteTimeout() }
+        if stream.isFlushed { beginLinger() } else { beginWriteTimeout() }
     }
-
-    private static let lingerTimeout = Duration.seconds(10)
-    private static let lingerIdleTimeout = Duration.seconds(2)
 
     /// Begins the lingering close (http-rules.md 9.8).
     func beginLinger() {
-        Socket.endWriting(raw)
+        stream.endWriting()
         phase = .lingering
         clearOutbound()
-        let now = shard.loop.now
-        let lingering = LingeringClose(at: now, timeout: Self.lingerTimeout, idleTimeout: Self.lingerIdleTimeout)
-        lingeringClose = lingering
-        shard.loop.set(inboundDeadline, at: lingering.deadline(at: now))
-        if let buffer {
-            shard.giveBack(buffer)
-            self.buffer = nil
-        }
-        if hasEnded { canRead = true }
+        setInbound(at: closing.beginLinger(at: shard.loop.now))
+        intake.releaseBuffer(to: shard)
+        if stream.hasEnded { stream.expectInput() }
         pump()
     }
 
     /// Discards the input of one read. Returns the number of bytes.
     func discardInput() -> Int {
-        switch Socket.receive(raw, into: shard.scratch) {
+        switch stream.receive(into: shard.scratch) {
         case .bytes(let count):
-            if count < shard.scratch.count { canRead = hasEnded }
-            if let deadline = lingeringClose?.discarded(count, at: shard.loop.now) {
-                shard.loop.set(inboundDeadline, at: deadline)
+            if let deadline = closing.discarded(count, at: shard.loop.now) {
+                setInbound(at: deadline)
             } else {
                 close()
             }
             return count
-        case .wouldBlock: canRead = false
+        case .wouldBlock: break
         case .end, .failed: close()
         }
         return 0
-    }
-
-    func close() {
-        guard phase != .closed else { return }
-        phase = .closed
-        shard.loop.drop(inboundDeadline)
-        shard.loop.drop(outboundDeadline)
-        outbound.release()
-        if let buffer {
-            shard.giveBack(buffer)
-            self.buffer = nil
-        }
-        releaseSocket()
-        shard.remove(self)
     }
 }

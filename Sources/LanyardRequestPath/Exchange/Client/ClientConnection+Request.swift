@@ -5,22 +5,13 @@ import LanyardSettings
 extension ClientConnection {
     /// Reads head bytes once. Returns their number.
     func readHead() -> Int {
-        let buffer = self.buffer ?? shard.takeBuffer()
-        self.buffer = buffer
-        let room = buffer.room(upTo: shard.context.headLimits.headBytesMax + RequestBuffer.firstCapacity)
-        switch Socket.receive(raw, into: room) {
+        switch stream.receive(into: intake.room(in: shard)) {
         case .bytes(let count):
-            // Edge-triggered: a short read has emptied the socket, unless the client's end is known to follow.
-            if count < room.count { canRead = hasEnded }
-            buffer.arrived(count)
+            intake.bytesArrived(count)
             parse()
             return count
-        case .wouldBlock:
-            canRead = false
-            releaseEmptyBuffer()
-        case .end:
-            canRead = false
-            if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
+        case .wouldBlock: intake.releaseEmptyBuffer(to: shard)
+        case .end: if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
         case .failed: abandon()
         }
         return 0
@@ -28,17 +19,11 @@ extension ClientConnection {
 
     /// Processes the requests that have arrived, in order, until one must wait.
     func parse() {
-        guard !isParsing else { return }
-        isParsing = true
-        defer { isParsing = false }
-        while isWaitingForRequest, outbound.isEmpty, let buffer, buffer.count > 0 {
+        guard intake.beginParsing() else { return }
+        defer { intake.endParsing() }
+        while isWaitingForRequest, stream.isFlushed, intake.hasBytes {
             do throws(HeadError) {
-                let limits = shard.context.headLimits
-                guard let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
-                    return awaitRest()
-                }
-                self.head = head
-                buffer.used = head.length
+                guard try intake.readHead(shard.context.headLimits) else { return awaitRest() }
                 beginExchange()
             } catch {
                 return refuse(.malformed(error))
@@ -49,35 +34,30 @@ extension ClientConnection {
     /// Part of a head has arrived. The whole head is due within `header_timeout` of its first byte. The first head's
     /// deadline runs from the accept; a drain has shortened it, so it is then set anew.
     private func awaitRest() {
-        guard reader.hasAny else { return }
+        guard intake.hasPartialHead else { return }
         let isFirst = phase == .waiting
         phase = .head
         // A partial head would have to be buffered, and no memory is left.
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         guard isFirst else { return }
-        if requests > 0 || shard.isDraining { setInbound(shard.context.limits.headerTimeout) }
+        if intake.requests > 0 || shard.isDraining { setInbound(shard.context.limits.headerTimeout) }
     }
 
     private func beginExchange() {
         phase = .exchange
-        requests += 1
         clearInbound()
-        exchange = Exchange(head)
-        body = RequestBody(head.framing)
-        sentStatus = 0
-        tailTimeout = Self.standardWriteTimeout
-        isDelimitedByClose = false
-        if let requestsMax = shard.context.limits.requestsPerConnectionMax, requests >= requestsMax {
+        exchange = Exchange(intake.head)
+        relay.beginExchange()
+        closing.setWriteTimeout(ClosingLimits.standardWriteTimeout)
+        if let requestsMax = shard.context.limits.requestsPerConnectionMax, intake.requests >= requestsMax {
             exchange.closeClient()
         }
         if shard.isDraining { exchange.closeClient() }
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         switch admit() {
         case .forward(let route, let target):
-            self.target = target
-            upgrade = requestedUpgrade(on: route)
-            replayBody.begin(head.framing, bytesMax: route.settings.replayBodyMax)
-            replayObstacle = nil
+            intake.admit(target, upgrade: requestedUpgrade(on: route))
+            replay.begin(intake.head.framing, bytesMax: route.settings.replayBodyMax)
             acquireToken()
         case .respondToOptions: respondToOptions()
         case .refuse(let problem): refuse(problem)
@@ -86,27 +66,24 @@ extension ClientConnection {
 
     /// A request body is expected and the upstream can take it.
     var wantsBody: Bool {
-        guard !body.isEnded, let upstream else { return false }
-        if let held { return held.decision.body == .awaited }
-        return upstream.outbound.isEmpty && !upstream.isBroken && exchange.request == .sending
+        guard !intake.body.isEnded else { return false }
+        if let held = replay.held { return held.decision.body == .awaited }
+        return upstream.isFlushed && exchange.request == .sending
     }
 
     /// Reads body bytes once. Returns their number.
     func readBody() -> Int {
-        if let buffer, buffer.used < buffer.count {
+        if intake.hasUnusedBytes {
             forwardBuffered()
             return 0
         }
         guard let room = shard.room(for: self) else { return 0 }
-        switch Socket.receive(raw, into: room) {
+        switch stream.receive(into: room) {
         case .bytes(let count):
-            if count < room.count { canRead = hasEnded }
-            forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), from: nil)
+            forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
             return count
-        case .wouldBlock: canRead = false
-        case .end:
-            canRead = false
-            perform(exchange.requestCut(.malformed("its body ends early")))
+        case .wouldBlock: break
+        case .end: perform(exchange.requestCut(.malformed("its body ends early")))
         case .failed: abandon()
         }
         return 0
@@ -114,43 +91,27 @@ extension ClientConnection {
 
     /// Forwards the bytes that arrived behind the head.
     func forwardBuffered() {
-        guard let buffer, buffer.used < buffer.count else { return }
-        forwardBody(buffer.rest, from: buffer)
+        guard let buffer = intake.buffer, buffer.used < buffer.count else { return }
+        forwardBody(buffer.rest, at: buffer.used)
     }
 
     /// Forwards body bytes. Bytes of the next request are kept.
-    private func forwardBody(_ input: UnsafeMutableRawBufferPointer, from source: RequestBuffer?) {
-        isContinueDue = false
+    ///
+    /// - Parameter place: the offset of `input` in the buffer; nil if it is elsewhere.
+    private func forwardBody(_ input: UnsafeMutableRawBufferPointer, at place: Int? = nil) {
+        upstream.expectContinue(false)
         do throws(HeadError) {
-            let place = source?.used
-            let (used, data) = try body.consume(input)
-            if held != nil, !replayBody.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
-            replayBody.add(data, at: place, in: buffer)
-            if let source {
-                source.used += used
-            } else if used < input.count {
-                keep(UnsafeRawBufferPointer(rebasing: input[used...]))
-            }
-            if let bodyBytesMax = route?.settings.bodyBytesMax, body.total > bodyBytesMax {
+            let (used, data) = try intake.consumeBody(input)
+            if replay.held != nil, !replay.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
+            replay.keep(data, at: place, in: intake.buffer)
+            intake.recordUsed(used, of: input, isBuffered: place != nil, in: shard)
+            if let bodyBytesMax = intake.route?.settings.bodyBytesMax, intake.body.total > bodyBytesMax {
                 return perform(exchange.requestFailed(.contentTooLarge))
             }
-            if held == nil { sendBody(data) } else if body.isEnded { heldBodyArrived() }
+            if replay.held == nil { sendBody(data) } else if intake.body.isEnded { heldBodyArrived() }
         } catch {
             perform(exchange.requestFailed(.malformed(error)))
         }
-    }
-
-    /// Keeps bytes behind a body: they belong to the next request (http-rules.md 5.6).
-    private func keep(_ bytes: UnsafeRawBufferPointer) {
-        let buffer = self.buffer ?? shard.takeBuffer()
-        self.buffer = buffer
-        buffer.append(bytes)
-    }
-
-    private func releaseEmptyBuffer() {
-        guard let buffer, buffer.count == 0 else { return }
-        shard.giveBack(buffer)
-        self.buffer = nil
     }
 
     /// The client sent nothing for too long, or the upstream took nothing.
@@ -158,25 +119,22 @@ extension ClientConnection {
     /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
     func uploadTimedOut() {
-        if held != nil {
+        if replay.held != nil {
             relayHeld(.bodyLate)
             return
         }
         guard exchange.response == .awaited else { return }
-        if isPaused, let route { return setInbound(timeouts(route).requestIdle) }
-        if isContinueDue, unsentHeadBytes == 0 {
-            isContinueDue = false
+        if isPaused, let route = intake.route { return setInbound(timeouts(route).requestIdle) }
+        if upstream.isContinueDue, !upstream.isHeadQueued {
+            upstream.expectContinue(false)
             deliver("HTTP/1.1 100 Continue\r\n\r\n")
-            if phase == .exchange, let route { setInbound(timeouts(route).requestIdle) }
-        } else if let upstream, !upstream.outbound.isEmpty {
-            let waiting = Socket.unsentBytes(upstream.raw)
-            guard waiting < kernelBytesForUpstream, let route else {
+            if phase == .exchange, let route = intake.route { setInbound(timeouts(route).requestIdle) }
+        } else if let connection = upstream.connection, !connection.stream.isFlushed {
+            guard connection.stream.checkProgress().isProgress, let route = intake.route else {
                 return perform(exchange.timedOut(.upstreamWriteTimeout))
             }
-            // It took no byte from our queue, but some from the kernel's buffer (http-rules.md 8.2).
-            kernelBytesForUpstream = waiting
             setInbound(timeouts(route).write)
-        } else if !body.isEnded {
+        } else if !intake.body.isEnded {
             perform(exchange.requestFailed(.requestTimeout))
         }
     }

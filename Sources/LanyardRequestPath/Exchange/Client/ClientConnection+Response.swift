@@ -6,71 +6,49 @@ extension ClientConnection {
     /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
         var share = 256 << 10
-        while phase == .exchange, held == nil, let upstream, upstream.canRead, outbound.isEmpty {
-            guard let room = shard.room(for: self, upTo: readSizeMax) else { return }
-            switch Socket.receive(upstream.raw, into: room) {
+        while phase == .exchange, replay.held == nil, let connection = upstream.connection, connection.stream.canRead,
+            stream.isFlushed
+        {
+            guard let room = shard.room(for: self, upTo: relay.readSizeMax) else { return }
+            switch connection.stream.receive(into: room) {
             case .bytes(let count):
-                if count < room.count { upstream.canRead = upstream.hasEnded || upstream.isBroken }
                 receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
                 share -= count
-                adaptReadSize(afterReading: count)
-            case .wouldBlock:
-                upstream.canRead = false
-                if upstream.isBroken { return end(upstream, clean: false) }
-            // The failed write may have consumed the error of a reset: this end is not an orderly one.
-            case .end: end(upstream, clean: !upstream.isBroken)
-            case .failed: end(upstream, clean: false)
+                relay.adaptReadSize(afterReading: count, isTaken: stream.isFlushed)
+            case .wouldBlock: if connection.stream.isBroken { return upstreamEnded(clean: false) }
+            case .end: upstreamEnded(clean: !connection.stream.isBroken)
+            case .failed: upstreamEnded(clean: false)
             }
             if share <= 0 { return shard.loop.resumeLater(self) }
         }
     }
 
-    /// Bytes. With a chunk's framing the read fits into 8 KiB.
-    private static let readSizeMin = 8000
-
-    /// Adapts the size of the next read to what the client takes.
-    ///
-    /// Bytes that a client does not take are buffered here. After a stall the next read is small; it doubles with each
-    /// read that the client takes whole. Many slow clients so need less memory over time.
-    private func adaptReadSize(afterReading count: Int) {
-        if !outbound.isEmpty {
-            readSizeMax = Self.readSizeMin
-        } else if count >= readSizeMax {
-            readSizeMax = min(readSizeMax * 2, Shard.scratchBytes)
-        }
-    }
-
-    private func end(_ upstream: UpstreamConnection, clean: Bool) {
-        upstream.canRead = false
-        if clean, responseBody?.framing == .untilClose, exchange.response == .relaying { return finishUntilClose() }
+    private func upstreamEnded(clean: Bool) {
+        if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
         perform(
             exchange.upstreamEnded(
-                clean: clean, sawBytes: responseReader.hasAny, holdsRequest: body.isEnded && replayBody.isWhole))
+                clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: intake.body.isEnded && replay.holdsBody))
     }
 
     private func receive(_ input: UnsafeMutableRawBufferPointer) {
-        if responseBody != nil { return relayBody(input) }
-        guard let table = partialTable else {
+        if relay.isInBody { return relayBody(input) }
+        guard let table = relay.takeTable() else {
             guard let start = readHeads(input, shard.responseTable), start < input.count else { return }
             // A partial head would have to be buffered, and no memory is left.
             if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
-            partialHead.append(UnsafeRawBufferPointer(rebasing: input[start...]))
-            partialTable = shard.responseTable
+            relay.keepHead(UnsafeRawBufferPointer(rebasing: input[start...]), shard.responseTable)
             shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
             return
         }
-        partialHead.append(UnsafeRawBufferPointer(input))
-        // Kept in a local variable: the end of this exchange may begin another one on this connection.
-        var held = ByteQueue(budget: shard.context.buffers)
-        swap(&held, &partialHead)
-        partialTable = nil
-        guard let start = readHeads(held.mutableBytes, table) else { return }
-        held.consume(start)
-        guard !held.isEmpty else { return }
+        // Taken out of the relay: the end of this exchange may begin another one on this connection.
+        var bytes = relay.takeBytes()
+        bytes.append(UnsafeRawBufferPointer(input))
+        guard let start = readHeads(bytes.mutableBytes, table) else { return }
+        bytes.consume(start)
+        guard !bytes.isEmpty else { return }
         if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
-        swap(&held, &partialHead)
-        partialTable = table
+        relay.keepHead(&bytes, table)
     }
 
     /// Reads the heads at the front of `input`: interim ones, then possibly the final one and its body.
@@ -79,12 +57,12 @@ extension ClientConnection {
     private func readHeads(_ input: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
         var start = 0
         // An error may end this exchange and begin the next one. Bytes that are left then belong to neither.
-        let connection = upstream
-        while phase == .exchange, connection != nil, upstream === connection {
+        let connection = upstream.connection
+        while phase == .exchange, connection != nil, upstream.connection === connection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadError) {
-                guard let response = try responseReader.read(view, into: table, toHead: head.kind == .head) else {
+                guard let response = try relay.readHead(view, into: table, toHead: intake.head.kind == .head) else {
                     return start
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
@@ -104,23 +82,23 @@ extension ClientConnection {
 
     func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            shard: shard, bytes: view, head: response, table: table, clientMinorVersion: head.minorVersion,
-            toHead: head.kind == .head)
+            shard: shard, bytes: view, head: response, table: table, clientMinorVersion: intake.head.minorVersion,
+            toHead: intake.head.kind == .head)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
-        responseReader = ResponseReader()
+        relay.endInterim()
         let action = exchange.interim(bytes: response.length, continues: response.status == 100)
         guard action == .wait else { return perform(action) }
-        if response.status == 100, isContinueDue {
-            isContinueDue = false
-            if let route, unsentHeadBytes == 0 { setInbound(timeouts(route).requestIdle) }
+        if response.status == 100, upstream.isContinueDue {
+            upstream.expectContinue(false)
+            if let route = intake.route, !upstream.isHeadQueued { setInbound(timeouts(route).requestIdle) }
         }
-        guard head.minorVersion > 0 else { return }
+        guard intake.head.minorVersion > 0 else { return }
         shard.out.clear()
         writer(response, view, table).writeInterim(into: &shard.out)
-        push(UnsafeRawBufferPointer(start: nil, count: 0), "")
+        push()
     }
 
     /// Relays the final head and the bytes that came with it.
@@ -130,84 +108,88 @@ extension ClientConnection {
         guard response.status != 101 else {
             return switchProtocols(response, view, table, UnsafeRawBufferPointer(after))
         }
-        upstream?.keepAliveSeconds = response.keepAliveSeconds
-        let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
-        let delivery: ResponseBody.Delivery = hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
-        isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
-        var body = ResponseBody(response.framing, delivery: delivery)
+        upstream.connection?.keepAliveSeconds = response.keepAliveSeconds
+        relay.beginBody(of: response, to: intake.head)
         let used: Int
         let data: UnsafeRawBufferPointer
         do throws(HeadError) {
-            (used, data) = try body.consume(after)
+            (used, data) = try relay.consume(after)
         } catch {
             // No byte of this response was sent to the client yet, so a problem can be sent instead.
             return perform(exchange.upstreamFailed(error))
         }
-        if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
+        if cannotKeepTrailers { return perform(exchange.outOfMemory()) }
         if shard.isDraining { exchange.closeClient() }
-        replayBody.discard()
-        exchange.finalHead(response, delimitedByClose: isDelimitedByClose)
-        sentStatus = response.status
-        isContinueDue = false
+        replay.discardBody()
+        exchange.finalHead(response, delimitedByClose: relay.isDelimitedByClose)
+        relay.beginRelay(response.status)
+        upstream.expectContinue(false)
         shard.out.clear()
         var writer = writer(response, view, table)
-        writer.keepsTrailer = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
+        writer.keepsTrailer = relay.keepsTrailers
         writer.writeFinal(
-            into: &shard.out, delivery: delivery, closes: exchange.closesClient, replayObstacle: replayObstacle)
-        if writer.keepsTrailer { keepNominations(response, view, table) }
-        keepTrailers(of: body, in: UnsafeRawBufferPointer(after))
-        deliver(data, of: body, leftover: used < after.count)
+            into: &shard.out, delivery: relay.delivery, closes: exchange.closesClient,
+            replayObstacle: replay.obstacle)
+        relay.keepNominations(response, view, table)
+        relay.keepTrailers(in: UnsafeRawBufferPointer(after))
+        deliver(data, leftover: used < after.count)
     }
 
     /// Relays body bytes.
     private func relayBody(_ input: UnsafeMutableRawBufferPointer) {
-        guard var body = responseBody else { return }
         do throws(HeadError) {
-            let (used, data) = try body.consume(input)
-            if cannotKeepTrailers(of: body) { return perform(exchange.outOfMemory()) }
+            let (used, data) = try relay.consume(input)
+            if cannotKeepTrailers { return perform(exchange.outOfMemory()) }
             shard.out.clear()
-            keepTrailers(of: body, in: UnsafeRawBufferPointer(input))
-            deliver(data, of: body, leftover: used < input.count)
+            relay.keepTrailers(in: UnsafeRawBufferPointer(input))
+            deliver(data, leftover: used < input.count)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
             perform(exchange.upstreamFailed(error))
         }
     }
 
+    /// Part of a trailer section would have to be buffered, and no memory is left.
+    private var cannotKeepTrailers: Bool { relay.awaitsTrailers && shard.context.buffers.isCrowded }
+
     /// Sends body bytes behind the contents of the out buffer.
-    private func deliver(_ data: UnsafeRawBufferPointer, of body: ResponseBody, leftover: Bool) {
-        responseBody = body
-        if body.isEnded, !partialHead.isEmpty { return deliverLast(data, leftover: leftover) }
-        var tail: StaticString = ""
-        if body.delivery == .chunked { tail = shard.out.writeChunkStart(of: data.count, ends: body.isEnded) }
-        push(data, tail)
+    private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) {
+        let hasEnded = relay.hasEnded
+        push(data, ends: hasEnded)
         guard phase == .exchange else { return }
-        if body.isEnded { return perform(exchange.responseEnded(leftover: leftover)) }
+        if hasEnded { return perform(exchange.responseEnded(leftover: leftover)) }
         updateRelayTimeout()
-        releaseHead()
+        // While a long response is relayed the request's head is not needed.
+        intake.releaseRequest(to: shard)
     }
 
-    /// While a long response is relayed the request's head is not needed.
-    private func releaseHead() {
-        guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
-        shard.giveBack(buffer)
-        self.buffer = nil
+    /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
+    /// follow.
+    private func push(_ data: UnsafeRawBufferPointer, ends: Bool) {
+        guard relay.delivery == .chunked else { return push(data) }
+        guard ends, relay.hasTrailers, let route = intake.route else {
+            return push(data, shard.out.writeChunkStart(of: data.count, ends: ends))
+        }
+        push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
+        guard phase == .exchange else { return }
+        shard.out.clear()
+        relay.writeTrailers(into: &shard.out, on: route, shard.responseTable)
+        push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
     private func finishUntilClose() {
-        if responseBody?.delivery == .chunked {
-            shard.out.clear()
-            push(UnsafeRawBufferPointer(start: nil, count: 0), "0\r\n\r\n")
-            guard phase == .exchange else { return }
-        }
+        shard.out.clear()
+        push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true)
+        guard phase == .exchange else { return }
         perform(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
-    private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString) {
-        let code = SocketWriter.send(raw, shard.out.bytes, data, tail, queue: &outbound, canWrite: &canWrite)
-        if code != 0 { abandon() }
+    private func push(
+        _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), _ tail: StaticString = ""
+    ) {
+        if stream.send(shard.out.bytes, data, tail) != 0 { abandon() }
     }
 
     /// Sends a fixed text to the client.
@@ -218,8 +200,8 @@ extension ClientConnection {
 
     /// Sends the bytes that are queued for the client. When all are sent, reading goes on.
     func flush() {
-        guard SocketWriter.flush(raw, queue: &outbound, canWrite: &canWrite) == 0 else { return abandon() }
-        if !outbound.isEmpty {
+        guard stream.flush() == 0 else { return abandon() }
+        if !stream.isFlushed {
             // The client took some bytes: the write timeout begins again.
             return beginWriteTimeout()
         }
@@ -237,12 +219,24 @@ extension ClientConnection {
 
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout() {
-        guard exchange.response == .relaying, let route else { return }
-        if !outbound.isEmpty { return beginWriteTimeout() }
+        guard exchange.response == .relaying, let route = intake.route else { return }
+        if !stream.isFlushed { return beginWriteTimeout() }
         if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
     }
 
-    static let standardWriteTimeout = Duration.seconds(60)
+    var writeTimeout: Duration { intake.route.map { timeouts($0).write } ?? closing.writeTimeout }
 
-    var writeTimeout: Duration { route.map { timeouts($0).write } ?? tailTimeout }
+    // MARK: Incomplete heads
+
+    /// Buffered bytes of an incomplete request head, response head or trailer section.
+    var partialBytes: Int {
+        switch phase {
+        case .head: intake.buffer?.count ?? 0
+        case .exchange: relay.partialBytes
+        default: 0
+        }
+    }
+
+    /// Gives up the incomplete head or trailer section, because memory is crowded and `partialBytes` is not 0.
+    func giveUpPartialHead() { phase == .head ? refuse(.buffersFull) : perform(exchange.outOfMemory()) }
 }

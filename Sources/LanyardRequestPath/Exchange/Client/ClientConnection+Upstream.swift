@@ -8,49 +8,60 @@ extension ClientConnection {
     /// Acquires the token of the route's user, or parks the request. A second call, after a token that expired before
     /// it was sent, keeps the user.
     func acquireToken() {
-        guard let route, let user = user ?? route.user ?? shard.tokens.active else { return refuse(.noActiveUser) }
-        self.user = user
+        guard let route = intake.route, let user = upstream.user ?? route.user ?? shard.tokens.active else {
+            return refuse(.noActiveUser)
+        }
+        upstream.assign(user)
         switch shard.tokens.decide(user, at: shard.loop.now) {
-        case .use(let token): use(token)
+        case .use(let token): use(token, of: user)
         case .park: park(user)
         case .refuse(let refusal): refuse(problem(refusal, user))
         }
     }
 
-    private func use(_ token: AccessToken) {
-        // The request has had a token before and may have been sent with it. The user may be another account by now
-        // (threats.md T18).
-        if let old = self.token, old.accountEpoch != token.accountEpoch, let user {
+    private func use(_ token: AccessToken, of user: UserIndex) {
+        guard upstream.assign(token) else {
             return refuse(.sessionReplaced(user: shard.context.userName(user)))
         }
-        self.token = token
-        acquireUpstream()
+        acquireUpstream(for: user, token)
     }
 
     private func park(_ user: UserIndex) {
         if shard.isDraining { return refuse(.shuttingDown) }
-        guard shard.context.parked.take() else { return refuse(.overloaded("Too many requests wait for a token.")) }
-        isParked = true
+        guard waitForToken(of: user) else { return refuse(.overloaded("Too many requests wait for a token.")) }
+    }
+
+    /// Parks the request until the token cache receives a publication for the user. False if too many are parked.
+    func waitForToken(of user: UserIndex) -> Bool {
+        guard shard.context.parked.acquire() else { return false }
+        upstream.park()
         setOutbound(shard.context.tokenWaitMax)
         shard.tokens.park(self, for: user)
+        return true
     }
 
     /// Ends the parking of the request. The token cache removes its waiters itself when it receives a publication.
     func unpark() {
-        guard isParked else { return }
-        isParked = false
-        shard.context.parked.giveBack()
+        guard upstream.unpark() else { return }
+        shard.context.parked.release()
         clearOutbound()
     }
 
+    /// The request does not wait for a token any more.
+    func stopWaitingForToken() {
+        guard upstream.isParked, let user = upstream.user else { return }
+        shard.tokens.unpark(self, for: user)
+        unpark()
+    }
+
     package func tokenCacheChanged() {
-        guard isParked, let user else { return }
-        if held != nil { return heldTokenChanged() }
+        guard upstream.isParked, let user = upstream.user else { return }
+        if replay.held != nil { return heldTokenChanged() }
         switch shard.tokens.decide(user, at: shard.loop.now) {
         case .park: shard.tokens.park(self, for: user)
         case .use(let token):
             unpark()
-            use(token)
+            use(token, of: user)
         case .refuse(let refusal):
             unpark()
             refuse(problem(refusal, user))
@@ -59,10 +70,9 @@ extension ClientConnection {
 
     /// `refresh.wait_max` has passed: the present token is used while it is unexpired (refresh.md 4).
     func tokenWaitTimedOut() {
-        guard let user else { return }
-        shard.tokens.unpark(self, for: user)
-        unpark()
-        if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token) }
+        guard let user = upstream.user else { return }
+        stopWaitingForToken()
+        if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token, of: user) }
         refuse(.identityUnreachable(user: shard.context.userName(user), retryAfter: 1))
     }
 
@@ -74,40 +84,38 @@ extension ClientConnection {
 
     // MARK: Connection
 
-    private var pool: UpstreamPool? { route.map { shard.pools[$0.index] } }
+    var pool: UpstreamPool? { intake.route.map { shard.pools[$0.index] } }
 
-    func acquireUpstream() {
-        guard let pool, let user else { return }
-        if !exchange.needsFreshConnection, let connection = pool.takeIdle(for: user, token?.account ?? .unknown) {
+    func acquireUpstream(for user: UserIndex, _ token: AccessToken) {
+        if !exchange.needsFreshConnection, let connection = pool?.takeIdle(for: user, token.account) {
             return attach(connection)
         }
-        connectUpstream()
+        connectUpstream(for: user, token)
     }
 
     /// - Parameter old: a connection to close; the new one gets its slot.
-    func connectUpstream(inPlaceOf old: UpstreamConnection? = nil) {
-        guard let pool, let user else { return }
-        let request = pool.connect(for: user, token?.account ?? .unknown, inPlaceOf: old) { [unowned self] result in
-            acquisition = nil
+    func connectUpstream(for user: UserIndex, _ token: AccessToken, inPlaceOf old: UpstreamConnection? = nil) {
+        guard let pool else { return }
+        let acquisition = pool.connect(for: user, token.account, inPlaceOf: old) { [unowned self] result in
+            _ = upstream.endAcquisition()
             switch result {
             case .success(let connection): attach(connection)
-            case .failure(let failure): refuse(.upstream(failure))
+            case .failure(let error): refuse(.upstream(error))
             }
         }
         // If the call has completed already, it may have led to the next request, which has an acquisition of its own.
-        if let request { acquisition = request }
+        if let acquisition { upstream.beginAcquisition(acquisition) }
     }
 
     func attach(_ connection: UpstreamConnection) {
-        guard let token, shard.loop.now < token.usableUntil else {
+        guard let token = upstream.token, shard.loop.now < token.usableUntil else {
             // The token expired while the connection was established. An expired token is never sent.
             pool?.giveBack(connection)
             return acquireToken()
         }
-        upstream = connection
+        upstream.attach(connection)
         connection.owner = self
-        responseReader = ResponseReader()
-        responseBody = nil
+        relay.expectHead()
         sendHead(to: connection, token)
     }
 
@@ -118,60 +126,55 @@ extension ClientConnection {
     private static let continueWait = Duration.seconds(1)
 
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
-        guard let buffer, let route else { return }
+        guard let buffer = intake.buffer, let route = intake.route else { return }
         // A head must never be sent without the body bytes that were already taken from the client.
-        guard body.total == 0 || replayBody.isWhole else { return refuse(.internalError) }
+        guard intake.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
+        let peer = route.settings.forwarded == .append ? intake.forwardedPeer(of: stream) : nil
         let writer = RequestHeadWriter(
-            shard: shard, route: route, bytes: buffer.bytes, head: head, table: buffer.table, target: target,
-            upgrade: upgrade, peer: route.settings.forwarded == .append ? peer : nil)
+            shard: shard, route: route, bytes: buffer.bytes, head: intake.head, table: buffer.table,
+            target: intake.target, upgrade: intake.upgrade, peer: peer)
         shard.out.clear()
-        hasSentToken = writer.write(
+        let hasToken = writer.write(
             into: &shard.out, token: token, authority: shard.context.authorities[route.index],
-            requestID: currentRequestID)
+            requestID: intake.requestID(from: shard))
+        upstream.recordHead(hasToken: hasToken)
         // The body was sent before: it goes with the head in one write.
-        let isRepeated = replayBody.count > 0 || body.isEnded && body.framing == .chunked
-        exchange.sentHead(reused: connection.isReused, hasBody: !body.isEnded || isRepeated)
+        let hasEnded = intake.body.isEnded
+        let isRepeated = replay.bodyBytes > 0 || hasEnded && intake.body.framing == .chunked
+        exchange.sentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         if isRepeated {
-            pushKept(from: 0, ends: body.isEnded, withHead: true)
+            pushKept(from: 0, ends: hasEnded, withHead: true)
         } else {
             push(UnsafeRawBufferPointer(start: nil, count: 0), "", withHead: true)
         }
-        guard upstream === connection, !body.isEnded else { return }
-        isContinueDue = head.expectation == .continue100
+        guard upstream.connection === connection, !intake.body.isEnded else { return }
+        upstream.expectContinue(intake.head.expectation == .continue100)
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
-        guard unsentHeadBytes == 0 else { return }
-        if isContinueDue { setInbound(Self.continueWait) }
+        guard !upstream.isHeadQueued else { return }
+        if upstream.isContinueDue { setInbound(Self.continueWait) }
         forwardBuffered()
         pump()
     }
 
     /// Part of the head is queued and must not be sent: its token has expired, or the connection is broken.
-    private func giveUpHead(_ upstream: UpstreamConnection) {
-        let isUntouched = upstream.outbound.count == unsentHeadBytes
-        unsentHeadBytes = 0
+    private func giveUpHead() {
+        let isUntouched = upstream.isHeadUntouched
+        upstream.giveUpHead()
         if isUntouched, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
         perform(exchange.timedOut(.upstreamWriteTimeout))
     }
 
-    /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
-    var clientRequestID: String {
-        guard phase == .exchange, let route, let buffer, buffer.count >= head.length else { return "" }
-        let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
-        return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
-    }
-
-    /// The request's id, created on first use.
-    var currentRequestID: String {
-        if requestID.isEmpty { requestID = shard.nextRequestID() }
-        return requestID
-    }
+    /// The client's own request id, for the log. Empty if there is none.
+    var clientRequestID: String { phase == .exchange ? intake.clientRequestID : "" }
 
     /// Sends body bytes in the request's framing.
     func sendBody(_ data: UnsafeRawBufferPointer) {
         shard.out.clear()
         var tail: StaticString = ""
-        if body.framing == .chunked { tail = shard.out.writeChunkStart(of: data.count, ends: body.isEnded) }
+        if intake.body.framing == .chunked {
+            tail = shard.out.writeChunkStart(of: data.count, ends: intake.body.isEnded)
+        }
         push(data, tail)
     }
 
@@ -179,67 +182,60 @@ extension ClientConnection {
     ///
     /// - Parameter ends: the body ends with these bytes.
     func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) {
-        guard let buffer else { return }
-        let (first, second) = replayBody.bytes(from: offset, in: buffer)
+        guard let buffer = intake.buffer else { return }
+        let (first, second) = replay.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
-        if body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
+        if intake.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
         shard.out.write(first)
         push(UnsafeRawBufferPointer(second), tail, withHead: withHead)
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.
     private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString, withHead: Bool = false) {
-        guard let upstream else { return }
-        let code = SocketWriter.send(
-            upstream.raw, shard.out.bytes, data, tail, queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        if code != 0 {
-            if withHead, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
-            return upstreamWriteFailed()
+        guard let connection = upstream.connection else { return }
+        let start = connection.stream.taken
+        if connection.stream.send(shard.out.bytes, data, tail) != 0 {
+            if withHead, connection.stream.taken == start, exchange.canRetryUnsent {
+                return perform(exchange.retryUnsent())
+            }
+            // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
+            // (http-rules.md 9.7).
+            return pumpResponse()
         }
-        if withHead {
-            unsentHeadBytes = upstream.outbound.isEmpty ? 0 : shard.out.count + data.count + tail.utf8CodeUnitCount
-        }
+        if withHead { upstream.headSent(from: start) }
         updateSendTimeout()
     }
 
     func flushUpstream() {
-        guard let upstream else { return }
+        guard let connection = upstream.connection else { return }
         // The token may have expired while the head was queued. An expired token is never sent.
-        if unsentHeadBytes > 0, let token, shard.loop.now >= token.usableUntil { return giveUpHead(upstream) }
-        if SocketWriter.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite) != 0 {
-            if unsentHeadBytes == upstream.outbound.count, exchange.canRetryUnsent { return giveUpHead(upstream) }
-            return upstreamWriteFailed()
+        if upstream.isHeadQueued, let token = upstream.token, shard.loop.now >= token.usableUntil {
+            return giveUpHead()
         }
-        let headIsGone = unsentHeadBytes > 0 && upstream.outbound.isEmpty
-        if headIsGone { unsentHeadBytes = 0 }
+        if connection.stream.flush() != 0 {
+            if upstream.isHeadUntouched, exchange.canRetryUnsent { return giveUpHead() }
+            return pumpResponse()
+        }
+        let headIsGone = upstream.recordFlush()
         updateSendTimeout()
-        if headIsGone, isContinueDue { setInbound(Self.continueWait) }
+        if headIsGone, upstream.isContinueDue { setInbound(Self.continueWait) }
         if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }
 
     /// Sets the deadlines anew after bytes were sent upstream or queued.
     func updateSendTimeout() {
-        guard let upstream, let route, phase == .exchange, held == nil else { return }
+        guard let connection = upstream.connection, let route = intake.route, phase == .exchange, replay.held == nil
+        else { return }
         let timeouts = timeouts(route)
-        if !upstream.outbound.isEmpty {
-            kernelBytesForUpstream = Socket.unsentBytes(upstream.raw)
+        if !connection.stream.isFlushed {
+            connection.stream.restartProgress()
             return setInbound(timeouts.write)
         }
-        if !body.isEnded { return setInbound(timeouts.requestIdle) }
+        if !intake.body.isEnded { return setInbound(timeouts.requestIdle) }
         clearInbound()
         if exchange.request == .sending { exchange.requestEnded() }
         if exchange.response == .awaited { setOutbound(timeouts.responseHeader) }
-    }
-
-    /// A failed write does not end the exchange: the bytes that the upstream has already sent are read first
-    /// (http-rules.md 9.7).
-    private func upstreamWriteFailed() {
-        guard let upstream else { return }
-        upstream.outbound.release()
-        upstream.canRead = true
-        upstream.isBroken = true
-        pumpResponse()
     }
 }

@@ -6,11 +6,18 @@ import LanyardSettings
 ///
 /// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue.
 ///
-/// This file has the state and the events. The other parts:
+/// Its parts own the state of the current exchange. A part does no I/O and knows no other part:
+/// - `RequestIntake`: the request's bytes, and what was read of them.
+/// - `UpstreamLeg`: the token, the connection, and how far the request's head has come.
+/// - `ResponseRelay`: what was read of the response.
+/// - `RequestReplay`: what a second sending of the request needs.
+/// - `ClosingLimits`: limits of what is left to do behind a response.
+///
+/// This file has the phase, the stream, the deadlines and the events. The extensions let the parts work together:
 /// - `+Request` reads heads and bodies.
 /// - `+Admission` decides what is forwarded.
 /// - `+Upstream` sends the request.
-/// - `+Response` and `+Trailers` relay the response.
+/// - `+Response` relays the response.
 /// - `+Replay` handles a refused token.
 /// - `+Upgrade` begins and ends a tunnel.
 /// - `+Ending` sends Lanyard's own responses and closes.
@@ -45,100 +52,41 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     let shard: Shard
     let rules: ListenerRules
     let slot: ConnectionSlot
-    private var socket: OwnedDescriptor?
-    /// The descriptor, borrowed: valid while the connection is open.
-    let raw: CInt
-    private var watch: EventLoop.Watch?
-
-    /// The client's address as field lines, determined once, for routes with `forwarded: append`.
-    lazy var peer = ForwardedPeer(raw)
+    var stream: ByteStream
     var phase = Phase.waiting {
         didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
     }
     /// Links in the list of clients that may be closed for a new one.
     var waitingLinks = WaitingClients.Links()
-    var canRead = false
-    var canWrite = true
     /// Reading from the client or the upstream is paused until memory is free.
     var isPaused = false
-    /// The client has shut down writing, or the connection. Reading goes on until the end is read.
-    var hasEnded = false
-    /// Bytes in the kernel's send buffer of each side when its write timeout began. A side that reads slowly empties
-    /// that buffer before it takes a byte of our queue.
-    private var kernelBytesForClient = 0
-    var kernelBytesForUpstream = 0
-    /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
-    private var kernelFlushDeadline = Instant.never
-    /// Write timeout between two requests: the end of a response keeps the timeout of its route.
-    var tailTimeout = ClientConnection.standardWriteTimeout
-    var outbound: ByteQueue
-    /// Bytes. The largest next read of a response; small for a client that stalls.
-    var readSizeMax = Shard.scratchBytes
     /// Deadline for request heads, request bodies, idle connections and the lingering close.
-    let inboundDeadline = Deadline()
+    private let inboundDeadline = Deadline()
     /// Deadline for the token, the response, and the client's reading of it.
-    let outboundDeadline = Deadline()
-    var lingeringClose: LingeringClose?
+    private let outboundDeadline = Deadline()
 
-    // The current request.
-    var buffer: RequestBuffer?
-    var reader = RequestReader()
-    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
-    var isParsing = false
-    var requests = 0
-    var head = RequestHead()
-    var target = RequestTarget.root
-    var route: Route?
-    var body = RequestBody(.none)
-    var exchange: Exchange
-    var requestID = ""
-    var user: UserIndex?
-    var token: AccessToken?
-    var isParked = false
-    /// Bytes that were sent upstream with the head, while some of them are queued; else 0.
-    var unsentHeadBytes = 0
-    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
-    var isContinueDue = false
-    /// The protocol that the request asks for, as its route spells it.
-    var upgrade: [UInt8]?
+    // The current exchange and its parts.
+    var exchange = Exchange(RequestHead())
+    var intake = RequestIntake()
+    var upstream = UpstreamLeg()
+    var relay: ResponseRelay
+    var replay: RequestReplay
+    var closing = ClosingLimits()
     var tunnel: TunnelRelay?
-
-    // The response.
-    var upstream: UpstreamConnection?
-    var acquisition: UpstreamPool.Acquisition?
-    var responseReader = ResponseReader()
-    /// An incomplete response head and its field table. Behind a body: the trailer section.
-    var partialHead: ByteQueue
-    var partialTable: FieldTable?
-    var responseBody: ResponseBody?
-    var sentStatus = 0
-    // A replay (http-rules.md 17).
-    var replayBody: ReplayBody
-    /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
-    var held: HeldResponse?
-    /// The request was sent with the route's token; false if the client's own authorization was sent.
-    var hasSentToken = false
-    /// Why the relayed response was not replaced by a replay.
-    var replayObstacle: RefusedResponse.ReplayObstacle?
-    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
-    var isDelimitedByClose = false
 
     init(
         taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
     ) throws(SystemError) {
-        raw = socket.raw
-        self.socket = consume socket
+        stream = ByteStream(taking: socket, budget: shard.context.buffers)
         self.shard = shard
         self.rules = rules
         self.slot = slot
-        outbound = ByteQueue(budget: shard.context.buffers)
-        partialHead = ByteQueue(budget: shard.context.buffers)
-        exchange = Exchange(RequestHead())
-        replayBody = ReplayBody(budget: shard.context.buffers)
+        relay = ResponseRelay(budget: shard.context.buffers)
+        replay = RequestReplay(budget: shard.context.buffers)
         super.init()
         inboundDeadline.owner = self
         outboundDeadline.owner = self
-        watch = try shard.loop.watch(raw, for: [.read, .write, .readHangUp, .edge], by: self)
+        try stream.watch(on: shard.loop, by: self)
     }
 
     /// Begins to wait. The first head is due within `header_timeout` of the accept.
@@ -157,18 +105,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         guard phase != .closed else { return }
-        if !readiness.isDisjoint(with: [.error, .hangUp]) {
-            hasEnded = true
-            // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
-            if phase == .exchange || phase == .flushing || phase == .lingering { return abandon() }
-        }
-        if readiness.contains(.readHangUp) { hasEnded = true }
-        if hasEnded || readiness.contains(.read) { canRead = true }
-        if readiness.contains(.write) {
-            canWrite = true
-            if !outbound.isEmpty, phase != .tunnel { flush() }
-        }
+        stream.record(readiness)
         if let tunnel { return tunnel.run() }
+        // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
+        if !readiness.isDisjoint(with: [.error, .hangUp]),
+            phase == .exchange || phase == .flushing || phase == .lingering
+        {
+            return abandon()
+        }
+        if readiness.contains(.write), !stream.isFlushed { flush() }
         pump()
     }
 
@@ -183,19 +128,19 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     package func upstreamReady(_ connection: UpstreamConnection) {
-        guard connection === upstream else { return }
+        guard connection === upstream.connection else { return }
         if let tunnel { return tunnel.run() }
-        if connection.canWrite, !connection.outbound.isEmpty { flushUpstream() }
+        if connection.stream.canFlush { flushUpstream() }
         pumpResponse()
     }
 
     /// Reads while input is there and can be used, up to one turn's share (http-rules.md 20.5).
     func pump() {
         var share = 256 << 10
-        while canRead {
+        while stream.canRead {
             switch phase {
             case .waiting, .head:
-                guard outbound.isEmpty else { return }
+                guard stream.isFlushed else { return }
                 share -= readHead()
             case .exchange:
                 guard wantsBody else { return }
@@ -210,7 +155,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     // MARK: Deadlines
 
-    func setInbound(_ duration: Duration) { shard.loop.set(inboundDeadline, at: shard.loop.now + duration) }
+    func setInbound(_ duration: Duration) { setInbound(at: shard.loop.now + duration) }
+    func setInbound(at instant: Instant) { shard.loop.set(inboundDeadline, at: instant) }
     func clearInbound() { shard.loop.set(inboundDeadline, at: .never) }
     func setOutbound(_ duration: Duration) { shard.loop.set(outboundDeadline, at: shard.loop.now + duration) }
     func clearOutbound() { shard.loop.set(outboundDeadline, at: .never) }
@@ -228,21 +174,21 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     private func outboundDue() {
         switch phase {
-        case .exchange where held != nil: heldResponseTimedOut()
-        case .exchange where isParked: tokenWaitTimedOut()
-        case .exchange where !outbound.isEmpty: clientWriteTimedOut()
+        case .exchange where replay.held != nil: heldResponseTimedOut()
+        case .exchange where upstream.isParked: tokenWaitTimedOut()
+        case .exchange where !stream.isFlushed: clientWriteTimedOut()
         case .exchange where isPaused: awaitUpstreamAnew()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
         case .flushing: clientWriteTimedOut()
         // The end of a response is queued; its request is over.
-        case .waiting where !outbound.isEmpty: clientWriteTimedOut()
+        case .waiting where !stream.isFlushed: clientWriteTimedOut()
         case .waiting, .head, .tunnel, .lingering, .closed: break
         }
     }
 
     /// The upstream's bytes may be unread because memory is short: its timeout begins again.
     private func awaitUpstreamAnew() {
-        guard let route else { return }
+        guard let route = intake.route else { return }
         let timeouts = timeouts(route)
         if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }
         if let idle = timeouts.responseIdle { setOutbound(idle) }
@@ -250,13 +196,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Begins the write timeout: the client must take some bytes within it.
     func beginWriteTimeout() {
-        kernelBytesForClient = Socket.unsentBytes(raw)
+        stream.restartProgress()
         setOutbound(writeTimeout)
     }
 
     /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
     private func clientWriteTimedOut() {
-        if Socket.unsentBytes(raw) < kernelBytesForClient { beginWriteTimeout() } else { abandon() }
+        if stream.checkProgress().isProgress { setOutbound(writeTimeout) } else { abandon() }
     }
 
     // MARK: Between requests
@@ -264,22 +210,10 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting
-        reader = RequestReader()
-        requestID = ""
-        tailTimeout = writeTimeout
-        route = nil
-        token = nil
-        user = nil
-        upgrade = nil
-        if let buffer {
-            if buffer.used < buffer.count {
-                buffer.compact()
-            } else {
-                shard.giveBack(buffer)
-                self.buffer = nil
-            }
-        }
-        if outbound.isEmpty { return beginIdleTimeout() }
+        closing.setWriteTimeout(writeTimeout)
+        intake.endRequest(in: shard)
+        upstream.endRequest()
+        if stream.isFlushed { return beginIdleTimeout() }
         clearInbound()
         beginWriteTimeout()
     }
@@ -289,7 +223,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Before that, a client that reads slowly is neither idle nor drained (http-rules.md 8.2, 20.1).
     func beginIdleTimeout() {
         beginWaiting()
-        kernelBytesForClient = 0
+        stream.restartProgress()
         clearOutbound()
         setInbound(currentIdleTimeout)
     }
@@ -301,39 +235,40 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes after 500 ms without a request.
     func drain() {
-        guard phase == .waiting, outbound.isEmpty else { return }
+        guard phase == .waiting, stream.isFlushed else { return }
         setInbound(currentIdleTimeout)
     }
 
     private func idleTimeoutExpired() {
         // During a drain: a request that has arrived meanwhile is processed.
-        if shard.isDraining, !Socket.isQuiet(raw), !hasEnded {
-            canRead = true
+        if shard.isDraining, !stream.isQuiet, !stream.hasEnded {
+            stream.expectInput()
             return pump()
         }
-        let held = Socket.unsentBytes(raw)
-        if held > 0 { return awaitKernelFlush(of: held) }
-        // If the client had not taken all before, the idle timeout begins now.
-        if kernelBytesForClient > 0 { beginIdleTimeout() } else { close() }
+        switch stream.checkProgress() {
+        case .empty: close()
+        // The client has not taken all before: the idle timeout begins now.
+        case .emptied: beginIdleTimeout()
+        case .shrunk:
+            closing.awaitKernelFlush(at: shard.loop.now)
+            awaitKernelFlush()
+        case .unchanged: if shard.loop.now >= closing.kernelFlushDeadline { abandon() } else { awaitKernelFlush() }
+        }
     }
 
     /// The kernel still holds bytes of the last response. A close now would meet the client's next request with a
     /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
     /// the connection stays open.
-    private func awaitKernelFlush(of held: Int) {
-        if kernelBytesForClient == 0 || held < kernelBytesForClient {
-            kernelBytesForClient = held
-            kernelFlushDeadline = shard.loop.now + tailTimeout
-        } else if shard.loop.now >= kernelFlushDeadline {
-            return abandon()
-        }
-        setInbound(min(currentIdleTimeout, .milliseconds(500)))
-    }
+    private func awaitKernelFlush() { setInbound(min(currentIdleTimeout, .milliseconds(500))) }
 
-    /// Closes the descriptor. Later calls do nothing.
-    func releaseSocket() {
-        if let watch { shard.loop.forget(watch) }
-        watch = nil
-        socket = nil
+    /// Closes the connection. Later calls do nothing.
+    func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        shard.loop.drop(inboundDeadline)
+        shard.loop.drop(outboundDeadline)
+        intake.releaseBuffer(to: shard)
+        stream.close(on: shard.loop)
+        shard.remove(self)
     }
 }

@@ -24,7 +24,7 @@ final class RequestBuffer {
 
     deinit {
         base.deallocate()
-        budget.giveBack(capacity)
+        budget.release(capacity)
     }
 
     /// All bytes, from the first byte of the head.

@@ -188,9 +188,9 @@ struct ForwardedPeer {
     /// Whole field lines.
     let lines: [UInt8]
 
-    /// - Parameter raw: the client's socket.
-    init(_ raw: CInt) {
-        let host = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 })?.host ?? ""
+    /// - Parameter address: the client's; nil if it is unknown.
+    init(_ address: SocketAddress?) {
+        let host = address?.host ?? ""
         // A unix socket's peer has no address (RFC 7239 §6.2).
         let name = host.isEmpty ? "unknown" : host
         let node = name.utf8.contains(UInt8(ascii: ":")) ? "\"[\(name)]\"" : name

@@ -63,6 +63,25 @@ package struct Problem: Equatable, Sendable {
     package static let originNotAllowed = denial(
         "origin-not-allowed", 403, "Origin not allowed", "Requests of web pages are refused; see allowed_origins.",
         .origin)
+    static func callerNotAllowed(_ refusal: CallerPolicy.Refusal) -> Problem {
+        switch refusal {
+        case .capability:
+            callerNotAllowed("It takes requests with the right Lanyard-Capability field only.", .capability)
+        case .requiredField: callerNotAllowed("It asks for a field that is missing; see required_header.", .caller)
+        }
+    }
+    /// The connection's own process or user is the reason, so each request on it would be refused.
+    static let peerNotAllowed: Problem = {
+        var problem = callerNotAllowed("The user that this client runs as may not connect; see peers.", .caller)
+        problem.closes = true
+        return problem
+    }()
+
+    private static func callerNotAllowed(_ reason: String, _ rejection: RejectionReason) -> Problem {
+        denial(
+            "caller-not-allowed", 403, "Caller not allowed", "This listener refuses the caller. \(reason)", rejection)
+    }
+
     package static let forwardedNotAllowed = denial(
         "forwarded-not-allowed", 403, "Forwarded requests not allowed",
         "This route refuses requests that carry Forwarded or X-Forwarded fields.", .forwarded)

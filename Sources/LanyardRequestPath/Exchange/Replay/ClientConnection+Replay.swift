@@ -5,15 +5,15 @@ import Logging
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
 /// (http-rules.md 17.1, 17.2, refresh.md 11).
 extension ClientConnection {
-    private var breaker: RouteBreaker? { route.map { shard.context.breakers[$0.index] } }
+    private var breaker: RouteBreaker? { intake.route.map { shard.context.breakers[$0.index] } }
 
     /// Decides whether a final response is held for a replay.
     ///
     /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
     ///   to report.
     func holdsForReplay(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
-        guard response.status >= 200, let route, route.reauthenticates(on: response.status), let user, let token,
-            let breaker
+        guard response.status >= 200, let route = intake.route, route.reauthenticates(on: response.status),
+            let user = upstream.user, let token = upstream.token, let breaker
         else { return false }
         shard.counters.unauthorized(route: route.index)
         let refusal = TokenRefusal(table, in: view)
@@ -28,14 +28,16 @@ extension ClientConnection {
         }
         let mayForce = !breaker.isOpen(at: shard.loop.now)
         // If the client's own authorization went upstream, the refusal says nothing about our token.
-        if route.settings.clientAuthorization == .pass, !hasSentToken { return recordObstacle(.clientAuthorization) }
+        if route.settings.clientAuthorization == .pass, !upstream.hasSentToken {
+            return recordObstacle(.clientAuthorization)
+        }
         let outlook = shard.tokens.refused(
             token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
         let decision = RefusedResponse(
-            body: bodyPart, token: part(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
+            body: bodyPart, token: .init(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
         if case .relay(let replayObstacle) = decision.action { return recordObstacle(replayObstacle) }
-        let sent = decision.body == .awaited ? replayBody.count : nil
+        let sent = decision.body == .awaited ? replay.bodyBytes : nil
         hold(HeldResponse(response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
         return true
     }
@@ -45,12 +47,12 @@ extension ClientConnection {
     /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
     /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
-        if phase == .exchange, held == nil, upstream != nil, replayBody.hasMemory { replayBody.discard() }
+        if phase == .exchange, replay.held == nil, upstream.connection != nil, replay.hasMemory { replay.discardBody() }
     }
 
     private func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
         shard.counters.recordObstacle(replayObstacle)
-        self.replayObstacle = replayObstacle
+        replay.record(replayObstacle)
         return false
     }
 
@@ -58,36 +60,22 @@ extension ClientConnection {
     private var bodyPart: RefusedResponse.Part {
         // The response came instead of a 100 and before the body. All of the body is still to come, whatever its size
         // (http-rules.md 17.3).
-        if head.expectation == .continue100, body.total == 0, !body.isEnded { return .ready }
-        guard replayBody.isWhole else { return .lost(.bodyTooLarge) }
-        return body.isEnded ? .ready : .awaited
-    }
-
-    private func part(
-        _ outlook: TokenCache.ReplacementOutlook, otherwise replayObstacle: RefusedResponse.ReplayObstacle
-    ) -> RefusedResponse.Part {
-        switch outlook {
-        case .renewed: .ready
-        case .awaited: .awaited
-        // While the breaker is open a request does not wait.
-        case .underWay: replayObstacle == .breaker ? .lost(.breaker) : .awaited
-        case .coolingDown: .lost(replayObstacle == .breaker ? .breaker : .cooldown)
-        case .replaced: .lost(.sessionReplaced)
-        case .none: .lost(replayObstacle)
-        }
+        if intake.head.expectation == .continue100, intake.body.total == 0, !intake.body.isEnded { return .ready }
+        guard replay.holdsBody else { return .lost(.bodyTooLarge) }
+        return intake.body.isEnded ? .ready : .awaited
     }
 
     // MARK: Waiting
 
     private func hold(_ held: HeldResponse, _ outlook: TokenCache.ReplacementOutlook) {
-        self.held = held
+        replay.hold(held)
         exchange.hold()
-        upstream?.keepAliveSeconds = held.head.keepAliveSeconds
+        upstream.connection?.keepAliveSeconds = held.head.keepAliveSeconds
         // The response's bytes are copied. Its field lines are not: the next head would overwrite them.
         if held.table === shard.responseTable {
             shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
         }
-        isContinueDue = false
+        upstream.expectContinue(false)
         clearInbound()
         clearOutbound()
         switch outlook {
@@ -95,7 +83,7 @@ extension ClientConnection {
         case .underWay: held.sawRenewal = true
         default: break
         }
-        guard held.decision.action == .wait else { return replay() }
+        guard held.decision.action == .wait else { return sendAgain() }
         if held.decision.token == .awaited, !awaitToken() { return }
         guard held.decision.body == .awaited else { return }
         setInbound(HeldResponse.bodyWaitMax)
@@ -106,20 +94,17 @@ extension ClientConnection {
     ///
     /// - Returns: false if too many requests are parked.
     private func awaitToken() -> Bool {
-        guard let user else { return false }
-        guard shard.context.parked.take() else {
+        guard let user = upstream.user else { return false }
+        guard waitForToken(of: user) else {
             relayHeld(.refreshFailed)
             return false
         }
-        isParked = true
-        setOutbound(shard.context.tokenWaitMax)
-        shard.tokens.park(self, for: user)
         return true
     }
 
     /// The token cache received a publication for the user. It has removed all waiters of that user.
     func heldTokenChanged() {
-        guard let held, let user, let token, let breaker else { return }
+        guard let held = replay.held, let user = upstream.user, let token = upstream.token, let breaker else { return }
         // If a refresh has already failed to bring a token, none is forced again.
         let mayForce = !held.sawRenewal && !breaker.isOpen(at: shard.loop.now)
         let outlook = shard.tokens.refused(
@@ -145,13 +130,13 @@ extension ClientConnection {
         case .coolingDown where held.sawRenewal, .none where held.sawRenewal: return .lost(.refreshFailed)
         default:
             let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
-            return part(outlook, otherwise: isBroken ? .breaker : .refreshFailed)
+            return .init(outlook, otherwise: isBroken ? .breaker : .refreshFailed)
         }
     }
 
     /// The whole request body has arrived while the response is held.
     func heldBodyArrived() {
-        guard let held else { return }
+        guard let held = replay.held else { return }
         clearInbound()
         held.decision.body = .ready
         decide(held)
@@ -163,15 +148,9 @@ extension ClientConnection {
     private func decide(_ held: HeldResponse) {
         switch held.decision.action {
         case .wait: break
-        case .replay: replay()
+        case .replay: sendAgain()
         case .relay(let replayObstacle): relayHeld(replayObstacle)
         }
-    }
-
-    private func stopWaitingForToken() {
-        guard isParked, let user else { return }
-        shard.tokens.unpark(self, for: user)
-        unpark()
     }
 
     // MARK: End of the wait
@@ -181,8 +160,8 @@ extension ClientConnection {
     /// - Returns: whether the exchange goes on.
     @discardableResult
     func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
-        guard let held else { return false }
-        let number = requests
+        guard let held = replay.held else { return false }
+        let number = intake.requests
         stopWaitingForToken()
         clearInbound()
         clearOutbound()
@@ -191,24 +170,26 @@ extension ClientConnection {
             // Body bytes that arrived meanwhile were kept and not sent. The upload continues behind the bytes that were
             // sent. A piece that was too large to keep follows separately.
             shard.out.clear()
-            pushKept(from: sent, ends: body.isEnded && replayObstacle != .bodyTooLarge)
+            pushKept(from: sent, ends: intake.body.isEnded && replayObstacle != .bodyTooLarge)
         }
-        self.held = nil
+        replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
         // whole request.
         if replayObstacle != .bodyTooLarge { updateSendTimeout() }
         let bytes = held.bytes.mutableBytes
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         relayFinal(held.head, view, held.table, UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...]))
-        guard phase == .exchange, requests == number else { return false }
+        guard phase == .exchange, intake.requests == number else { return false }
         // Not here: the bytes that are being processed may be in the shard's scratch buffer.
         shard.loop.resumeLater(self)
         return true
     }
 
     /// Sends the request once more. Only the token differs (http-rules.md 17.4).
-    private func replay() {
-        guard let held, let route, let upstream else { return }
+    private func sendAgain() {
+        guard let held = replay.held, let route = intake.route, let user = upstream.user,
+            let token = held.token ?? upstream.token, let connection = upstream.connection
+        else { return }
         stopWaitingForToken()
         clearInbound()
         clearOutbound()
@@ -217,34 +198,29 @@ extension ClientConnection {
             "the upstream refused the token: sending the request once more",
             metadata: [
                 "event": "request.replayed", "status": .stringConvertible(held.head.status),
-                "request_id": "\(currentRequestID)", "route": "\(route.settings.name)",
+                "request_id": "\(intake.requestID(from: shard))", "route": "\(route.settings.name)",
                 "client_request_id": "\(clientRequestID)",
             ])
-        if let renewed = held.token { token = renewed }
-        let isInStep = exchange.replay(insteadOf: held.head) && upstream.outbound.isEmpty && !upstream.isBroken
-        self.held = nil
-        if exchange.needsFreshConnection {
-            self.upstream = nil
-            return connectUpstream(inPlaceOf: upstream)
-        }
+        upstream.renew(token)
+        let isInStep = exchange.replay(insteadOf: held.head) && upstream.isFlushed
+        replay.endHold()
+        _ = upstream.detach()
+        if exchange.needsFreshConnection { return connectUpstream(for: user, token, inPlaceOf: connection) }
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
-        if isInStep, used == behind.count, !upstream.hasEnded {
-            if rejected.isEnded, upstream.isQuiet {
-                self.upstream = nil
-                upstream.reuse()
-                return attach(upstream)
+        if isInStep, used == behind.count, !connection.stream.hasEnded {
+            if rejected.isEnded, connection.isQuiet {
+                connection.reuse()
+                return attach(connection)
             }
             if !rejected.isEnded {
-                self.upstream = nil
-                _ = RejectedBodyReader(rejected, of: upstream, in: shard.pools[route.index], shard: shard)
-                return acquireUpstream()
+                _ = RejectedBodyReader(rejected, of: connection, in: shard.pools[route.index], shard: shard)
+                return acquireUpstream(for: user, token)
             }
         }
-        self.upstream = nil
-        shard.pools[route.index].discard(upstream)
-        acquireUpstream()
+        shard.pools[route.index].discard(connection)
+        acquireUpstream(for: user, token)
     }
 
     // MARK: Breaker

@@ -49,6 +49,22 @@ package struct RefusedResponse: Equatable, Sendable {
         case ready
         case awaited
         case lost(ReplayObstacle)
+
+        /// The token's part.
+        ///
+        /// - Parameter obstacle: why there is no replay if no newer token can be expected.
+        init(_ outlook: TokenCache.ReplacementOutlook, otherwise obstacle: ReplayObstacle) {
+            self =
+                switch outlook {
+                case .renewed: .ready
+                case .awaited: .awaited
+                // While the breaker is open a request does not wait.
+                case .underWay: obstacle == .breaker ? .lost(.breaker) : .awaited
+                case .coolingDown: .lost(obstacle == .breaker ? .breaker : .cooldown)
+                case .replaced: .lost(.sessionReplaced)
+                case .none: .lost(obstacle)
+                }
+        }
     }
 
     package enum Action: Equatable, Sendable {

@@ -35,12 +35,11 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     package func upstreamReady(_ connection: UpstreamConnection) { read() }
 
     private func read() {
-        while !isOver, connection.canRead {
-            switch Socket.receive(connection.raw, into: shard.scratch) {
+        while !isOver, connection.stream.canRead {
+            switch connection.stream.receive(into: shard.scratch) {
             case .bytes(let count):
-                if count < shard.scratch.count { connection.canRead = connection.hasEnded }
                 consume(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
-            case .wouldBlock: connection.canRead = false
+            case .wouldBlock: break
             case .end, .failed: end(keeps: false)
             }
         }
@@ -57,6 +56,6 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
         guard !isOver else { return }
         isOver = true
         shard.loop.drop(deadline)
-        if keeps, !connection.hasEnded { pool.giveBack(connection) } else { pool.discard(connection) }
+        if keeps, !connection.stream.hasEnded { pool.giveBack(connection) } else { pool.discard(connection) }
     }
 }

@@ -18,7 +18,7 @@ struct ReplayBody: ~Copyable {
 
     init(budget: BufferBudget) { self.budget = budget }
 
-    deinit { if taken > 0 { budget.giveBack(taken) } }
+    deinit { if taken > 0 { budget.release(taken) } }
 
     /// Begins a new request.
     ///
@@ -46,7 +46,7 @@ struct ReplayBody: ~Copyable {
         guard needed > taken else { return true }
         var larger = max(taken, 4 << 10)
         while larger < needed { larger *= 2 }
-        guard budget.take(larger - taken) else { return false }
+        guard budget.acquire(larger - taken) else { return false }
         taken = larger
         return true
     }
@@ -88,7 +88,7 @@ struct ReplayBody: ~Copyable {
         inBuffer = 0..<0
         guard taken > 0 else { return }
         rest.release()
-        budget.giveBack(taken)
+        budget.release(taken)
         taken = 0
     }
 

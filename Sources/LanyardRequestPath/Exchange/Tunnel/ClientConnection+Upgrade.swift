@@ -7,8 +7,9 @@ extension ClientConnection {
     /// The protocol that the request asks for and the route allows, as the route spells it. nil: the request is an
     /// ordinary one (http-rules.md 15.1).
     func requestedUpgrade(on route: Route) -> [UInt8]? {
-        guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0, let buffer,
-            head.framing == .none || head.framing == .length(0),
+        let head = intake.head
+        guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0,
+            let buffer = intake.buffer, head.framing == .none || head.framing == .length(0),
             let asked = Self.onlyProtocol(buffer.table, buffer.bytes)
         else { return nil }
         return route.upgrades.first { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(asked) } }
@@ -32,43 +33,44 @@ extension ClientConnection {
     func switchProtocols(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer
     ) {
-        guard let upgrade, let upstream, response.minorVersion > 0,
+        guard let upgrade = intake.upgrade, let connection = upstream.connection, let token = upstream.token,
+            response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
         else { return perform(exchange.upstreamFailed(.malformed("a 101 that was not requested"))) }
         shard.out.clear()
         writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
-        beginTunnel(upstream, after)
+        beginTunnel(connection, account: token.account, after)
     }
 
-    private func beginTunnel(_ upstream: UpstreamConnection, _ after: UnsafeRawBufferPointer) {
+    private func beginTunnel(
+        _ connection: UpstreamConnection, account: AccountNumber, _ after: UnsafeRawBufferPointer
+    ) {
         phase = .tunnel
-        sentStatus = 101
-        shard.counters.request(route: route?.index, status: sentStatus, origin: .upstream)
+        relay.beginRelay(101)
+        shard.counters.request(route: intake.route?.index, status: relay.status, origin: .upstream)
         shard.counters.upgraded.add()
-        let relay = TunnelRelay(self, upstream, account: token?.account ?? .unknown, limits: tunnelLimits)
-        // A tunnel lasts much longer than its token.
-        token = nil
-        replayBody.discard()
-        isContinueDue = false
+        let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits)
+        upstream.releaseToken()
+        replay.discardBody()
+        upstream.expectContinue(false)
         clearOutbound()
-        tunnel = relay
+        self.tunnel = tunnel
         shard.tunnels[ObjectIdentifier(self)] = self
-        relay.begin(after)
-        if let buffer {
+        tunnel.begin(after)
+        if let buffer = intake.buffer {
             // Bytes behind the request were held until now (http-rules.md 15.4).
-            if phase == .tunnel { relay.sendUpstream(UnsafeRawBufferPointer(buffer.rest)) }
-            self.buffer = nil
-            shard.giveBack(buffer)
+            if phase == .tunnel { tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream) }
+            intake.releaseBuffer(to: shard)
         }
         // The user may have been logged out while the upstream worked on the request.
         if let end = shard.endOfTunnel(self) { return endTunnel(end) }
-        if phase == .tunnel { relay.run() }
+        if phase == .tunnel { tunnel.run() }
     }
 
     private var tunnelLimits: Tunnel.Limits {
         var limits = Tunnel.Limits()
-        guard let route else { return limits }
+        guard let route = intake.route else { return limits }
         limits.idle = timeouts(route).upgradedIdle
         limits.write = timeouts(route).write
         limits.maxAge = route.settings.upgradedMaxAge
@@ -85,11 +87,11 @@ extension ClientConnection {
         shard.log.debug(
             "a tunnel has ended",
             metadata: [
-                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(route?.settings.name ?? "")",
-                "request_id": "\(currentRequestID)",
+                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(intake.route?.settings.name ?? "")",
+                "request_id": "\(intake.requestID(from: shard))",
             ])
-        if tunnel.resets(.client, by: end) { Socket.setResetOnClose(raw) }
-        upstream?.resetsOnClose = tunnel.resets(.upstream, by: end)
+        if tunnel.resets(.client, by: end) { stream.resetOnClose() }
+        if tunnel.resets(.upstream, by: end) { upstream.connection?.stream.resetOnClose() }
         dropUpstream(keeps: false)
         close()
     }
@@ -122,7 +124,9 @@ extension Shard {
     /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
     /// another account.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
-        guard let user = client.user, let route = client.route, let tunnel = client.tunnel else { return nil }
+        guard let user = client.upstream.user, let route = client.intake.route, let tunnel = client.tunnel else {
+            return nil
+        }
         let isAnother = tunnel.account != tokens.account(of: user)
         if route.closesOnLogout, isAnother || tokens.isSessionOver(user) { return .logout }
         guard route.closesOnSwitch else { return nil }

@@ -16,10 +16,6 @@ final class TunnelRelay {
     private let shard: Shard
     private var machine: Tunnel
     private var isOver = false
-    /// Bytes in the kernel's send buffer of each side when it last took a byte, or at the last check. A side that reads
-    /// slowly empties that buffer first.
-    private var kernelBytesForClient = 0
-    private var kernelBytesForUpstream = 0
 
     init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: AccountNumber, limits: Tunnel.Limits) {
         self.account = account
@@ -27,6 +23,7 @@ final class TunnelRelay {
         self.upstream = upstream
         shard = client.shard
         machine = Tunnel(limits, at: client.shard.loop.now)
+        upstream.stream.restartProgress()
     }
 
     func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool { machine.resets(side, by: end) }
@@ -34,159 +31,100 @@ final class TunnelRelay {
     /// No more bytes are moved.
     func stop() { isOver = true }
 
+    private func withStream<Result>(of side: Tunnel.Side, _ work: (inout ByteStream) -> Result) -> Result {
+        switch side {
+        case .client: work(&client.stream)
+        case .upstream: work(&upstream.stream)
+        }
+    }
+
     // MARK: Events
 
     /// Sends queued bytes and moves bytes that have arrived, up to one turn's share.
     func run() {
-        flush()
-        detectResets()
+        for side in Tunnel.Side.allCases { flush(to: side) }
+        for side in Tunnel.Side.allCases { detectReset(of: side) }
         var left = Self.turnBytesMax
         while !isOver, left > 0 {
-            let moved = moveToUpstream() + moveToClient()
+            let moved = moveBytes(from: .client) + moveBytes(from: .upstream)
             if moved == 0 { break }
             left -= moved
         }
         guard !isOver else { return }
-        shard.loop.set(client.inboundDeadline, at: machine.deadline)
+        client.setInbound(at: machine.deadline)
         if left <= 0 { shard.loop.resumeLater(client) }
     }
 
     /// The deadline has passed.
     func due() {
         if client.isPaused { machine.paused(until: shard.loop.now) }
-        if hasKernelProgress(client.raw, &kernelBytesForClient) { machine.madeProgress(.client, at: shard.loop.now) }
-        if hasKernelProgress(upstream.raw, &kernelBytesForUpstream) {
-            machine.madeProgress(.upstream, at: shard.loop.now)
+        for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
+            machine.madeProgress(side, at: shard.loop.now)
         }
         perform(machine.due(at: shard.loop.now))
-        if !isOver { shard.loop.set(client.inboundDeadline, at: machine.deadline) }
-    }
-
-    /// Whether the kernel's buffer has shrunk since the last check. The first check has no earlier value: bytes in the
-    /// buffer then count as progress.
-    private func hasKernelProgress(_ raw: CInt, _ before: inout Int) -> Bool {
-        let held = Socket.unsentBytes(raw)
-        defer { before = held }
-        return held > 0 && before == 0 || held < before
+        if !isOver { client.setInbound(at: machine.deadline) }
     }
 
     // MARK: Sending
 
     /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
     func begin(_ after: UnsafeRawBufferPointer) {
-        let code = SocketWriter.send(
-            client.raw, shard.out.bytes, after, "", queue: &client.outbound, canWrite: &client.canWrite)
-        recordClientWrite(code)
+        recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
     }
 
-    func sendUpstream(_ bytes: UnsafeRawBufferPointer) {
-        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = SocketWriter.send(
-            upstream.raw, nothing, bytes, "", queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        recordUpstreamWrite(code)
+    func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) {
+        recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
 
-    private func sendClient(_ bytes: UnsafeRawBufferPointer) {
-        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        let code = SocketWriter.send(
-            client.raw, nothing, bytes, "", queue: &client.outbound, canWrite: &client.canWrite)
-        recordClientWrite(code)
+    private func flush(to side: Tunnel.Side) {
+        guard !isOver else { return }
+        let before = withStream(of: side) { $0.canFlush ? $0.taken : nil }
+        guard let before else { return }
+        let code = withStream(of: side) { $0.flush() }
+        if code != 0 || withStream(of: side, { $0.taken }) > before { recordWrite(to: side, code) }
     }
 
-    // MARK: Moving bytes
-
-    private func flush() {
-        if !client.outbound.isEmpty, client.canWrite {
-            let before = client.outbound.count
-            let code = SocketWriter.flush(client.raw, queue: &client.outbound, canWrite: &client.canWrite)
-            if code != 0 || client.outbound.count < before { recordClientWrite(code) }
+    /// - Parameter code: 0, or `errno` of a failed write.
+    private func recordWrite(to side: Tunnel.Side, _ code: CInt) {
+        guard code == 0 else { return perform(machine.writeFailed(to: side)) }
+        let waiting = withStream(of: side) { stream in
+            stream.restartProgress()
+            return stream.queuedBytes
         }
-        guard !isOver, !upstream.outbound.isEmpty, upstream.canWrite else { return }
-        let before = upstream.outbound.count
-        let code = SocketWriter.flush(upstream.raw, queue: &upstream.outbound, canWrite: &upstream.canWrite)
-        if code != 0 || upstream.outbound.count < before { recordUpstreamWrite(code) }
+        perform(machine.wrote(to: side, waiting: waiting, at: shard.loop.now))
     }
+
+    // MARK: Reading
 
     /// Detects a reset of a side that is not read, because the other takes no bytes or because it has ended
     /// (http-rules.md 9.5).
-    private func detectResets() {
-        if !isOver, client.hasEnded, !machine.wantsBytes(of: .client), Socket.pendingError(client.raw) != 0 {
-            perform(machine.failed(.client))
-        }
-        if !isOver, upstream.hasEnded, !machine.wantsBytes(of: .upstream), Socket.pendingError(upstream.raw) != 0 {
-            perform(machine.failed(.upstream))
-        }
+    private func detectReset(of side: Tunnel.Side) {
+        guard !isOver, !machine.wantsBytes(of: side) else { return }
+        if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.failed(side)) }
     }
 
-    /// Reads from the client once. Returns the number of bytes.
-    private func moveToUpstream() -> Int {
-        guard !isOver, client.canRead, machine.wantsBytes(of: .client) else { return 0 }
+    /// Reads from a side once and sends the bytes to the other one. Returns their number.
+    private func moveBytes(from side: Tunnel.Side) -> Int {
+        guard !isOver, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
         // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
         guard let room = shard.room(for: client) else { return 0 }
-        let received = Socket.receive(client.raw, into: room)
-        guard case .bytes(let count) = received else {
-            client.canRead = false
-            handleRead(received, of: .client)
-            return 0
-        }
-        // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
-        if count < room.count { client.canRead = client.hasEnded || machine.isBroken(.client) }
-        sendUpstream(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(shard.scratch)[0..<count]))
-        return count
-    }
-
-    /// Reads from the upstream once. Returns the number of bytes.
-    private func moveToClient() -> Int {
-        guard !isOver, upstream.canRead, machine.wantsBytes(of: .upstream) else { return 0 }
-        // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
-        guard let room = shard.room(for: client) else { return 0 }
-        let received = Socket.receive(upstream.raw, into: room)
-        guard case .bytes(let count) = received else {
-            upstream.canRead = false
-            handleRead(received, of: .upstream)
-            return 0
-        }
-        if count < room.count { upstream.canRead = upstream.hasEnded || machine.isBroken(.upstream) }
-        sendClient(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(shard.scratch)[0..<count]))
-        return count
-    }
-
-    /// A read returned no bytes.
-    private func handleRead(_ received: Socket.Received, of side: Tunnel.Side) {
-        switch received {
-        case .bytes: break
+        switch withStream(of: side, { $0.receive(into: room) }) {
+        case .bytes(let count):
+            send(UnsafeRawBufferPointer(rebasing: room[0..<count]), to: side.other)
+            return count
         case .wouldBlock: if machine.isBroken(side) { perform(machine.failed(side)) }
         case .end: perform(machine.ended(side))
         case .failed: perform(machine.failed(side))
         }
+        return 0
     }
 
     // MARK: Outcomes
 
-    private func recordClientWrite(_ code: CInt) {
-        if code == 0 {
-            kernelBytesForClient = client.outbound.isEmpty ? 0 : Socket.unsentBytes(client.raw)
-            return perform(machine.wrote(to: .client, waiting: client.outbound.count, at: shard.loop.now))
-        }
-        client.outbound.release()
-        client.canRead = true
-        perform(machine.writeFailed(to: .client))
-    }
-
-    private func recordUpstreamWrite(_ code: CInt) {
-        if code == 0 {
-            kernelBytesForUpstream = upstream.outbound.isEmpty ? 0 : Socket.unsentBytes(upstream.raw)
-            return perform(machine.wrote(to: .upstream, waiting: upstream.outbound.count, at: shard.loop.now))
-        }
-        upstream.outbound.release()
-        upstream.canRead = true
-        perform(machine.writeFailed(to: .upstream))
-    }
-
     private func perform(_ action: Tunnel.Action) {
         switch action {
         case .wait: break
-        case .shutDown(let side): Socket.endWriting(side == .client ? client.raw : upstream.raw)
+        case .shutDown(let side): withStream(of: side) { $0.endWriting() }
         case .close(let end): client.endTunnel(end)
         }
     }

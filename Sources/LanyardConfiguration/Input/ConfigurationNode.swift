@@ -1,5 +1,6 @@
 /// One value of the configuration with its place. Scalars stay text until a key gives them a type.
 package struct ConfigurationNode: Equatable, Sendable {
+    /// What stands at the place.
     package enum Content: Equatable, Sendable {
         case scalar(String)
         case sequence([ConfigurationNode])
@@ -8,9 +9,12 @@ package struct ConfigurationNode: Equatable, Sendable {
         case invalid
     }
 
+    /// One key of a mapping with its value.
     package struct Entry: Equatable, Sendable {
+        /// Unique in its mapping.
         package var key: String
         package var place: ConfigurationPlace
+        /// The value at the key.
         package var value: ConfigurationNode
 
         package init(key: String, place: ConfigurationPlace, value: ConfigurationNode) {
@@ -32,6 +36,7 @@ package struct ConfigurationNode: Equatable, Sendable {
     }
 
     package var place: ConfigurationPlace
+    /// What stands at the place.
     package var content: Content
 
     package init(_ content: Content, at place: ConfigurationPlace) {
@@ -54,6 +59,7 @@ package struct ConfigurationNode: Equatable, Sendable {
         if case .scalar(let text) = content { text } else { nil }
     }
 
+    /// The value at a key of a mapping; nil: there is none, or this is no mapping.
     package subscript(key: String) -> ConfigurationNode? {
         entries.first { $0.key == key }?.value
     }

@@ -19,16 +19,15 @@ struct ConfigurationShortForm {
     mutating func tree() -> ConfigurationNode {
         var tree = ConfigurationNode(.mapping([]), at: place)
         reportContradictions()
-        if let listen = given["--listen"] {
-            var listener = ConfigurationNode(.mapping([]), at: listen.place)
-            listener.set(["address"], to: node(listen))
-            tree.set(["listeners"], to: ConfigurationNode(.sequence([listener]), at: listen.place))
+        if let listener = self.listener() {
+            tree.set(["listeners"], to: ConfigurationNode(.sequence([listener]), at: listener.place))
         }
         let (identity, login) = (self.identity(), self.login())
         if let upstream = required("--upstream") {
             var route = ConfigurationNode(.mapping([]), at: upstream.place)
             route.set(["name"], to: ConfigurationNode(.scalar("default"), at: upstream.place))
             route.set(["upstream"], to: node(upstream))
+            if let plain = given["--unsafe-plain"] { route.set(["unsafe_plain"], to: node(plain)) }
             tree.set(["routes"], to: ConfigurationNode(.sequence([route]), at: upstream.place))
         } else {
             tree.set(["routes"], to: ConfigurationNode(.invalid, at: place))
@@ -37,6 +36,35 @@ struct ConfigurationShortForm {
         tree.set(["users", "default", "identity"], to: ConfigurationNode(.scalar("default"), at: identity.place))
         if let login { tree.set(["users", "default", "login"], to: login) }
         return tree
+    }
+
+    /// Flags of the one listener, each with the path of its key below the listener, and whether it is a list.
+    private static let listenerFlags: [(name: String, path: [String], isList: Bool)] = [
+        ("--listen", ["address"], false), ("--allowed-hosts", ["allowed_hosts"], true),
+        ("--capability-file", ["capability_file"], false), ("--required-header", ["required_header"], false),
+        ("--peer-uids", ["peers", "uids"], true), ("--peer-gids", ["peers", "gids"], true),
+        ("--socket-mode", ["socket_mode"], false), ("--unsafe", ["unsafe"], false),
+    ]
+
+    /// nil: no flag is about the listener, and the default one serves.
+    private func listener() -> ConfigurationNode? {
+        let flags = Self.listenerFlags.compactMap { flag in given[flag.name].map { (flag, $0) } }
+        guard let first = flags.first else { return nil }
+        var listener = ConfigurationNode(.mapping([]), at: first.1.place)
+        if given["--listen"] == nil {
+            listener.set(["address"], to: ConfigurationNode(.scalar("127.0.0.1:7400"), at: first.1.place))
+        }
+        for (flag, value) in flags { listener.set(flag.path, to: flag.isList ? list(value) : node(value)) }
+        return listener
+    }
+
+    /// A value with commas as a list.
+    private func list(_ value: ConfigurationFlagValues.Value) -> ConfigurationNode {
+        let elements = value.text.split(separator: ",", omittingEmptySubsequences: false)
+        return ConfigurationNode(
+            .sequence(
+                elements.map { ConfigurationNode(.scalar(String($0.drop { $0 == " " })), at: value.place) }),
+            at: value.place)
     }
 
     private mutating func identity() -> ConfigurationNode {

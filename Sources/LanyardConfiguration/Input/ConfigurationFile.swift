@@ -34,19 +34,8 @@ enum ConfigurationFile {
         let raw = open(path, O_RDONLY | O_CLOEXEC)
         guard raw >= 0 else { throw readError(errno) }
         let file = OwnedDescriptor(taking: raw)
-        var bytes: [UInt8] = []
-        while bytes.count <= ConfigurationDocument.bytesMax {
-            var failure: CInt = 0
-            let piece = [UInt8](unsafeUninitializedCapacity: 64 << 10) { room, count in
-                let got = Glibc.read(file.raw, room.baseAddress, room.count)
-                if got < 0 { failure = errno }
-                count = max(0, got)
-            }
-            if failure == EINTR { continue }
-            if failure != 0 { throw readError(failure) }
-            if piece.isEmpty { return bytes }
-            bytes += piece
-        }
+        let bytes = try file.read(upTo: ConfigurationDocument.bytesMax + 1, failure: readError)
+        guard bytes.count > ConfigurationDocument.bytesMax else { return bytes }
         throw .init(
             "larger than \(ConfigurationText.formatted(bytes: Int64(ConfigurationDocument.bytesMax)))",
             remedy: "name a configuration file")

@@ -1,5 +1,6 @@
 /// A flag of `run` and `check`, and the environment variable of the same meaning.
 package struct ConfigurationFlag: Equatable, Sendable {
+    /// What the flag sets.
     package enum Target: Equatable, Sendable {
         /// The configuration file.
         case file
@@ -11,10 +12,13 @@ package struct ConfigurationFlag: Equatable, Sendable {
 
     /// With its dashes.
     package let name: String
+    /// What the flag sets.
     package let target: Target
+    /// The allowed values.
     package let value: ConfigurationValue
     /// Words that may replace the value, such as `none`.
     package let keywords: [String]
+    /// One sentence for the help text.
     package let meaning: String
 
     /// `LANYARD_REFRESH_AT`.
@@ -31,7 +35,16 @@ package struct ConfigurationFlag: Equatable, Sendable {
     /// The short form for one user. Its user, identity and route are named `default`.
     package static let short: [ConfigurationFlag] = [
         short("--listen", .listenAddress, "Where clients connect (127.0.0.1:7400)."),
+        short("--allowed-hosts", .text, "Hosts that requests may name, separated by commas."),
+        short(
+            "--capability-file", .file(.secret), "Requests must carry the secret in this file as Lanyard-Capability."),
+        short("--required-header", .requiredField, "Requests must carry this field, with any value."),
+        short("--peer-uids", .text, "User ids that may connect to a unix socket, separated by commas."),
+        short("--peer-gids", .text, "The same for group ids."),
+        short("--socket-mode", .mode, "Permissions of a unix socket (0600)."),
+        short("--unsafe", .boolean, "Listen where other machines can connect, without a check of callers."),
         short("--upstream", .upstream, "Where requests go."),
+        short("--unsafe-plain", .boolean, "Send tokens over plain http to an address that is not loopback."),
         short("--app-id", .text, "The App Services client app id."),
         short("--base-url", .baseURL, "Where its client API is."),
         short("--email", .text, "Log in with this address and --password-file."),

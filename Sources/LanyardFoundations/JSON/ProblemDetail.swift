@@ -1,0 +1,72 @@
+/// The JSON of a problem detail (RFC 9457 §3): its members, their order and their escaping. Every listener writes its problems with it.
+///
+/// No value is trusted: a quote or a control byte in a name that an operator chose stays inside its string.
+package struct ProblemDetail: Sendable {
+    /// The media type of the document.
+    package static let contentType = "application/problem+json"
+
+    /// The last part of `type`.
+    package var name: String
+    /// The HTTP status of the response.
+    package var status: Int
+    /// The same words for each problem of a type.
+    package var title: String
+    /// What happened and how to correct it.
+    package var detail: String
+    /// The request's id; nil: the listener gives its requests none.
+    package var instance: String?
+    /// The same request may succeed later.
+    package var isRetryable: Bool
+    /// The user that the problem concerns.
+    package var user: String?
+    /// What the identity service said, and its code: members of the admin API.
+    package var serviceError: (message: String, code: String?)?
+
+    package init(
+        _ name: String, status: Int, title: String, detail: String, instance: String? = nil, isRetryable: Bool = false,
+        user: String? = nil, serviceError: (message: String, code: String?)? = nil
+    ) {
+        self.name = name
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.instance = instance
+        self.isRetryable = isRetryable
+        self.user = user
+        self.serviceError = serviceError
+    }
+
+    /// The whole document, in one allocation unless it is longer than most.
+    package var json: JSONWriter {
+        var json = JSONWriter(capacity: 256 + detail.utf8.count)
+        json.beginObject()
+        json.key("type")
+        json.string("urn:lanyard:problem:" + name)
+        json.key("status")
+        json.number(status)
+        json.key("title")
+        json.string(title)
+        json.key("detail")
+        json.string(detail)
+        if let instance {
+            json.key("instance")
+            json.string(instance)
+        }
+        json.key("retryable")
+        json.bool(isRetryable)
+        if let user {
+            json.key("user")
+            json.string(user)
+        }
+        if let serviceError {
+            json.key("error")
+            json.string(serviceError.message)
+            if let code = serviceError.code {
+                json.key("error_code")
+                json.string(code)
+            }
+        }
+        json.endObject()
+        return json
+    }
+}

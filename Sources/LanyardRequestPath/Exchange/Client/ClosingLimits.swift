@@ -1,0 +1,32 @@
+import LanyardFoundations
+
+/// Limits of what is left to do behind a response: the client reads its end, the kernel sends it, the connection
+/// lingers. Does no I/O.
+struct ClosingLimits {
+    static let standardWriteTimeout = Duration.seconds(60)
+    private static let lingerTimeout = Duration.seconds(10)
+    private static let lingerIdleTimeout = Duration.seconds(2)
+
+    /// Write timeout between two requests: the end of a response keeps the timeout of its route.
+    private(set) var writeTimeout = ClosingLimits.standardWriteTimeout
+    /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
+    private(set) var kernelFlushDeadline = Instant.never
+    private var lingeringClose: LingeringClose?
+
+    mutating func setWriteTimeout(_ timeout: Duration) { writeTimeout = timeout }
+
+    /// The kernel holds the end of a response, and the client has taken some bytes of it by now.
+    mutating func awaitKernelFlush(at now: Instant) { kernelFlushDeadline = now + writeTimeout }
+
+    /// Begins the lingering close (http-rules.md 9.8).
+    ///
+    /// - Returns: its deadline.
+    mutating func beginLinger(at now: Instant) -> Instant {
+        let lingering = LingeringClose(at: now, timeout: Self.lingerTimeout, idleTimeout: Self.lingerIdleTimeout)
+        lingeringClose = lingering
+        return lingering.deadline(at: now)
+    }
+
+    /// Counts discarded bytes. Returns the next deadline; nil: the connection closes now.
+    mutating func discarded(_ count: Int, at now: Instant) -> Instant? { lingeringClose?.discarded(count, at: now) }
+}

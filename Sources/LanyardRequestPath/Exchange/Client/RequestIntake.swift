@@ -1,0 +1,157 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// Takes in the requests of one client's connection, one at a time: the buffer of their bytes, the readers of head and
+/// body, and what they have found.
+///
+/// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. Belongs to the shard's queue.
+struct RequestIntake: ~Copyable {
+    /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
+    private(set) var buffer: RequestBuffer?
+    private var reader = RequestReader()
+    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
+    private(set) var isParsing = false
+    /// Requests of the connection so far.
+    private(set) var requests = 0
+    private(set) var head = RequestHead()
+    private(set) var target = RequestTarget.root
+    private(set) var route: Route?
+    private(set) var body = RequestBody(.none)
+    /// The protocol that the request asks for, as its route spells it.
+    private(set) var upgrade: [UInt8]?
+    private var requestID = ""
+    private var peer: ForwardedPeer?
+
+    // MARK: Heads
+
+    /// Free space for a read of head bytes.
+    mutating func room(in shard: Shard) -> UnsafeMutableRawBufferPointer {
+        ownBuffer(of: shard).room(upTo: shard.context.headLimits.headBytesMax + RequestBuffer.firstCapacity)
+    }
+
+    private mutating func ownBuffer(of shard: Shard) -> RequestBuffer {
+        if let buffer { return buffer }
+        let buffer = shard.acquireBuffer()
+        self.buffer = buffer
+        return buffer
+    }
+
+    /// A read has put bytes into `room`.
+    func bytesArrived(_ count: Int) { buffer?.arrived(count) }
+
+    /// Bytes are buffered, used ones included.
+    var hasBytes: Bool { buffer.map { $0.count > 0 } ?? false }
+
+    /// Begins a parse loop. False if one is running in a caller.
+    mutating func beginParsing() -> Bool {
+        guard !isParsing else { return false }
+        isParsing = true
+        return true
+    }
+
+    mutating func endParsing() { isParsing = false }
+
+    /// Reads the head at the front of the buffered bytes. If it is complete, it is the current request's.
+    ///
+    /// - Returns: whether it is complete.
+    mutating func readHead(_ limits: HeadLimits) throws(HeadError) -> Bool {
+        guard let buffer, let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
+            return false
+        }
+        self.head = head
+        buffer.used = head.length
+        requests += 1
+        body = RequestBody(head.framing)
+        return true
+    }
+
+    /// The first bytes of a head were read.
+    var hasPartialHead: Bool { reader.hasAny }
+
+    /// The method of a head that could not be read, if the reader got that far.
+    var partialMethod: RequestHead.Method { reader.method }
+
+    // MARK: What is known about the request
+
+    /// From here on the request counts for this route.
+    mutating func assign(_ route: Route) { self.route = route }
+
+    /// The request is forwarded.
+    mutating func admit(_ target: RequestTarget, upgrade: [UInt8]?) {
+        self.target = target
+        self.upgrade = upgrade
+    }
+
+    /// The request's id, created on first use.
+    mutating func requestID(from shard: Shard) -> String {
+        if requestID.isEmpty { requestID = shard.nextRequestID() }
+        return requestID
+    }
+
+    /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
+    var clientRequestID: String {
+        guard let route, let buffer, buffer.count >= head.length else { return "" }
+        let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
+        return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// The client's address as field lines, for routes with `forwarded: append`; determined once.
+    mutating func forwardedPeer(of stream: borrowing ByteStream) -> ForwardedPeer {
+        if let peer { return peer }
+        let peer = ForwardedPeer(stream.peerAddress)
+        self.peer = peer
+        return peer
+    }
+
+    // MARK: Body
+
+    /// Bytes have arrived behind what the current request has used.
+    var hasUnusedBytes: Bool { buffer.map { $0.used < $0.count } ?? false }
+
+    /// Finds the body's bytes at the front of `input`, as `RequestBody.consume`.
+    mutating func consumeBody(
+        _ input: UnsafeMutableRawBufferPointer
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) { try body.consume(input) }
+
+    /// Counts the bytes of `input` that the body has used. The others belong to the next request (http-rules.md 5.6).
+    ///
+    /// - Parameter isBuffered: `input` is in the buffer; else the others are copied there.
+    mutating func recordUsed(_ used: Int, of input: UnsafeMutableRawBufferPointer, isBuffered: Bool, in shard: Shard) {
+        if isBuffered {
+            buffer?.used += used
+        } else if used < input.count {
+            ownBuffer(of: shard).append(UnsafeRawBufferPointer(rebasing: input[used...]))
+        }
+    }
+
+    // MARK: Memory
+
+    /// The current request is over. The next one may have arrived already.
+    mutating func endRequest(in shard: Shard) {
+        reader = RequestReader()
+        requestID = ""
+        route = nil
+        upgrade = nil
+        guard let buffer else { return }
+        if buffer.used < buffer.count { buffer.compact() } else { releaseBuffer(to: shard) }
+    }
+
+    /// The bytes of the current request are not needed any more. Bytes of the next one stay.
+    mutating func releaseRequest(to shard: Shard) {
+        guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
+        releaseBuffer(to: shard)
+    }
+
+    /// Releases a buffer that no read has filled.
+    mutating func releaseEmptyBuffer(to shard: Shard) {
+        guard let buffer, buffer.count == 0 else { return }
+        releaseBuffer(to: shard)
+    }
+
+    /// All buffered bytes are dropped.
+    mutating func releaseBuffer(to shard: Shard) {
+        guard let buffer else { return }
+        shard.release(buffer)
+        self.buffer = nil
+    }
+}

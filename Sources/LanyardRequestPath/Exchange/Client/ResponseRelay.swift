@@ -1,0 +1,198 @@
+import LanyardFoundations
+
+/// Reads one response for its client: the reader of heads, an incomplete head, the end of the body, kept trailers.
+///
+/// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. Belongs to the shard's queue.
+struct ResponseRelay: ~Copyable {
+    /// Bytes. With a chunk's framing the read fits into 8 KiB.
+    private static let readSizeMin = 8000
+
+    private var reader = ResponseReader()
+    /// The bytes of an incomplete head. Behind a body: of the trailer section.
+    private var partial: ByteQueue
+    /// The field table of an incomplete head.
+    private var partialTable: FieldTable?
+    /// The final head was read: further bytes are the body's.
+    private(set) var isInBody = false
+    private var body = ResponseBody(.none, delivery: .raw)
+    /// Trailers of the upstream are relayed.
+    private(set) var keepsTrailers = false
+    /// The status of the final head; 0 before it.
+    private(set) var status = 0
+    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
+    private(set) var isDelimitedByClose = false
+    /// Bytes. The largest next read of a response; small for a client that stalls.
+    private(set) var readSizeMax = Shard.scratchBytes
+    private let budget: BufferBudget
+
+    /// - Parameter budget: counts buffered bytes.
+    init(budget: BufferBudget) {
+        self.budget = budget
+        partial = ByteQueue(budget: budget)
+    }
+
+    /// A new request begins.
+    mutating func beginExchange() {
+        status = 0
+        isDelimitedByClose = false
+    }
+
+    /// The request is being sent: the next byte is the first of a head.
+    mutating func expectHead() {
+        reader = ResponseReader()
+        isInBody = false
+    }
+
+    /// Drops what was buffered.
+    mutating func discard() {
+        partialTable = nil
+        partial.release()
+        isInBody = false
+    }
+
+    // MARK: Heads
+
+    /// Reads a head at the front of `bytes`. Nil if it is not complete.
+    ///
+    /// - Parameter toHead: the request is a HEAD.
+    mutating func readHead(
+        _ bytes: Bytes, into table: FieldTable, toHead: Bool
+    ) throws(HeadError) -> ResponseHead? { try reader.read(bytes, into: table, toHead: toHead) }
+
+    /// The head was an interim one: the next one follows.
+    mutating func endInterim() { reader = ResponseReader() }
+
+    /// Some bytes of a head were read.
+    var hasAnyOfHead: Bool { reader.hasAny }
+
+    /// Keeps an incomplete head. The reader continues with `table` when more bytes have come.
+    mutating func keepHead(_ bytes: UnsafeRawBufferPointer, _ table: FieldTable) {
+        partial.append(bytes)
+        partialTable = table
+    }
+
+    /// The same for bytes of an earlier `takeBytes`, which are not copied.
+    mutating func keepHead(_ bytes: inout ByteQueue, _ table: FieldTable) {
+        swap(&bytes, &partial)
+        partialTable = table
+    }
+
+    /// The field table of the incomplete head; nil if there is none.
+    mutating func takeTable() -> FieldTable? {
+        defer { partialTable = nil }
+        return partialTable
+    }
+
+    /// The kept bytes.
+    mutating func takeBytes() -> ByteQueue {
+        var bytes = ByteQueue(budget: budget)
+        swap(&bytes, &partial)
+        return bytes
+    }
+
+    // MARK: Body
+
+    /// The final head has come.
+    ///
+    /// - Parameter head: the request's.
+    mutating func beginBody(of response: ResponseHead, to head: RequestHead) {
+        let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
+        let delivery: ResponseBody.Delivery = hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
+        isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
+        keepsTrailers = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
+        body = ResponseBody(response.framing, delivery: delivery)
+        isInBody = true
+    }
+
+    /// The head, of which `status` is the status, is relayed now.
+    mutating func beginRelay(_ status: Int) { self.status = status }
+
+    /// Finds the body's bytes at the front of `input`, as `ResponseBody.consume`.
+    mutating func consume(
+        _ input: UnsafeMutableRawBufferPointer
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) { try body.consume(input) }
+
+    /// How the body reaches the client.
+    var delivery: ResponseBody.Delivery { body.delivery }
+
+    /// The last byte of the body was read.
+    var hasEnded: Bool { body.isEnded }
+
+    /// The end of the upstream's connection completes the body.
+    var endsWithConnection: Bool { isInBody && body.framing == .untilClose }
+
+    /// Adapts the size of the next read to what the client takes.
+    ///
+    /// Bytes that a client does not take are buffered here. After a stall the next read is small; it doubles with each
+    /// read that the client takes whole. Many slow clients so need less memory over time.
+    mutating func adaptReadSize(afterReading count: Int, isTaken: Bool) {
+        if !isTaken {
+            readSizeMax = Self.readSizeMin
+        } else if count >= readSizeMax {
+            readSizeMax = min(readSizeMax * 2, Shard.scratchBytes)
+        }
+    }
+
+    /// Bytes of an incomplete head or trailer section.
+    var partialBytes: Int {
+        // `Connection` lines alone are small. They are no reason to end a stream.
+        !isInBody || partial.count > 4 << 10 ? partial.count : 0
+    }
+
+    // MARK: Trailers (http-rules.md 6.5, 6.6)
+
+    /// Keeps the head's `Connection` lines in front of the trailer section: a field that they name is not forwarded as
+    /// a trailer either (http-rules.md 10.1). Does nothing if the head names none.
+    mutating func keepNominations(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
+        guard keepsTrailers, response.connection.nominatesFields else { return }
+        for index in 0..<table.count where table[index].name == .connection {
+            keep("Connection: ")
+            partial.append(table.value(index, in: view))
+            keep("\r\n")
+        }
+    }
+
+    private mutating func keep(_ text: StaticString) {
+        partial.append(Bytes(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    /// The last `consume` found part of a trailer section, which has to be buffered until the rest comes.
+    var awaitsTrailers: Bool {
+        keepsTrailers && !body.isEnded && !body.trailerBytes.isEmpty
+    }
+
+    /// Keeps the bytes of the trailer section that the last `consume` found in `input`. The reader's limit of a trailer
+    /// section bounds them.
+    mutating func keepTrailers(in input: UnsafeRawBufferPointer) {
+        guard keepsTrailers else { return }
+        let place = body.trailerBytes
+        guard !place.isEmpty else { return }
+        partial.append(UnsafeRawBufferPointer(rebasing: input[place]))
+    }
+
+    /// The body has ended, and a trailer section was kept.
+    var hasTrailers: Bool { hasEnded && !partial.isEmpty }
+
+    /// Writes the fields of the kept trailer section that may be forwarded. The section is read a second time.
+    ///
+    /// - Parameter table: is overwritten.
+    mutating func writeTrailers(into out: inout HeadWriter, on route: Route, _ table: FieldTable) {
+        let section = takeBytes()
+        let bytes = section.bytes
+        table.removeAll()
+        var reader = FieldSectionReader()
+        var position = 0
+        // The section was checked on arrival. The head's `Connection` lines stand before it.
+        guard (try? reader.read(bytes, from: &position, into: table, limits: .response)) == true else { return }
+        for index in 0..<table.count {
+            let name = table.name(index, in: bytes)
+            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table, in: bytes) else {
+                continue
+            }
+            out.write(name)
+            out.write(": " as StaticString)
+            out.write(table.value(index, in: bytes))
+            out.write("\r\n" as StaticString)
+        }
+    }
+}

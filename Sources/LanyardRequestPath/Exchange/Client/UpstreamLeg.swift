@@ -1,0 +1,115 @@
+import LanyardFoundations
+
+/// The way of one request to its upstream: whose token it carries, the wait for a token or a connection, the
+/// connection, and how far its head has come.
+///
+/// It does no I/O: `ClientConnection` parks, connects and sends. Belongs to the shard's queue.
+struct UpstreamLeg: ~Copyable {
+    /// The user and the token that the request was admitted with.
+    private(set) var user: UserIndex?
+    private(set) var token: AccessToken?
+    /// The request waits for a token and counts as a parked one.
+    private(set) var isParked = false
+    /// A connection is being acquired.
+    private var acquisition: UpstreamPool.Acquisition?
+    private(set) var connection: UpstreamConnection?
+    /// The request was sent with the route's token; false if the client's own authorization was sent.
+    private(set) var hasSentToken = false
+    /// While part of the head is queued: what `ByteStream.taken` was before it.
+    private var queuedHeadStart: UInt64?
+    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
+    private(set) var isContinueDue = false
+
+    // MARK: Token
+
+    mutating func assign(_ user: UserIndex) { self.user = user }
+
+    /// The token that the request is sent with.
+    ///
+    /// - Returns: false if an earlier token of the request is another account's. The request may have been sent with
+    ///   it, and the user may be another account by now (threats.md T18).
+    mutating func assign(_ token: AccessToken) -> Bool {
+        if let old = self.token, old.accountEpoch != token.accountEpoch { return false }
+        self.token = token
+        return true
+    }
+
+    /// The token that a replay is sent with: another one of the same account.
+    mutating func renew(_ token: AccessToken) { self.token = token }
+
+    /// A tunnel lasts much longer than its token.
+    mutating func releaseToken() { token = nil }
+
+    mutating func park() { isParked = true }
+
+    /// - Returns: whether the request was parked.
+    mutating func unpark() -> Bool {
+        defer { isParked = false }
+        return isParked
+    }
+
+    // MARK: Connection
+
+    mutating func beginAcquisition(_ acquisition: UpstreamPool.Acquisition) { self.acquisition = acquisition }
+
+    /// - Returns: the acquisition that was under way.
+    mutating func endAcquisition() -> UpstreamPool.Acquisition? {
+        defer { acquisition = nil }
+        return acquisition
+    }
+
+    mutating func attach(_ connection: UpstreamConnection) { self.connection = connection }
+
+    /// The request and the connection part.
+    mutating func detach() -> UpstreamConnection? {
+        isContinueDue = false
+        queuedHeadStart = nil
+        defer { connection = nil }
+        return connection
+    }
+
+    /// No byte is queued for the upstream, and it takes further ones. False without a connection.
+    var isFlushed: Bool {
+        guard let connection else { return false }
+        return connection.stream.isFlushed && !connection.stream.isBroken
+    }
+
+    /// The request is over.
+    mutating func endRequest() {
+        token = nil
+        user = nil
+    }
+
+    // MARK: Head
+
+    /// The head is about to be sent.
+    mutating func recordHead(hasToken: Bool) { hasSentToken = hasToken }
+
+    /// The head was sent or queued.
+    ///
+    /// - Parameter start: `ByteStream.taken` before it.
+    mutating func headSent(from start: UInt64) {
+        guard let connection, !connection.stream.isFlushed else { return queuedHeadStart = nil }
+        queuedHeadStart = start
+    }
+
+    /// Part of the head is queued.
+    var isHeadQueued: Bool { queuedHeadStart != nil }
+
+    /// Part of the head is queued, and the upstream has taken no byte of it.
+    var isHeadUntouched: Bool { queuedHeadStart != nil && queuedHeadStart == connection?.stream.taken }
+
+    /// Queued bytes were sent.
+    ///
+    /// - Returns: whether the last byte of the head was among them.
+    mutating func recordFlush() -> Bool {
+        guard isHeadQueued, let connection, connection.stream.isFlushed else { return false }
+        queuedHeadStart = nil
+        return true
+    }
+
+    /// The head is not sent on.
+    mutating func giveUpHead() { queuedHeadStart = nil }
+
+    mutating func expectContinue(_ isDue: Bool) { isContinueDue = isDue }
+}

@@ -1,0 +1,51 @@
+/// What a second sending of a request needs (http-rules.md 16.5, 17): the copy of its body, and the refused response
+/// that is held meanwhile.
+///
+/// It does no I/O. `RefusedResponse` decides, and `ClientConnection` acts. Belongs to the shard's queue.
+struct RequestReplay: ~Copyable {
+    private var body: ReplayBody
+    /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
+    private(set) var held: HeldResponse?
+    /// Why the relayed response was not replaced by a replay.
+    private(set) var obstacle: RefusedResponse.ReplayObstacle?
+
+    /// - Parameter budget: counts the copy.
+    init(budget: BufferBudget) { body = ReplayBody(budget: budget) }
+
+    /// A request is forwarded.
+    ///
+    /// - Parameter bytesMax: `replay_body_max`.
+    mutating func begin(_ framing: BodyFraming, bytesMax: Int) {
+        body.begin(framing, bytesMax: bytesMax)
+        obstacle = nil
+    }
+
+    // MARK: The copy of the body
+
+    /// All body bytes that have arrived are kept.
+    var holdsBody: Bool { body.isWhole }
+    var bodyBytes: Int { body.count }
+    /// The copy uses memory of its own.
+    var hasMemory: Bool { body.hasMemory }
+
+    /// Whether `amount` more body bytes can be kept.
+    mutating func makeRoom(for amount: Int) -> Bool { body.makeRoom(for: amount) }
+
+    /// Keeps body bytes, as `ReplayBody.add`.
+    @inline(__always)
+    mutating func keep(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
+        body.add(data, at: place, in: buffer)
+    }
+
+    func bytes(from offset: Int, in buffer: RequestBuffer) -> (Bytes, Bytes) { body.bytes(from: offset, in: buffer) }
+
+    mutating func discardBody() { body.discard() }
+
+    // MARK: The held response
+
+    mutating func hold(_ response: HeldResponse) { held = response }
+
+    mutating func endHold() { held = nil }
+
+    mutating func record(_ obstacle: RefusedResponse.ReplayObstacle) { self.obstacle = obstacle }
+}

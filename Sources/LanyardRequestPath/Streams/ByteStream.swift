@@ -1,0 +1,219 @@
+import CLinux
+import Glibc
+import LanyardFoundations
+
+/// One end of the request path: the connection to a client or to an upstream, as bytes in both directions.
+///
+/// It owns the socket, what epoll has reported about it, and the bytes that the socket has not taken yet. Nothing blocks.
+/// What it reports says nothing about the form of the bytes on the wire. Belongs to the queue of its loop.
+package struct ByteStream: ~Copyable {
+    /// What the kernel's send buffer says about the other side since the last check. A side that reads slowly empties
+    /// that buffer before it takes a byte of the queue.
+    package enum Progress: Equatable {
+        /// The kernel holds no byte, and held none at the last check.
+        case empty
+        /// The other side has taken the last byte.
+        case emptied
+        /// The other side has taken some bytes. At a first check bytes in the buffer count as taken, too.
+        case shrunk
+        /// The other side has taken none.
+        case unchanged
+
+        package var isProgress: Bool { self == .emptied || self == .shrunk }
+    }
+
+    /// -1 after `close`.
+    private var descriptor: CInt
+    private var watch: EventLoop.Watch?
+    /// Bytes that the socket has not taken yet. They go first.
+    private var outbound: ByteQueue
+    /// Bytes in the kernel's send buffer at the last `restartProgress` or `checkProgress`.
+    private var kernelBytes = 0
+    /// Bytes that the socket has taken since the connection was opened. Only differences have a meaning.
+    package private(set) var taken: UInt64 = 0
+    /// A read may bring something.
+    package private(set) var canRead = false
+    private var canWrite = true
+    /// epoll reported an end or an error. Reading goes on until it is read.
+    package private(set) var hasEnded = false
+    /// A write failed, so no further byte is sent. Bytes that the other side has sent can still be read. Their end is
+    /// not an orderly one: the write may have consumed the error of a reset (http-rules.md 9.7).
+    package private(set) var isBroken = false
+
+    /// - Parameter budget: counts the memory of bytes that the socket does not take.
+    package init(taking socket: consuming OwnedDescriptor, budget: BufferBudget) {
+        descriptor = socket.release()
+        outbound = ByteQueue(budget: budget)
+    }
+
+    deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+
+    // MARK: Events
+
+    /// Has `watcher` informed of readiness until `close`.
+    package mutating func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
+        watch = try loop.watch(descriptor, for: [.read, .write, .readHangUp, .edge], by: watcher)
+    }
+
+    /// Stores what epoll has reported.
+    package mutating func record(_ readiness: IOReadiness) {
+        if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hasEnded = true }
+        if hasEnded || readiness.contains(.read) { canRead = true }
+        if !readiness.isDisjoint(with: [.write, .hangUp, .error]) { canWrite = true }
+    }
+
+    /// Something may have arrived that epoll has not reported yet.
+    package mutating func expectInput() { canRead = true }
+
+    // MARK: Reading
+
+    /// Reads once. Without bytes `canRead` is cleared.
+    package mutating func receive(into room: UnsafeMutableRawBufferPointer) -> Socket.Received {
+        let received = Socket.receive(descriptor, into: room)
+        if case .bytes(let count) = received {
+            // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
+            if count < room.count { canRead = hasEnded || isBroken }
+        } else {
+            canRead = false
+        }
+        return received
+    }
+
+    /// The kernel has nothing to read, and no end: an idle connection that is still usable (http-rules.md 16.2).
+    package var isQuiet: Bool { Socket.isQuiet(descriptor) }
+
+    // MARK: Writing
+
+    /// Sends three runs of bytes in order, behind the queued ones. What the socket does not take is queued.
+    ///
+    /// - Returns: 0, or `errno` if the connection is broken; nothing is queued then.
+    package mutating func send(
+        _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        _ tail: StaticString = ""
+    ) -> CInt {
+        let end = UnsafeRawBufferPointer(start: tail.utf8Start, count: tail.utf8CodeUnitCount)
+        guard outbound.isEmpty && canWrite else {
+            outbound.append(head)
+            outbound.append(body)
+            outbound.append(end)
+            return 0
+        }
+        let total = head.count + body.count + end.count
+        guard total > 0 else { return 0 }
+        let sent: Socket.Sent
+        if head.count == total {
+            sent = Socket.send(descriptor, head)
+        } else if body.count == total {
+            sent = Socket.send(descriptor, body)
+        } else {
+            sent = Self.gather(descriptor, head, body, end)
+        }
+        var count = 0
+        switch sent {
+        case .bytes(let number): count = number
+        case .wouldBlock: break
+        case .failed(let code): return fail(code)
+        }
+        taken &+= UInt64(count)
+        guard count < total else { return 0 }
+        canWrite = false
+        for run in [head, body, end] {
+            let skipped = min(count, run.count)
+            count -= skipped
+            outbound.append(UnsafeRawBufferPointer(rebasing: run[skipped...]))
+        }
+        return 0
+    }
+
+    /// Sends queued bytes. 0, or `errno` if the connection is broken; nothing is queued then.
+    package mutating func flush() -> CInt {
+        while !outbound.isEmpty, canWrite {
+            switch Socket.send(descriptor, UnsafeRawBufferPointer(outbound.bytes)) {
+            case .bytes(let count):
+                if count < outbound.count { canWrite = false }
+                taken &+= UInt64(count)
+                outbound.consume(count)
+            case .wouldBlock: canWrite = false
+            case .failed(let code): return fail(code)
+            }
+        }
+        return 0
+    }
+
+    private mutating func fail(_ code: CInt) -> CInt {
+        outbound.release()
+        isBroken = true
+        canRead = true
+        return code
+    }
+
+    private static func gather(
+        _ descriptor: CInt, _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer,
+        _ end: UnsafeRawBufferPointer
+    ) -> Socket.Sent {
+        withUnsafeTemporaryAllocation(of: iovec.self, capacity: 3) { runs in
+            var used = 0
+            func add(_ run: UnsafeRawBufferPointer) {
+                guard run.count > 0 else { return }
+                let vector = iovec(iov_base: UnsafeMutableRawPointer(mutating: run.baseAddress), iov_len: run.count)
+                runs.initializeElement(at: used, to: vector)
+                used += 1
+            }
+            add(head)
+            add(body)
+            add(end)
+            return Socket.send(descriptor, UnsafeMutableBufferPointer(rebasing: runs[0..<used]))
+        }
+    }
+
+    /// No byte is queued: the kernel has taken all.
+    package var isFlushed: Bool { outbound.isEmpty }
+
+    /// Bytes that are queued, as they go to the wire.
+    package var queuedBytes: Int { outbound.count }
+
+    /// Bytes are queued, and the socket takes some of them.
+    package var canFlush: Bool { canWrite && !outbound.isEmpty }
+
+    /// Ends this side's direction: the other side reads an end after all bytes that were sent. Nothing may be queued.
+    package mutating func endWriting() { Socket.endWriting(descriptor) }
+
+    // MARK: Progress of the other side
+
+    /// Begins to observe the other side anew. While nothing is queued the next check is a first one.
+    package mutating func restartProgress() { kernelBytes = outbound.isEmpty ? 0 : Socket.unsentBytes(descriptor) }
+
+    /// Whether the other side has taken bytes of the kernel's send buffer since the last check (http-rules.md 8.2).
+    package mutating func checkProgress() -> Progress {
+        let before = kernelBytes
+        kernelBytes = Socket.unsentBytes(descriptor)
+        if kernelBytes == 0 { return before == 0 ? .empty : .emptied }
+        return before == 0 || kernelBytes < before ? .shrunk : .unchanged
+    }
+
+    // MARK: The socket
+
+    /// The pending error of the socket; 0 is none.
+    package var pendingError: CInt { Socket.pendingError(descriptor) }
+
+    /// The address of the other side; nil if the socket has none any more.
+    package var peerAddress: SocketAddress? {
+        let descriptor = self.descriptor
+        return SocketAddress(filledBy: { getpeername(descriptor, $0, $1) == 0 })
+    }
+
+    /// The close will be a reset: an orderly one would state that all bytes have come.
+    package mutating func resetOnClose() { Socket.setResetOnClose(descriptor) }
+
+    /// Closes the socket and discards what is queued. Later calls find a closed descriptor.
+    ///
+    /// - Parameter loop: the loop of `watch(on:by:)`.
+    package mutating func close(on loop: EventLoop) {
+        guard descriptor >= 0 else { return }
+        outbound.release()
+        if let watch { loop.forget(watch) }
+        watch = nil
+        Glibc.close(descriptor)
+        descriptor = -1
+    }
+}
