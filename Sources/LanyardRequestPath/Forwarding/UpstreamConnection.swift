@@ -56,8 +56,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         stream.record(readiness)
         if let owner {
             owner.upstreamReady(self)
-        } else if stream.canRead {
-            // Anything that can be read on an idle connection is an end, a reset or a late byte (http-rules.md 16.2).
+        } else if stream.canRead, !stream.staysIdle() {
+            // Data that can be read on an idle connection are an end, a reset or a late byte (http-rules.md 16.2).
             pool.discard(self)
         }
     }
@@ -84,8 +84,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// Closes it early. Only while it is idle.
     func evict() { pool.discard(self) }
 
-    /// Nothing can be read, and it has not ended.
-    package var isQuiet: Bool { !stream.canRead && stream.isQuiet }
+    /// Nothing can be read, and it has not ended. Called while it is idle.
+    package func staysIdle() -> Bool { stream.staysIdle() }
 
     /// Closes it. Later calls do nothing.
     func close() {

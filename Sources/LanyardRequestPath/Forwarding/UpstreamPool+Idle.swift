@@ -11,7 +11,7 @@ extension UpstreamPool {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             removeIdle(connection)
-            if connection.account == account, connection.isQuiet, hasCurrentAddress(connection) { return connection }
+            if connection.account == account, connection.staysIdle(), hasCurrentAddress(connection) { return connection }
             end(connection)
         }
         return nil

@@ -288,8 +288,8 @@ package final class TLSSession {
         socket.pointee.sends_directly = total <= TLSWorkspace.recordBytesMax && queue.isEmpty && canWrite
         let isEncrypted = encrypt(head, body, end, total)
         socket.pointee.sends_directly = false
+        // Bytes that the peer has sent can still be read when the socket takes none any more.
         let broken = deliver(&queue, &canWrite)
-        if broken != 0 { ending = ending ?? .failed(.reset(broken)) }
         return isEncrypted || broken != 0 ? broken : EPIPE
     }
 

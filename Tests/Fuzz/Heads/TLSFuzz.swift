@@ -4,8 +4,8 @@ import LanyardRequestPath
 /// Holds a TLS session to its promises under everything that a network or a hostile peer does to its ciphertext.
 ///
 /// An input is a program of two bytes for each step: data is sent, ciphertext is torn, left out, repeated, swapped, changed or cut off.
-/// Or it is what the peer sends in place of a handshake. What a session reads is always the beginning of what the other has sent; it sees an
-/// end only after that other's `close_notify`; and once it has failed it stays so.
+/// Or it is what the peer sends in place of a handshake. What a session reads is always the beginning of what the
+/// other has sent; it sees an end only after that other's `close_notify`; and once it has failed it stays so.
 final class TLSFuzz: FuzzTarget {
     private let client: TLSClientContext
     private let server: TLSServerContext
@@ -255,7 +255,10 @@ private final class FuzzEnd {
     func poll() {
         session.noteReadable(hasEnded: false)
         canWrite = true
-        _ = SocketWriter.flush(socket.raw, queue: &queue, canWrite: &canWrite)
+        while !queue.isEmpty, canWrite {
+            let count = send(socket.raw, queue.bytes.baseAddress, queue.count, CInt(MSG_NOSIGNAL))
+            if count > 0 { queue.consume(count) } else { canWrite = false }
+        }
     }
 }
 

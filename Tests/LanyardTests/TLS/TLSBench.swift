@@ -106,7 +106,19 @@ final class TLSEnd {
     func poll() -> CInt {
         session.noteReadable(hasEnded: socket.hasEnded)
         canWrite = true
-        return SocketWriter.flush(socket.raw, queue: &queue, canWrite: &canWrite)
+        return flush()
+    }
+
+    /// Sends what waits. 0, or `errno`.
+    private func flush() -> CInt {
+        while !queue.isEmpty, canWrite {
+            switch Socket.send(socket.raw, UnsafeRawBufferPointer(queue.bytes)) {
+            case .bytes(let count): queue.consume(count)
+            case .wouldBlock: canWrite = false
+            case .failed(let code): return code
+            }
+        }
+        return 0
     }
 
     func handshake() -> TLSSession.Progress {

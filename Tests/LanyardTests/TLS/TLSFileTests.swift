@@ -13,6 +13,17 @@ import Testing
         } catch { return error as? TLSKeyPair.PairError }
     }
 
+    /// A key that is encrypted in the old way, with nothing in it.
+    private static let encryptedRSA = """
+        -----BEGIN RSA PRIVATE KEY-----
+        Proc-Type: 4,ENCRYPTED
+        DEK-Info: AES-256-CBC,00112233445566778899AABBCCDDEEFF
+
+        MAA=
+        -----END RSA PRIVATE KEY-----
+
+        """
+
     private static let issued = TLSBench.authority.issue()
 
     @Test("a chain and its key are taken in the forms in which tools write them")
@@ -44,7 +55,7 @@ import Testing
             (locked.certificate, locked.key, .key(.passwordProtected)),
             (
                 certificate,
-                "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00112233445566778899AABBCCDDEEFF\n\nMAA=\n-----END RSA PRIVATE KEY-----\n",
+                Self.encryptedRSA,
                 .key(.passwordProtected)
             ),
         ]

@@ -145,7 +145,7 @@ import Testing
                 let line = try end.readLine()
                 guard end.send([UInt8](repeating: 120, count: 200_000), line) == 0 else { return end.session.failure }
                 guard end.closeNotify() == 0 else { return end.session.failure }
-                try end.flush()
+                try end.sendAll()
                 _ = try end.readToEnd()
                 return nil
             } catch let error as TLSError { return error }
@@ -259,7 +259,7 @@ extension TLSEnd {
     }
 
     /// Sends what waits.
-    func flush() throws {
+    func sendAll() throws {
         try blockUntil("all is sent", within: .seconds(20)) {
             let code = poll()
             guard code == 0 else { throw TLSError.reset(code) }
