@@ -37,7 +37,9 @@ package final class TLSServerContext: Sendable {
         SSL_CTX_set_num_tickets(raw, 1)
         SSL_CTX_set_tlsext_ticket_key_evp_cb(raw) { ssl, name, iv, cipher, mac, encrypts in
             guard let ssl, let name, let iv, let owner = TLSSession.owner(of: ssl) else { return -1 }
-            return owner.ticketKeys?.protect(name, iv, cipher, mac, encrypts: encrypts == 1) ?? -1
+            let result = owner.ticketKeys?.protect(name, iv, cipher, mac, encrypts: encrypts == 1) ?? -1
+            // A ticket of TLS 1.3 is used once: the client needs another one (RFC 8446 C.4).
+            return encrypts == 0 && result == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result
         }
     }
 

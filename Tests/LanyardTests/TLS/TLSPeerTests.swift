@@ -120,7 +120,7 @@ import Testing
             "/usr/bin/openssl",
             [
                 "s_server", "-accept", "127.0.0.1:0", "-cert", folder.file("leaf.pem"), "-key", folder.file("leaf.key"),
-                version, "-cipher", "ALL:@SECLEVEL=0",
+                version, "-cipher", "ALL:@SECLEVEL=0", "-WWW",
             ])
         try await eventually("s_server listens: \(process.log)") { process.output.contains("ACCEPT ") }
         let port = try #require(Self.number(in: process.output))
