@@ -9,6 +9,8 @@ package enum UpstreamError: Error, Equatable, Sendable {
     case nameTimedOut
     case refused(CInt)
     case connectTimedOut
+    /// The handshake of TLS has failed, or the upstream could not be verified.
+    case tls(TLSError)
     /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
     case connectionLimit
     /// All of the route's addresses are link-local, which the route does not allow.

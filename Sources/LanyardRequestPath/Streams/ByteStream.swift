@@ -53,7 +53,26 @@ package struct ByteStream: ~Copyable {
         outbound = ByteQueue(budget: budget)
     }
 
+    private init(descriptor: CInt) {
+        self.descriptor = descriptor
+        outbound = ByteQueue()
+    }
+
     deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+
+    /// Moves the connection to a stream for another owner. Nothing informs of it until it is watched again. This one is
+    /// closed.
+    package mutating func handOver(on loop: EventLoop) -> ByteStream {
+        if let watch { loop.unwatch(watch) }
+        watch = nil
+        var other = ByteStream(descriptor: descriptor)
+        descriptor = -1
+        swap(&outbound, &other.outbound)
+        (other.tls, tls) = (tls, nil)
+        (other.canRead, other.canWrite, other.hasEnded) = (canRead, canWrite, hasEnded)
+        (other.isBroken, other.taken) = (isBroken, taken)
+        return other
+    }
 
     // MARK: TLS
 
@@ -91,6 +110,9 @@ package struct ByteStream: ~Copyable {
     package mutating func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
         watch = try loop.watch(descriptor, for: [.read, .write, .readHangUp, .edge], by: watcher)
     }
+
+    /// Whether this is the watch of `watch(on:by:)`.
+    package func isWatched(as other: EventLoop.Watch) -> Bool { watch == other }
 
     /// Stores what epoll has reported.
     package mutating func record(_ readiness: IOReadiness) {

@@ -94,6 +94,14 @@ package enum TLSError: Error, Equatable, Sendable {
         }
     }
 
+    /// The peer has refused this side, and says why.
+    package var isRefusal: Bool {
+        switch self {
+        case .certificateRefused, .certificateRequired, .alert: true
+        default: false
+        }
+    }
+
     /// One clause that says what has happened, for problems and logs. It has no byte of the peer.
     package func message(_ peer: Peer) -> String {
         let it = "the \(peer.rawValue)"
