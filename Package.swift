@@ -72,7 +72,7 @@ let package = Package(
         // The modules of the program (docs/architecture.md 3.1).
         .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),
         .module("LanyardSettings", []),
-        .module("LanyardRequestPath", ["CLinux", "LanyardFoundations", "LanyardSettings", logging]),
+        .module("LanyardRequestPath", ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardSettings", logging]),
         .module("LanyardSessionInterface", ["LanyardFoundations", "LanyardSettings"]),
         .module("LanyardSessions", ["LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
         .module(
@@ -95,7 +95,7 @@ let package = Package(
             name: "LanyardTool",
             dependencies: [
                 "CBuildCommit", "CLinux", "COpenSSL", "Lanyard", "LanyardConfiguration", "LanyardFoundations",
-                "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
+                "LanyardRequestPath", "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict

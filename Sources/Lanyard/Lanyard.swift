@@ -1,5 +1,6 @@
 import LanyardConfiguration
 import LanyardFoundations
+import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardSettings
 import LanyardTelemetry
@@ -44,6 +45,13 @@ package enum Lanyard {
             return error.exitCode
         }
         store.announce(on: log)
+        let upstreamTLS: UpstreamTLS
+        do throws(UpstreamTLSFiles.FileError) {
+            upstreamTLS = try UpstreamTLS(configuration)
+        } catch {
+            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "upstream_tls"])
+            return 78
+        }
         let bindings: Bindings
         do throws(ConfigurationError) {
             bindings = try Bindings(configuration, addresses)
@@ -57,7 +65,8 @@ package enum Lanyard {
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(
-                configuration, store: store, bindings: bindings, signals: Signals.openDescriptor(), pipe: pipe,
+                configuration, store: store, upstreamTLS: upstreamTLS, bindings: bindings,
+                signals: Signals.openDescriptor(), pipe: pipe,
                 verbosity: verbosity,
                 commit: commit, log: log)
             running.withLock { $0 = program }

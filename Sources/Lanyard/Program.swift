@@ -20,6 +20,7 @@ final class Program: Sendable {
     private let memory: MemoryTrimmer
     private let files = FileReader()
     private let capabilities: CapabilityWatches
+    private let upstreamTLS: UpstreamTLSWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -36,7 +37,8 @@ final class Program: Sendable {
     ///   - signals: a signalfd.
     /// - Throws: descriptors cannot be created.
     init(
-        _ configuration: Configuration, store opened: OpenedStore, bindings: consuming Bindings,
+        _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS,
+        bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
         verbosity: LogVerbosity, commit: String, log: Logger
     ) throws(SystemError) {
@@ -48,12 +50,15 @@ final class Program: Sendable {
         path = try RequestPath(
             listeners: configuration.listeners, sockets: bindings.data,
             capabilities: CapabilityWatches.read(configuration.listeners),
-            routes: configuration.routes.map { ($0.route, $0.upstream) }, names: names,
+            routes: configuration.routes.map { ($0.route, $0.upstream) }, upstreamTLS: upstreamTLS.contexts,
+            names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource, log: log)
         identities = try EventLoop(label: "lanyard.identities")
         capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
+        self.upstreamTLS = UpstreamTLSWatches(
+            upstreamTLS, routes: configuration.routes.map(\.route.name), for: path, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let services = Self.identities(configuration, by: files, on: identities, warning)
@@ -81,7 +86,9 @@ final class Program: Sendable {
             let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
-        let info = ProgramInfo(version: BuildVersion.number, startedAt: .now, listeners: listeners)
+        let unverified = configuration.routes.filter(\.skipsVerification).map(\.route.name)
+        let info = ProgramInfo(
+            version: BuildVersion.number, startedAt: .now, listeners: listeners, unverifiedRoutes: unverified)
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
@@ -154,11 +161,13 @@ final class Program: Sendable {
         identities.start()
         path.start(active: sessions.report.activeUser)
         capabilities.start()
+        upstreamTLS.start()
         sessions.start()
         admin?.start()
         announce()
         let status = stop.wait()
         capabilities.stop()
+        upstreamTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {

@@ -12,6 +12,11 @@ package struct Configuration: Equatable, Sendable {
             self.route = route
             self.upstream = upstream
         }
+
+        /// Tokens go to any server that answers in the upstream's place (`unsafe_skip_verify`).
+        package var skipsVerification: Bool {
+            if case .tcp(_, _, tls: true) = upstream.endpoint { upstream.tls.skipsVerification } else { false }
+        }
     }
 
     /// Never empty.

@@ -21,11 +21,12 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// - Parameters:
     ///   - sockets: bound, one for each of `listeners`.
     ///   - capabilities: one for each of `listeners`; nil: it asks for none, or its file cannot be used. Empty: no listener asks for one.
+    ///   - upstreamTLS: one for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
     ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
     ///     required" until a token is published for them.
     package init(
         listeners: [ListenerSettings], sockets: [ListeningSocket], capabilities: [Secret?] = [],
-        routes: [(route: RouteSettings, upstream: UpstreamSettings)],
+        routes: [(route: RouteSettings, upstream: UpstreamSettings)], upstreamTLS: [TLSClientContext?] = [],
         names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
         source: any TokenSource, log: Logger
     ) throws(SystemError) {
@@ -36,7 +37,11 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         }
         unconfiguredUsers = (known..<names.count).map(UserIndex.init)
         let context = ExchangeContext(
-            routes: compiled, targets: routes.map { UpstreamTarget($0.upstream, resolver: resolver) }, limits: limits,
+            routes: compiled,
+            targets: routes.enumerated().map { index, pair in
+                UpstreamTarget(
+                    pair.upstream, resolver: resolver, tls: index < upstreamTLS.count ? upstreamTLS[index] : nil)
+            }, limits: limits,
             tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, names: names,
             instance: .random(in: .min ... .max), shardCount: shardCount)
         var shards: [Shard] = []
@@ -105,6 +110,11 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     package func setCapability(_ capability: Secret?, ofListener index: Int) {
         for shard in shards { shard.loop.post { shard.setCapability(capability, ofListener: index) } }
     }
+
+    // MARK: TLS
+
+    /// Has new connections to a route's upstream use this context. From any thread.
+    package func setTLS(_ tls: TLSClientContext, ofRoute index: Int) { context.targets[index].replaceTLS(tls) }
 
     // MARK: Drain and abort
 
@@ -235,6 +245,12 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
                 MetricSample(
                     "lanyard_route_breaker_open", labels: [.init("route", route.settings.name)],
                     value: context.breakers[route.index].isOpen(at: .now) ? 1 : 0))
+            for (reason, count) in context.targets[route.index].trust?.failureCounts ?? [:] {
+                sums.append(
+                    MetricSample(
+                        "lanyard_upstream_tls_failures", suffix: "_total",
+                        labels: [.init("route", route.settings.name), .init("reason", reason)], value: Double(count)))
+            }
             let pools = shards.map { $0.pools[route.index] }
             let idle = pools.reduce(0) { $0 + $1.idleCount }
             let open = pools.reduce(0) { $0 + $1.open.value }

@@ -27,10 +27,25 @@ package struct UpstreamSettings: Equatable, Sendable {
     }
 
     /// Where connections are made to.
+    /// `tls:` of a route. Without effect unless the endpoint speaks TLS.
+    package struct TLS: Equatable, Sendable {
+        /// Authorities that are trusted, PEM; nil: the system's.
+        package var caFile: String?
+        /// The name that the certificate must have; nil: the endpoint's host.
+        package var serverName: String?
+        /// The client certificate with its chain, PEM, and its key. Both or none.
+        package var certificateFile: String?
+        package var keyFile: String?
+        /// `unsafe_skip_verify`: every certificate is accepted.
+        package var skipsVerification = false
+        package init() {}
+    }
+
     package var endpoint: Endpoint
     /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
     package var authority: String
     /// How long each step may take.
+    package var tls = TLS()
     package var timeouts = Timeouts()
     /// Connections to this upstream, all shards together.
     package var connectionsMax = 1024

@@ -68,6 +68,7 @@ struct MetricFamily: Equatable, Sendable {
         .init("lanyard_upgraded_connections", .gauge, "Connections that were upgraded to another protocol."),
         .init("lanyard_dropped_fields", .counter, "Fields of requests that were not forwarded, by kind."),
         .init("lanyard_replays", .counter, "Requests with a 401 response of the upstream, by outcome of the replay."),
+        .init("lanyard_upstream_tls_failures", .counter, "Upstream connections that TLS has prevented or ended."),
         .init("lanyard_upstream_unauthorized", .counter, "Upstream responses that mean: token refused."),
     ]
 

@@ -1,6 +1,8 @@
 import ArgumentParser
+import Lanyard
 import LanyardConfiguration
 import LanyardFoundations
+import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardVault
 
@@ -26,6 +28,7 @@ struct CheckCommand: ParsableCommand {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
+        try checkUpstreams(loaded.configuration)
         let hasStoreWarning = try checkStore(loaded.configuration)
         let warningCount = loaded.warnings.count + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
@@ -38,6 +41,16 @@ struct CheckCommand: ParsableCommand {
             Report.output(loaded.printed, terminator: "")
         } else {
             Report.output("The configuration is valid.")
+        }
+    }
+
+    /// Checks the files of the upstreams' TLS as `run` would.
+    private func checkUpstreams(_ configuration: Configuration?) throws {
+        do throws(UpstreamTLSFiles.FileError) {
+            if let configuration { _ = try UpstreamTLS(configuration) }
+        } catch {
+            Report.error("error: \(error.message)")
+            throw ExitCode(78)
         }
     }
 

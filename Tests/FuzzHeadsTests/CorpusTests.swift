@@ -25,7 +25,7 @@ import Testing
         let target = head.target()
         let inputs = try Corpus.inputs(of: head)
         var random = SeededGenerator(0x1a57)
-        for _ in 0..<(head == .yaml ? 300 : 2000) {
+        for _ in 0..<(head == .yaml || head == .tls ? 300 : 2000) {
             guard let first = inputs.randomElement(using: &random), let second = inputs.randomElement(using: &random)
             else {
                 break

@@ -62,6 +62,11 @@ import Testing
     }
 
     @Test(
+        "TLS of an upstream: what has no effect, what belongs together, what is dangerous",
+        arguments: FaultCases.upstreamTLS)
+    func upstreamTLS(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
+
+    @Test(
         "what is not in this version is a fault if it guards, else a warning, and its default is nothing",
         arguments: FaultCases.unbuilt)
     func unbuilt(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }

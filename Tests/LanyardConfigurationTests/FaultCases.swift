@@ -501,13 +501,46 @@ enum FaultCases {
         ),
     ]
 
-    static let unbuilt: [Case] = [
+    static let upstreamTLS: [Case] = [
         (
-            both + "routes:\n  - upstream: https://api.example\n",
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', tls: {ca_file: ca.pem}}\n",
             [
-                "lanyard.yaml:7:15: routes[0].upstream \"https://api.example\" is not in this version; use http:// or unix:/path"
+                """
+                warning: lanyard.yaml:7:43: routes[0].tls is ignored: the upstream does not speak TLS; use https, or \
+                remove tls
+                """
             ]
         ),
+        (
+            both + "routes:\n  - {upstream: 'https://a.example', tls: {certificate_file: ca.pem}}\n",
+            [
+                """
+                lanyard.yaml:7:42: routes[0].tls: certificate_file and key_file belong together; give both or none
+                """
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'https://a.example', tls: {unsafe_skip_verify: true}}\n",
+            [
+                """
+                warning: lanyard.yaml:7:62: routes[0].tls.unsafe_skip_verify: tokens go to any server that answers in \
+                the upstream's place; name its authority with ca_file
+                """
+            ]
+        ),
+        (
+            both + "routes:\n  - {upstream: 'https://a.example', tls: {ca_file: token, server_name: 'a:1'}}\n",
+            [
+                """
+                lanyard.yaml:7:51: routes[0].tls.ca_file: token holds no certificate in PEM, or a damaged one; name a \
+                file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER
+                """,
+                "lanyard.yaml:7:71: routes[0].tls.server_name: \"a:1\" is not a host name without port",
+            ]
+        ),
+    ]
+
+    static let unbuilt: [Case] = [
         (
             app + "users: {alice: {identity: app, login: {function: {payload_file: token}}}}\n" + upstream,
             [
@@ -555,16 +588,6 @@ enum FaultCases {
                 "warning: lanyard.yaml:8:53: admin.expose_tokens \"true\" is not in this version; it is ignored: false holds",
                 "warning: lanyard.yaml:9:10: sandbox \"auto\" is not in this version; it is ignored: off holds",
                 "warning: lanyard.yaml:10:15: log.access \"true\" is not in this version; it is ignored: no line is written for a request",
-            ]
-        ),
-        (
-            both
-                + """
-                routes:\n  - {upstream: 'http://127.0.0.1:1', reauthenticate_on: [401, 403], replay_body_max: \
-                1MiB, tls: {ca_file: token}}\n
-                """,
-            [
-                "lanyard.yaml:7:92: routes[0].tls is not in this version; remove it if Lanyard may run without it"
             ]
         ),
         (

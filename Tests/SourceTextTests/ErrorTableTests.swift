@@ -63,6 +63,7 @@ import Testing
         case .connectionLimit: "connectionLimit"
         case .forbiddenAddress: "forbiddenAddress"
         case .plainBeyondLoopback: "plainBeyondLoopback"
+        case .tls: "tls"
         case .local: "local"
         }
     }
@@ -70,10 +71,22 @@ import Testing
     @Test("no connection to the upstream")
     func upstream() throws {
         let errors: [UpstreamError] = [
-            .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut(), .connectionLimit, .forbiddenAddress(),
-            .plainBeyondLoopback(), .local(24),
+            .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut(), .tls(.unknownAuthority), .connectionLimit,
+            .forbiddenAddress(), .plainBeyondLoopback(), .local(24),
         ]
         #expect(try Self.problems(of: "3") == errors.map { Self.row(Self.name($0), .upstream($0)) })
+    }
+
+    @Test("TLS with an upstream")
+    func upstreamTLS() throws {
+        let errors: [TLSError] = [
+            .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed(23),
+            .certificateRefused(alert: 48), .certificateRequired, .noSharedVersion, .noSharedCipher, .noSharedProtocol,
+            .plainHTTP, .closedInHandshake, .truncated, .reset(104), .timedOut, .tooManyMessages, .alert(80),
+            .protocolViolation(0),
+        ]
+        #expect(
+            try Self.problems(of: "3.1") == errors.map { Self.row($0.label, .upstream(.tls($0))) })
     }
 
     private static func name(_ refusal: AccessToken.Refusal) -> String {

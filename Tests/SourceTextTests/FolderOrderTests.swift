@@ -5,7 +5,7 @@ import Testing
 @Suite struct FolderOrderTests {
     /// Each folder uses those before it. Listening comes last: the acceptor hands connections to shards.
     private static let order = [
-        "Buffers", "Streams", "Reading", "Routing", "Tokens", "Forwarding", "Exchange", "Listening",
+        "Buffers", "TLS", "Streams", "Reading", "Routing", "Tokens", "Forwarding", "Exchange", "Listening",
     ]
     private static let module = "Sources/LanyardRequestPath"
 

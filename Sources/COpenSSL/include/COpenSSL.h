@@ -9,6 +9,8 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
+#include "tls.h"
+
 /* CRYPTO_set_mem_functions() with a free that wipes. Must be the first OpenSSL call of the process: 1, else 0. */
 int lanyard_openssl_wipe_on_free(void);
 

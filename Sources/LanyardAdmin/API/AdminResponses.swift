@@ -25,6 +25,12 @@ enum AdminResponses {
             body.endObject()
         }
         body.endArray()
+        if !info.unverifiedRoutes.isEmpty {
+            body.key("unverified_routes")
+            body.beginArray()
+            for name in info.unverifiedRoutes { body.string(name) }
+            body.endArray()
+        }
         writeUsers(report, into: &body)
         body.endObject()
         return OperatorResponse(status: 200, body: body.bytes)
@@ -183,10 +189,13 @@ package struct ProgramInfo: Sendable {
     package var startedAt: Instant
     /// All bound addresses.
     package var listeners: [Listener]
+    /// Names of the routes whose upstream is not verified (`unsafe_skip_verify`).
+    package var unverifiedRoutes: [String]
 
-    package init(version: String, startedAt: Instant, listeners: [Listener]) {
+    package init(version: String, startedAt: Instant, listeners: [Listener], unverifiedRoutes: [String] = []) {
         self.version = version
         self.startedAt = startedAt
         self.listeners = listeners
+        self.unverifiedRoutes = unverifiedRoutes
     }
 }

@@ -73,6 +73,7 @@ extension ConfigurationBuilder {
         section.fill(&upstream.connectionsMax, "connections_max")
         section.fill(&upstream.allowLinkLocal, "allow_link_local")
         section.fill(&upstream.allowPlain, "unsafe_plain")
+        readTLS(section, &upstream, shown: shown)
         top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
         checkReach(section, upstream, shown: shown)
         return Configuration.Route(route: route, upstream: upstream)
@@ -162,6 +163,33 @@ extension ConfigurationBuilder {
                 section.place("connect_all"),
                 "\(shown).timeouts.connect_all is shorter than connect, which then has no effect",
                 remedy: "make connect_all the longer one")
+        }
+    }
+
+    private mutating func readTLS(_ section: ConfigurationSection, _ upstream: inout UpstreamSettings, shown: String) {
+        guard section.has("tls") else { return }
+        let tls = section.section("tls")
+        let shown = "\(shown).tls"
+        upstream.tls.caFile = certificates(tls, "ca_file", shown: shown)
+        upstream.tls.certificateFile = certificates(tls, "certificate_file", shown: shown)
+        upstream.tls.keyFile = requiredFile(tls, "key_file", shown: shown, isPrivate: true)
+        upstream.tls.serverName = tls.text("server_name")
+        tls.fill(&upstream.tls.skipsVerification, "unsafe_skip_verify")
+        if tls.has("certificate_file") != tls.has("key_file"), !tls.node.hasUnread {
+            reportError(
+                tls.node.place, "\(shown): certificate_file and key_file belong together", remedy: "give both or none")
+        }
+        guard case .tcp(_, _, tls: true) = upstream.endpoint else {
+            reportWarning(
+                section.place("tls"), "\(shown) is ignored: the upstream does not speak TLS",
+                remedy: "use https, or remove tls")
+            return
+        }
+        if upstream.tls.skipsVerification {
+            reportWarning(
+                tls.place("unsafe_skip_verify"),
+                "\(shown).unsafe_skip_verify: tokens go to any server that answers in the upstream's place",
+                remedy: "name its authority with ca_file")
         }
     }
 

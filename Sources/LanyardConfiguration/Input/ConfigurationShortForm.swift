@@ -27,7 +27,9 @@ struct ConfigurationShortForm {
             var route = ConfigurationNode(.mapping([]), at: upstream.place)
             route.set(["name"], to: ConfigurationNode(.scalar("default"), at: upstream.place))
             route.set(["upstream"], to: node(upstream))
-            if let plain = given["--unsafe-plain"] { route.set(["unsafe_plain"], to: node(plain)) }
+            for (flag, path) in Self.routeFlags {
+                if let value = given[flag] { route.set(path, to: node(value)) }
+            }
             tree.set(["routes"], to: ConfigurationNode(.sequence([route]), at: upstream.place))
         } else {
             tree.set(["routes"], to: ConfigurationNode(.invalid, at: place))
@@ -37,6 +39,13 @@ struct ConfigurationShortForm {
         if let login { tree.set(["users", "default", "login"], to: login) }
         return tree
     }
+
+    /// Flags of the one route, each with the path of its key below the route.
+    private static let routeFlags: [(name: String, path: [String])] = [
+        ("--unsafe-plain", ["unsafe_plain"]), ("--upstream-ca-file", ["tls", "ca_file"]),
+        ("--upstream-server-name", ["tls", "server_name"]),
+        ("--upstream-certificate-file", ["tls", "certificate_file"]), ("--upstream-key-file", ["tls", "key_file"]),
+    ]
 
     /// Flags of the one listener, each with the path of its key below the listener, and whether it is a list.
     private static let listenerFlags: [(name: String, path: [String], isList: Bool)] = [

@@ -19,6 +19,8 @@ package final class Shard: @unchecked Sendable {
     package let pools: [UpstreamPool]
     /// Of all pools together.
     package let idleConnections: IdleConnections
+    /// Memory of all TLS sessions.
+    package let tls: TLSWorkspace
     package let counters: ShardCounters
     let log: Logger
     /// Which problem responses are logged at debug level.
@@ -65,8 +67,11 @@ package final class Shard: @unchecked Sendable {
         tokens = TokenCache(source: source)
         let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
         idleConnections = idle
+        let workspace = TLSWorkspace()
+        tls = workspace
         pools = context.targets.map {
-            UpstreamPool(target: $0, loop: loop, parked: context.parked, buffers: context.buffers, idle: idle)
+            UpstreamPool(
+                target: $0, loop: loop, parked: context.parked, buffers: context.buffers, tls: workspace, idle: idle)
         }
         counters = ShardCounters(routeNames: context.routeList.map(\.settings.name))
         paused = PausedReaders(loop: loop, budget: context.buffers)
@@ -232,6 +237,7 @@ package final class Shard: @unchecked Sendable {
     /// Memory is tight: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
     func releaseSpareMemory() {
         spareBuffers.removeAll()
+        tls.releaseAll()
         for client in clients.values { client.releaseReplayCopy() }
     }
 

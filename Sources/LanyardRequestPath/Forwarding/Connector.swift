@@ -3,45 +3,60 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 
-/// A connected socket on its way to the connection that will own it.
-struct ConnectedSocket {
-    fileprivate let raw: CInt
+/// An established connection on its way to the connection that will own it.
+final class ConnectedStream {
+    fileprivate var stream: ByteStream
+    fileprivate let address: SocketAddress
+    fileprivate let deadlineAt: Instant
+    /// The socket is connected. The handshake of TLS may be under way.
+    fileprivate var isConnected = false
+    /// `UpstreamTrust.epoch` when the handshake began; 0 without TLS.
+    fileprivate(set) var trustEpoch = 0
 
-    /// The caller becomes the owner and closes it.
-    func release() -> OwnedDescriptor { OwnedDescriptor(taking: raw) }
+    fileprivate init(
+        taking socket: consuming OwnedDescriptor, to address: SocketAddress, budget: BufferBudget, deadlineAt: Instant
+    ) {
+        stream = ByteStream(taking: socket, budget: budget)
+        self.address = address
+        self.deadlineAt = deadlineAt
+    }
+
+    /// The caller becomes the owner.
+    func release(on loop: EventLoop) -> ByteStream { stream.handOver(on: loop) }
 }
 
 /// Establishes one connection: tries the addresses in order, the next one after 250 ms or a failure (RFC 8305). The
-/// first connection is used.
+/// first connection is used. With TLS it counts when its handshake is complete and the upstream is verified.
 ///
 /// Belongs to the shard's queue. Completes exactly once, unless it is cancelled.
 package final class Connector: Watcher, @unchecked Sendable {
-    typealias Completion = (Result<ConnectedSocket, UpstreamError>) -> Void
-
-    private struct Attempt {
-        let raw: CInt
-        let address: SocketAddress
-        let watch: EventLoop.Watch
-        let deadlineAt: Instant
-    }
+    typealias Completion = (Result<ConnectedStream, UpstreamError>) -> Void
 
     private static let attemptDelay = Duration.milliseconds(250)
 
     private let loop: EventLoop
     private let settings: UpstreamSettings
+    private let trust: UpstreamTrust?
+    private let resources: UpstreamPool.Resources
     private var addresses: ArraySlice<SocketAddress>
-    private var attempts: [Attempt] = []
+    private var attempts: [ConnectedStream] = []
     private var completion: Completion?
     private var failure = UpstreamError.nameNotFound
     private let overallDeadline: Instant
     private var nextAttemptAt = Instant.never
     private lazy var deadline = Deadline(of: self)
 
-    init(_ addresses: [SocketAddress], _ settings: UpstreamSettings, loop: EventLoop, completion: @escaping Completion)
-    {
+    /// - Parameter resources: of the shard.
+    init(
+        _ addresses: [SocketAddress], of target: UpstreamTarget, _ resources: UpstreamPool.Resources, loop: EventLoop,
+        completion: @escaping Completion
+    ) {
+        settings = target.settings
+        trust = target.trust
+        self.resources = resources
+        let settings = target.settings
         self.addresses = addresses.filter { settings.prohibition(of: $0) == nil }[...]
         if self.addresses.isEmpty, let first = addresses.first { failure = settings.prohibition(of: first) ?? failure }
-        self.settings = settings
         self.loop = loop
         self.completion = completion
         overallDeadline = loop.now + settings.timeouts.connectAll
@@ -60,73 +75,107 @@ package final class Connector: Watcher, @unchecked Sendable {
         nextAttemptAt = .never
         while completion != nil, let address = addresses.popFirst() {
             switch startAttempt(address) {
-            case .connected(let raw): return finish(.success(ConnectedSocket(raw: raw)))
+            case .connected(let attempt): return finish(.success(attempt))
             case .underWay:
                 if !addresses.isEmpty { nextAttemptAt = loop.now + Self.attemptDelay }
                 return armDeadline()
-            case .failed(let failure): self.failure = failure
+            case .failed(let failure): note(failure)
             }
         }
         if attempts.isEmpty { finish(.failure(failure)) } else { armDeadline() }
     }
 
-    private enum AttemptStart { case connected(CInt), underWay, failed(UpstreamError) }
+    /// A failure of TLS says more than that of another address, which may not even answer.
+    private func note(_ failure: UpstreamError) {
+        if case .tls = self.failure { return }
+        self.failure = failure
+    }
+
+    private enum AttemptStart { case connected(ConnectedStream), underWay, failed(UpstreamError) }
 
     private func startAttempt(_ address: SocketAddress) -> AttemptStart {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
         let raw = DescriptorShortage.shared.open { socket(address.family, kind, 0) }
         guard raw >= 0 else { return .failed(.local(errno)) }
+        let attempt = ConnectedStream(
+            taking: OwnedDescriptor(taking: raw), to: address, budget: resources.buffers,
+            deadlineAt: loop.now + settings.timeouts.connect)
         if address.family != AF_UNIX {
             Socket.setNoDelay(raw)
             Socket.limitUnsent(raw)
         }
-        if address.withPointer({ connect(raw, $0, $1) }) == 0 { return .connected(raw) }
-        let code = errno
-        guard code == EINPROGRESS else {
-            close(raw)
+        if address.withPointer({ connect(raw, $0, $1) }) == 0 {
+            attempt.isConnected = true
+            if trust == nil { return .connected(attempt) }
+        } else if errno != EINPROGRESS {
             // A unix socket with a full backlog returns EAGAIN: the server exists but accepts no connection now.
-            return .failed(.refused(code, at: address))
+            return .failed(.refused(errno, at: address))
         }
         do {
-            let watch = try loop.watch(raw, for: [.write], by: self)
-            attempts.append(
-                Attempt(
-                    raw: raw, address: address, watch: watch, deadlineAt: loop.now + settings.timeouts.connect))
-            return .underWay
+            try attempt.stream.watch(on: loop, by: self)
         } catch {
-            close(raw)
             return .failed(.local(ENOMEM))
         }
+        attempts.append(attempt)
+        // The first report of epoll begins the handshake.
+        return .underWay
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
-        guard let index = attempts.firstIndex(where: { $0.watch == watch }) else { return }
-        let attempt = attempts.remove(at: index)
-        loop.unwatch(attempt.watch)
-        let code = Socket.pendingError(attempt.raw)
-        if code == 0 { return finish(.success(ConnectedSocket(raw: attempt.raw))) }
-        close(attempt.raw)
-        failure = .refused(code, at: attempt.address)
+        guard let attempt = attempts.first(where: { $0.stream.isWatched(as: watch) }) else { return }
+        attempt.stream.record(readiness)
+        if !attempt.isConnected {
+            let code = attempt.stream.pendingError
+            guard code == 0 else { return fail(attempt, .refused(code, at: attempt.address)) }
+            attempt.isConnected = true
+            // Another address is tried if this one fails.
+            nextAttemptAt = .never
+        }
+        do throws(TLSError) {
+            if let trust, !attempt.stream.isSecured {
+                let (context, epoch) = trust.context()
+                attempt.trustEpoch = epoch
+                try attempt.stream.secure(to: context, workspace: resources.tls)
+            }
+        } catch {
+            return fail(attempt, .tls(error, at: attempt.address))
+        }
+        switch attempt.stream.continueHandshake() {
+        case .done:
+            attempts.removeAll { $0 === attempt }
+            finish(.success(attempt))
+        case .wouldBlock: armDeadline()
+        case .failed(let error): fail(attempt, .tls(error, at: attempt.address))
+        }
+    }
+
+    private func fail(_ attempt: ConnectedStream, _ failure: UpstreamError) {
+        attempts.removeAll { $0 === attempt }
+        attempt.stream.close(on: loop)
+        note(failure)
         startNextAttempt()
     }
 
     package override func due(_ deadline: Deadline) {
-        if loop.now >= overallDeadline { return finish(.failure(.connectTimedOut(at: attempts.last?.address))) }
-        for attempt in attempts where attempt.deadlineAt <= loop.now {
-            loop.unwatch(attempt.watch)
-            close(attempt.raw)
-            failure = .connectTimedOut(at: attempt.address)
+        let now = loop.now
+        for attempt in attempts where attempt.deadlineAt <= now || overallDeadline <= now {
+            attempt.stream.close(on: loop)
+            note(
+                attempt.isConnected
+                    ? .tls(.timedOut, at: attempt.address) : .connectTimedOut(at: attempt.address))
         }
-        attempts.removeAll { $0.deadlineAt <= loop.now }
-        if attempts.isEmpty || loop.now >= nextAttemptAt { startNextAttempt() } else { armDeadline() }
+        attempts.removeAll { $0.deadlineAt <= now || overallDeadline <= now }
+        if now >= overallDeadline { return finish(.failure(failure)) }
+        if attempts.isEmpty || now >= nextAttemptAt { startNextAttempt() } else { armDeadline() }
     }
 
     private func armDeadline() {
         loop.set(deadline, at: min(overallDeadline, nextAttemptAt, attempts.map(\.deadlineAt).min() ?? .never))
     }
 
-    private func finish(_ result: Result<ConnectedSocket, UpstreamError>) {
+    private func finish(_ result: Result<ConnectedStream, UpstreamError>) {
         closeAttempts()
+        if case .failure(.tls(let error, _)) = result { trust?.record(error) }
         let completion = self.completion
         self.completion = nil
         completion?(result)
@@ -134,10 +183,7 @@ package final class Connector: Watcher, @unchecked Sendable {
 
     private func closeAttempts() {
         loop.drop(deadline)
-        for attempt in attempts {
-            loop.unwatch(attempt.watch)
-            close(attempt.raw)
-        }
+        for attempt in attempts { attempt.stream.close(on: loop) }
         attempts = []
     }
 }

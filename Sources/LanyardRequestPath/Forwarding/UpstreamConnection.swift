@@ -1,4 +1,5 @@
 import LanyardFoundations
+import Synchronization
 
 /// The exchange that uses a connection. Called on the shard's queue.
 package protocol UpstreamOwner: AnyObject {
@@ -31,6 +32,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
+    /// `UpstreamTrust.epoch` at which the upstream was verified; 0 without TLS.
+    private let trustEpoch: Int
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
     /// of one user (http-rules.md 16.1, threats.md T18).
@@ -38,17 +41,18 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     let account: AccountNumber
 
     init(
-        taking socket: consuming OwnedDescriptor, for user: UserIndex, _ account: AccountNumber, loop: EventLoop,
-        pool: UpstreamPool
+        taking stream: consuming ByteStream, trustEpoch: Int, for user: UserIndex, _ account: AccountNumber,
+        loop: EventLoop, pool: UpstreamPool
     ) throws(SystemError) {
         self.user = user
         self.account = account
-        stream = ByteStream(taking: socket, budget: pool.buffers)
+        self.stream = stream
+        self.trustEpoch = trustEpoch
         self.loop = loop
         self.pool = pool
         super.init()
         deadline.owner = self
-        try stream.watch(on: loop, by: self)
+        try self.stream.watch(on: loop, by: self)
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
@@ -56,8 +60,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         stream.record(readiness)
         if let owner {
             owner.upstreamReady(self)
-        } else if stream.canRead {
-            // Anything that can be read on an idle connection is an end, a reset or a late byte (http-rules.md 16.2).
+        } else if stream.canRead, !stream.staysIdle() {
+            // Data that can be read on an idle connection are an end, a reset or a late byte (http-rules.md 16.2).
             pool.discard(self)
         }
     }
@@ -81,11 +85,14 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.set(deadline, at: .never)
     }
 
+    /// The upstream was verified by the present files.
+    var isTrusted: Bool { trustEpoch == pool.target.trust?.epoch.load(ordering: .relaxed) ?? 0 }
+
     /// Closes it early. Only while it is idle.
     func evict() { pool.discard(self) }
 
-    /// Nothing can be read, and it has not ended.
-    package var isQuiet: Bool { !stream.canRead && stream.isQuiet }
+    /// Nothing can be read, and it has not ended. Called while it is idle.
+    package func staysIdle() -> Bool { stream.staysIdle() }
 
     /// Closes it. Later calls do nothing.
     func close() {

@@ -11,6 +11,8 @@ package enum UpstreamError: Error, Equatable, Sendable {
     case refused(CInt, at: SocketAddress? = nil)
     /// The last address that was tried; nil: the time of all was over.
     case connectTimedOut(at: SocketAddress? = nil)
+    /// The handshake of TLS has failed, or the upstream could not be verified.
+    case tls(TLSError, at: SocketAddress? = nil)
     /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
     case connectionLimit
     /// All of the route's addresses are link-local, which the route does not allow.
@@ -25,7 +27,8 @@ extension UpstreamError {
     /// The address that the error is about, for the log.
     var address: SocketAddress? {
         switch self {
-        case .refused(_, let address), .connectTimedOut(let address), .forbiddenAddress(let address),
+        case .refused(_, let address), .tls(_, let address), .connectTimedOut(let address),
+            .forbiddenAddress(let address),
             .plainBeyondLoopback(let address):
             address
         case .nameNotFound, .nameTimedOut, .connectionLimit, .local: nil

@@ -11,7 +11,11 @@ extension UpstreamPool {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             removeIdle(connection)
-            if connection.account == account, connection.isQuiet, hasCurrentAddress(connection) { return connection }
+            if connection.account == account, connection.staysIdle(), connection.isTrusted,
+                hasCurrentAddress(connection)
+            {
+                return connection
+            }
             end(connection)
         }
         return nil
@@ -49,12 +53,13 @@ extension UpstreamPool {
         while let connection = idle.newest { discard(connection) }
     }
 
-    /// The addresses of the name have changed: closes idle connections to addresses that it no longer has.
+    /// The addresses of the name have changed, or the upstream is verified by other files: closes idle connections that
+    /// must not be used any more.
     func closeStaleConnections() {
         var moved: [UpstreamConnection] = []
         var place = idle.oldest
         while let connection = place {
-            if !hasCurrentAddress(connection) { moved.append(connection) }
+            if !connection.isTrusted || !hasCurrentAddress(connection) { moved.append(connection) }
             place = idle.next(after: connection)
         }
         // Closing one may end another one: its slot serves a request that waits.

@@ -37,13 +37,19 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
     }
 
+    /// What the connections of a shard share.
+    struct Resources {
+        let buffers: BufferBudget
+        let tls: TLSWorkspace
+    }
+
     /// Waiters that are served in one run: if each connection fails at once, other work of the shard must get its turn.
     private static let servedMax = 64
 
     let loop: EventLoop
     package let target: UpstreamTarget
     private let parked: SharedLimit
-    let buffers: BufferBudget
+    private let resources: Resources
     let idleOfShard: IdleConnections
     var idle = IdleList(.pool)
     /// By `UserIndex.number`.
@@ -70,15 +76,16 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// - Parameters:
     ///   - parked: the process's limit of parked requests.
     ///   - buffers: the process's limit of buffer memory.
+    ///   - tls: memory of all TLS sessions of the shard.
     ///   - idle: the idle connections of all pools of the shard.
     package init(
         target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
-        idle: IdleConnections = IdleConnections()
+        tls: TLSWorkspace = TLSWorkspace(), idle: IdleConnections = IdleConnections()
     ) {
         self.target = target
         self.loop = loop
         self.parked = parked
-        self.buffers = buffers
+        resources = Resources(buffers: buffers, tls: tls)
         idleOfShard = idle
         super.init()
         target.add(self)
@@ -122,7 +129,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard !connection.stream.hasEnded, hasCurrentAddress(connection) else { return end(connection) }
+        guard !connection.stream.hasEnded, connection.isTrusted, hasCurrentAddress(connection) else {
+            return end(connection)
+        }
         keepIdle(connection)
         // A waiter here may use the connection. A waiter that cannot, here or on another shard, needs its slot.
         schedule(.idled)
@@ -313,15 +322,15 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     private func connect(_ request: Acquisition, to addresses: [SocketAddress]) {
         let beganAt = loop.now
-        let connector = Connector(addresses, target.settings, loop: loop) { [self] result in
+        let connector = Connector(addresses, of: target, resources, loop: loop) { [self] result in
             request.connector = nil
             switch result {
             case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
                 connectAfterRelease(request, addresses)
             case .failure(let error): fail(request, error)
-            case .success(let socket):
+            case .success(let connected):
                 connectDuration.observe(loop.now - beganAt)
-                adopt(socket.release(), for: request)
+                adopt(connected, for: request)
             }
         }
         request.connector = connector
@@ -339,10 +348,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
     }
 
-    private func adopt(_ socket: consuming OwnedDescriptor, for request: Acquisition) {
+    private func adopt(_ connected: ConnectedStream, for request: Acquisition) {
         do {
             let connection = try UpstreamConnection(
-                taking: socket, for: request.user, request.account, loop: loop, pool: self)
+                taking: connected.release(on: loop), trustEpoch: connected.trustEpoch, for: request.user,
+                request.account, loop: loop, pool: self)
             open.add()
             if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
             reply(request, .success(connection))

@@ -33,14 +33,18 @@ package final class UpstreamTarget: Sendable {
     /// Grows when the name's addresses change: a connection with an older number must be checked. 0 if there is no
     /// name.
     let epoch = Atomic<Int>(0)
+    /// nil: the upstream does not speak TLS.
+    package let trust: UpstreamTrust?
     private let state: Guarded<State>
     private let resolver: Resolver
     /// Literal addresses and unix paths, which need no resolver.
     private let fixed: [SocketAddress]?
     var hasName: Bool { fixed == nil }
 
-    package init(_ settings: UpstreamSettings, resolver: Resolver) {
+    /// - Parameter tls: how to connect by TLS; nil for an upstream without.
+    package init(_ settings: UpstreamSettings, resolver: Resolver, tls: TLSClientContext? = nil) {
         self.settings = settings
+        trust = tls.map { UpstreamTrust($0, of: settings.authority) }
         self.resolver = resolver
         connections = SharedLimit(settings.connectionsMax)
         state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
@@ -109,6 +113,12 @@ package final class UpstreamTarget: Sendable {
             return state.pools.compactMap(\.pool)
         }
         for pool in pools { pool.loop.post { pool.closeStaleConnections() } }
+    }
+
+    /// Changed files: new connections use this context, and idle ones of the previous one are closed.
+    package func replaceTLS(_ context: TLSClientContext) {
+        trust?.replace(context)
+        for pool in state.withLock({ $0.pools.compactMap(\.pool) }) { pool.loop.post { pool.closeStaleConnections() } }
     }
 
     func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(PoolReference(pool: pool)) } }

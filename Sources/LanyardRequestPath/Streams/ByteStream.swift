@@ -5,7 +5,8 @@ import LanyardFoundations
 /// One end of the request path: the connection to a client or to an upstream, as bytes in both directions.
 ///
 /// It owns the socket, what epoll has reported about it, and the bytes that the socket has not taken yet. Nothing blocks.
-/// What it reports says nothing about the form of the bytes on the wire. Belongs to the queue of its loop.
+/// What it reports says nothing about the form of the bytes on the wire: they are encrypted if the stream is secured by
+/// TLS. Belongs to the queue of its loop.
 package struct ByteStream: ~Copyable {
     /// What the kernel's send buffer says about the other side since the last check. A side that reads slowly empties
     /// that buffer before it takes a byte of the queue.
@@ -25,6 +26,8 @@ package struct ByteStream: ~Copyable {
     /// -1 after `close`.
     private var descriptor: CInt
     private var watch: EventLoop.Watch?
+    /// Encrypts and decrypts. nil: bytes go to the wire as they are.
+    private var tls: TLSSession?
     /// Bytes that the socket has not taken yet. They go first.
     private var outbound: ByteQueue
     /// Bytes in the kernel's send buffer at the last `restartProgress` or `checkProgress`.
@@ -39,6 +42,10 @@ package struct ByteStream: ~Copyable {
     /// A write failed, so no further byte is sent. Bytes that the other side has sent can still be read. Their end is
     /// not an orderly one: the write may have consumed the error of a reset (http-rules.md 9.7).
     package private(set) var isBroken = false
+    /// The close must be a reset.
+    private var resetsOnClose = false
+    /// This side's direction ends when nothing is queued any more.
+    private var endsWritingWhenFlushed = false
 
     /// - Parameter budget: counts the memory of bytes that the socket does not take.
     package init(taking socket: consuming OwnedDescriptor, budget: BufferBudget) {
@@ -46,7 +53,56 @@ package struct ByteStream: ~Copyable {
         outbound = ByteQueue(budget: budget)
     }
 
+    private init(descriptor: CInt) {
+        self.descriptor = descriptor
+        outbound = ByteQueue()
+    }
+
     deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+
+    /// Moves the connection to a stream for another owner. Nothing informs of it until it is watched again. This one is
+    /// closed.
+    package mutating func handOver(on loop: EventLoop) -> ByteStream {
+        if let watch { loop.unwatch(watch) }
+        watch = nil
+        var other = ByteStream(descriptor: descriptor)
+        descriptor = -1
+        swap(&outbound, &other.outbound)
+        (other.tls, tls) = (tls, nil)
+        (other.canRead, other.canWrite, other.hasEnded) = (canRead, canWrite, hasEnded)
+        (other.isBroken, other.taken) = (isBroken, taken)
+        return other
+    }
+
+    // MARK: TLS
+
+    /// Puts TLS between the bytes and the wire, as the client of an upstream. Before the first byte.
+    package mutating func secure(to context: TLSClientContext, workspace: TLSWorkspace) throws(TLSError) {
+        tls = try TLSSession(descriptor, to: context, workspace: workspace)
+    }
+
+    /// The same, as a listener.
+    package mutating func secure(as context: TLSServerContext, workspace: TLSWorkspace) throws(TLSError) {
+        tls = try TLSSession(descriptor, of: context, workspace: workspace)
+    }
+
+    /// Continues the handshake with what has arrived. Data may pass after `.done`, which an unsecured stream is at once.
+    package mutating func continueHandshake() -> TLSSession.Progress {
+        guard let tls else { return .done }
+        let broken = flush()
+        guard broken == 0 else { return .failed(.reset(broken)) }
+        let before = tls.sentBytes
+        let progress = tls.handshake(queue: &outbound, canWrite: &canWrite)
+        taken &+= tls.sentBytes &- before
+        canRead = progress == .done && tls.hasPendingInput
+        return progress
+    }
+
+    /// The stream is secured by TLS.
+    package var isSecured: Bool { tls != nil }
+
+    /// Why TLS has ended the stream; nil: it has not.
+    package var tlsFailure: TLSError? { tls?.failure }
 
     // MARK: Events
 
@@ -55,20 +111,28 @@ package struct ByteStream: ~Copyable {
         watch = try loop.watch(descriptor, for: [.read, .write, .readHangUp, .edge], by: watcher)
     }
 
+    /// Whether this is the watch of `watch(on:by:)`.
+    package func isWatched(as other: EventLoop.Watch) -> Bool { watch == other }
+
     /// Stores what epoll has reported.
     package mutating func record(_ readiness: IOReadiness) {
         if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hasEnded = true }
         if hasEnded || readiness.contains(.read) { canRead = true }
         if !readiness.isDisjoint(with: [.write, .hangUp, .error]) { canWrite = true }
+        if canRead, let tls { tls.noteReadable(hasEnded: hasEnded) }
     }
 
     /// Something may have arrived that epoll has not reported yet.
-    package mutating func expectInput() { canRead = true }
+    package mutating func expectInput() {
+        canRead = true
+        tls?.noteReadable(hasEnded: hasEnded)
+    }
 
     // MARK: Reading
 
     /// Reads once. Without bytes `canRead` is cleared.
     package mutating func receive(into room: UnsafeMutableRawBufferPointer) -> Socket.Received {
+        if let tls { return receive(into: room, from: tls) }
         let received = Socket.receive(descriptor, into: room)
         if case .bytes(let count) = received {
             // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
@@ -79,8 +143,40 @@ package struct ByteStream: ~Copyable {
         return received
     }
 
-    /// The kernel has nothing to read, and no end: an idle connection that is still usable (http-rules.md 16.2).
-    package var isQuiet: Bool { Socket.isQuiet(descriptor) }
+    private mutating func receive(
+        into room: UnsafeMutableRawBufferPointer, from tls: TLSSession
+    ) -> Socket.Received {
+        let before = tls.sentBytes
+        let received = tls.receive(into: room, queue: &outbound, canWrite: &canWrite)
+        taken &+= tls.sentBytes &- before
+        canRead = false
+        switch received {
+        case .bytes(let count):
+            canRead = tls.hasPendingInput
+            return .bytes(count)
+        case .wouldBlock: return .wouldBlock
+        case .end:
+            // The peer may leave the connection open behind its `close_notify`.
+            hasEnded = true
+            return .end
+        case .failed(.reset(let code)): return .failed(code)
+        // `tlsFailure` has the cause.
+        case .failed: return .failed(EPROTO)
+        }
+    }
+
+    /// Nothing has arrived, and no end: an idle connection that is still usable (http-rules.md 16.2). Messages of TLS
+    /// without data, such as session tickets, are read here and are nothing.
+    package mutating func staysIdle() -> Bool {
+        guard let tls else { return !canRead && Socket.isQuiet(descriptor) }
+        guard !hasEnded, !isBroken else { return false }
+        tls.noteReadable(hasEnded: false)
+        let before = tls.sentBytes
+        let isQuiet = tls.processIdleInput(queue: &outbound, canWrite: &canWrite) == .quiet
+        taken &+= tls.sentBytes &- before
+        canRead = !isQuiet
+        return isQuiet
+    }
 
     // MARK: Writing
 
@@ -91,6 +187,12 @@ package struct ByteStream: ~Copyable {
         _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         _ tail: StaticString = ""
     ) -> CInt {
+        if let tls {
+            let before = tls.sentBytes
+            let code = tls.send(head, body, tail, queue: &outbound, canWrite: &canWrite)
+            taken &+= tls.sentBytes &- before
+            return code == 0 ? 0 : fail(code)
+        }
         let end = UnsafeRawBufferPointer(start: tail.utf8Start, count: tail.utf8CodeUnitCount)
         guard outbound.isEmpty && canWrite else {
             outbound.append(head)
@@ -137,13 +239,17 @@ package struct ByteStream: ~Copyable {
             case .failed(let code): return fail(code)
             }
         }
+        if endsWritingWhenFlushed, outbound.isEmpty {
+            endsWritingWhenFlushed = false
+            Socket.endWriting(descriptor)
+        }
         return 0
     }
 
     private mutating func fail(_ code: CInt) -> CInt {
         outbound.release()
         isBroken = true
-        canRead = true
+        expectInput()
         return code
     }
 
@@ -176,7 +282,19 @@ package struct ByteStream: ~Copyable {
     package var canFlush: Bool { canWrite && !outbound.isEmpty }
 
     /// Ends this side's direction: the other side reads an end after all bytes that were sent. Nothing may be queued.
-    package mutating func endWriting() { Socket.endWriting(descriptor) }
+    package mutating func endWriting() {
+        sendCloseNotify()
+        // A full socket takes the `close_notify` later.
+        if outbound.isEmpty { Socket.endWriting(descriptor) } else { endsWritingWhenFlushed = true }
+    }
+
+    private mutating func sendCloseNotify() {
+        guard let tls, !isBroken else { return }
+        let before = tls.sentBytes
+        let code = tls.closeNotify(queue: &outbound, canWrite: &canWrite)
+        taken &+= tls.sentBytes &- before
+        if code != 0 { _ = fail(code) }
+    }
 
     // MARK: Progress of the other side
 
@@ -203,13 +321,19 @@ package struct ByteStream: ~Copyable {
     }
 
     /// The close will be a reset: an orderly one would state that all bytes have come.
-    package mutating func resetOnClose() { Socket.setResetOnClose(descriptor) }
+    package mutating func resetOnClose() {
+        resetsOnClose = true
+        Socket.setResetOnClose(descriptor)
+    }
 
-    /// Closes the socket and discards what is queued. Later calls find a closed descriptor.
+    /// Closes the socket and discards what is queued. TLS says so to the other side, unless bytes are discarded: those
+    /// must look cut off. Later calls find a closed descriptor.
     ///
     /// - Parameter loop: the loop of `watch(on:by:)`.
     package mutating func close(on loop: EventLoop) {
         guard descriptor >= 0 else { return }
+        if outbound.isEmpty, !resetsOnClose { sendCloseNotify() }
+        tls = nil
         outbound.release()
         if let watch { loop.forget(watch) }
         watch = nil

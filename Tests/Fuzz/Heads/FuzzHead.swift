@@ -2,7 +2,7 @@ import LanyardRequestPath
 
 /// The fuzz heads, by the names of their corpora.
 package enum FuzzHead: String, CaseIterable, Sendable {
-    case request, response, chunked, target, challenge, yaml, json, store
+    case request, response, chunked, target, challenge, yaml, json, store, tls
 
     /// The reader and its promises.
     package func target() -> any FuzzTarget {
@@ -15,6 +15,7 @@ package enum FuzzHead: String, CaseIterable, Sendable {
         case .yaml: YAMLFuzz()
         case .json: JSONFuzz()
         case .store: StoreFuzz()
+        case .tls: TLSFuzz()
         }
     }
 }

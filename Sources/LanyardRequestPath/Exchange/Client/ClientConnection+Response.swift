@@ -25,9 +25,13 @@ extension ClientConnection {
 
     private func upstreamEnded(clean: Bool) {
         if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
-        perform(
-            exchange.upstreamEnded(
-                clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: intake.body.isEnded && replay.holdsBody))
+        let action = exchange.upstreamEnded(
+            clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: intake.body.isEnded && replay.holdsBody)
+        guard let error = upstream.connection?.stream.tlsFailure else { return perform(action) }
+        pool?.target.trust?.record(error)
+        guard case .refuse = action, error.isRefusal else { return perform(action) }
+        // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
+        perform(.refuse(.upstream(.tls(error))))
     }
 
     private func receive(_ input: UnsafeMutableRawBufferPointer) {

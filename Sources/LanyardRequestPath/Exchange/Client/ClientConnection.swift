@@ -241,7 +241,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     private func idleTimeoutExpired() {
         // During a drain: a request that has arrived meanwhile is processed.
-        if shard.isDraining, !stream.isQuiet, !stream.hasEnded {
+        if shard.isDraining, !stream.staysIdle(), !stream.hasEnded {
             stream.expectInput()
             return pump()
         }

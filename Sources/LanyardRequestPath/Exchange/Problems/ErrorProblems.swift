@@ -58,6 +58,9 @@ extension Problem {
         case .refused(let code, _):
             unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
         case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
+        case .tls(.timedOut, _): timeout("The TLS handshake took too long.", error: "connection_timeout")
+        case .tls(let error, _):
+            unreachable("TLS failed: \(error.message(.upstream)).", error: Self.proxyStatus(of: error))
         case .connectionLimit: overloaded("All connections to the upstream are in use.")
         case .forbiddenAddress:
             unreachable(
@@ -69,6 +72,14 @@ extension Problem {
                     + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
                 error: "destination_ip_prohibited")
         case .local: overloaded("No descriptor or memory for an upstream connection.")
+        }
+    }
+
+    private static func proxyStatus(of error: TLSError) -> String {
+        switch error {
+        case .closedInHandshake, .truncated, .reset: "connection_terminated"
+        case _ where error.isCertificate: "tls_certificate_error"
+        default: "tls_protocol_error"
         }
     }
 

@@ -210,7 +210,7 @@ extension ClientConnection {
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
         if isInStep, used == behind.count, !connection.stream.hasEnded {
-            if rejected.isEnded, connection.isQuiet {
+            if rejected.isEnded, connection.staysIdle() {
                 connection.reuse()
                 return attach(connection)
             }

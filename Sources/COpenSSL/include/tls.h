@@ -1,0 +1,95 @@
+/* TLS over sockets that never block: OpenSSL's macros as functions, and a BIO over one socket. */
+#ifndef LANYARD_TLS_H
+#define LANYARD_TLS_H
+
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+/* Bytes that grow. Ciphertext on its way to a socket. */
+typedef struct {
+    unsigned char *start;
+    size_t capacity;
+    size_t count;
+} lanyard_tls_bytes;
+
+void lanyard_tls_release(lanyard_tls_bytes *bytes);
+
+/* What the BIO knows of one socket. OpenSSL reads from the socket into its own buffer. What it writes is collected in `output`. */
+typedef struct {
+    /* Shared by all sockets of a queue: empty before and after each call into OpenSSL. */
+    lanyard_tls_bytes *output;
+    /* Bytes received and sent through the BIO. */
+    unsigned long long received, sent;
+    int descriptor;
+    /* The errors that ended reading and writing; 0: none. */
+    int read_error, write_error;
+    /* The socket may have bytes. A read that brings fewer than asked for clears it: the socket is empty, and no call asks it again. */
+    _Bool may_read;
+    /* epoll has reported the peer's end, and reports it once: reading goes on until the end is read. */
+    _Bool has_ended;
+    /* The peer's end has been read. */
+    _Bool at_end;
+    /* The last call into OpenSSL has asked for bytes that are not there. */
+    _Bool is_starved;
+    /* The next record goes to the socket at once, without a copy. */
+    _Bool sends_directly;
+    /* The socket has not taken all of that record. */
+    _Bool is_full;
+    /* The first bytes received: they show a peer that does not speak TLS. */
+    unsigned char first_count;
+    unsigned char first[8];
+} lanyard_tls_socket;
+
+/* A context with everything that both sides have in common: TLS 1.2 at least, no renegotiation, no compression, read-ahead. NULL: no
+   memory. */
+SSL_CTX *lanyard_tls_new_context(int is_server);
+
+/* One end of a connection. The socket outlives it. NULL: no memory. */
+SSL *lanyard_tls_new(SSL_CTX *context, lanyard_tls_socket *socket);
+
+/* Calls with a clean error queue. Each returns what SSL_get_error() says of it. */
+int lanyard_tls_handshake(SSL *ssl);
+int lanyard_tls_read(SSL *ssl, void *room, size_t size, size_t *count);
+int lanyard_tls_peek(SSL *ssl, void *room, size_t size, size_t *count);
+int lanyard_tls_write(SSL *ssl, const void *bytes, size_t size);
+int lanyard_tls_shutdown(SSL *ssl);
+
+/* Macros. */
+int lanyard_tls_set_server_name(SSL *ssl, const char *name);
+int lanyard_tls_add_chain(SSL_CTX *context, X509 *certificate);
+void lanyard_tls_keep_sessions(SSL_CTX *context);
+
+/* Accepts `http/1.1` of the protocols that a client offers (RFC 7301), and refuses a client that offers others only. */
+void lanyard_tls_select_http(SSL_CTX *context);
+
+/* Prepares the ciphers of one session ticket: AES-256-CBC and HMAC-SHA256, under 32 bytes of key each. 1, or -1. */
+int lanyard_tls_protect_ticket(
+    EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *cipher_key, const unsigned char *mac_key,
+    const unsigned char *iv, int encrypts);
+
+/* Kinds of subject alternative names, as bits. */
+enum { LANYARD_SAN_DNS = 1, LANYARD_SAN_URI = 2, LANYARD_SAN_EMAIL = 4, LANYARD_SAN_IP = 8 };
+
+/* Whether one of the certificate's alternative names of these kinds has exactly these bytes; DNS names are compared without case. */
+int lanyard_x509_has_name(X509 *certificate, int kinds, const void *bytes, size_t length);
+
+/* Seconds since 1970 of one of a certificate's two times; INT64_MIN: not readable. */
+long long lanyard_x509_time(const ASN1_TIME *time);
+
+/* What one block of a PEM file is. */
+enum {
+    LANYARD_PEM_END,
+    LANYARD_PEM_DAMAGED,
+    LANYARD_PEM_CERTIFICATE,
+    LANYARD_PEM_KEY,
+    /* A key that is encrypted with a password. */
+    LANYARD_PEM_LOCKED_KEY,
+    LANYARD_PEM_OTHER
+};
+
+/* Reads the next block. Never asks for a password. The caller frees the certificate or the key that it gets. */
+int lanyard_pem_next(BIO *text, X509 **certificate, EVP_PKEY **key);
+
+#endif

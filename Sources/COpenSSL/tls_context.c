@@ -1,0 +1,139 @@
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include <openssl/core_names.h>
+#include <openssl/params.h>
+
+#include "COpenSSL.h"
+
+/* Contexts */
+
+SSL_CTX *lanyard_tls_new_context(int is_server) {
+    SSL_CTX *context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+    if (!context) return NULL;
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_clear_options(
+        context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_LEGACY_SERVER_CONNECT | SSL_OP_ALLOW_UNSAFE_LEGACY_RENEGOTIATION |
+                     SSL_OP_CIPHER_SERVER_PREFERENCE);
+    /* One call handles the messages that have arrived and then returns: they can be counted. */
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
+    /* One recv() brings the header and the record. */
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_max_early_data(context, 0);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    /* A peer that sends this side through TLS 1.2 without forward secrecy is refused. A client may still use CBC with old servers. */
+    const char *ciphers = is_server ? "ECDHE+AESGCM:ECDHE+CHACHA20" : "DEFAULT:!kRSA:!kPSK:!kSRP:!aNULL:!eNULL";
+    if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 && SSL_CTX_set_max_proto_version(context, 0) == 1 &&
+        SSL_CTX_set_cipher_list(context, ciphers) == 1)
+        return context;
+    SSL_CTX_free(context);
+    return NULL;
+}
+
+int lanyard_tls_set_server_name(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
+
+int lanyard_tls_add_chain(SSL_CTX *context, X509 *certificate) {
+    return (int)SSL_CTX_add1_chain_cert(context, certificate);
+}
+
+void lanyard_tls_keep_sessions(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+}
+
+static int select_http(
+    SSL *ssl, const unsigned char **selected, unsigned char *length, const unsigned char *offered, unsigned int size,
+    void *context) {
+    (void)ssl, (void)context;
+    for (unsigned int place = 0; place < size && size - place > offered[place]; place += offered[place] + 1u) {
+        if (offered[place] != 8 || memcmp(offered + place + 1, "http/1.1", 8) != 0) continue;
+        *selected = offered + place + 1;
+        *length = 8;
+        return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+void lanyard_tls_select_http(SSL_CTX *context) { SSL_CTX_set_alpn_select_cb(context, select_http, NULL); }
+
+int lanyard_tls_protect_ticket(
+    EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *cipher_key, const unsigned char *mac_key,
+    const unsigned char *iv, int encrypts) {
+    char digest[] = "SHA256";
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)mac_key, 32),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
+    if (EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, cipher_key, iv, encrypts) != 1) return -1;
+    return EVP_MAC_CTX_set_params(mac, parameters) == 1 ? 1 : -1;
+}
+
+/* Certificates */
+
+int lanyard_x509_has_name(X509 *certificate, int kinds, const void *bytes, size_t length) {
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    int found = 0;
+    for (int place = 0; place < sk_GENERAL_NAME_num(names) && !found; place++) {
+        int type, kind;
+        const ASN1_STRING *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, place), &type);
+        switch (type) {
+        case GEN_DNS: kind = LANYARD_SAN_DNS; break;
+        case GEN_URI: kind = LANYARD_SAN_URI; break;
+        case GEN_EMAIL: kind = LANYARD_SAN_EMAIL; break;
+        case GEN_IPADD: kind = LANYARD_SAN_IP; break;
+        default: continue;
+        }
+        if (!(kinds & kind) || (size_t)ASN1_STRING_length(value) != length) continue;
+        /* strncasecmp() ends at a NUL: the lengths are equal, so a name with NUL is compared by all of its bytes first. */
+        const unsigned char *data = ASN1_STRING_get0_data(value);
+        found = memcmp(data, bytes, length) == 0 || (kind == LANYARD_SAN_DNS && !memchr(data, 0, length) &&
+                                                     strncasecmp((const char *)data, bytes, length) == 0);
+    }
+    GENERAL_NAMES_free(names);
+    if (ERR_peek_error()) ERR_clear_error();
+    return found;
+}
+
+long long lanyard_x509_time(const ASN1_TIME *time) {
+    struct tm parts;
+    if (!time || ASN1_TIME_to_tm(time, &parts) != 1) return INT64_MIN;
+    return (long long)timegm(&parts);
+}
+
+/* PEM */
+
+static int read_block(const char *name, const char *header, const unsigned char *data, long length, X509 **certificate,
+                      EVP_PKEY **key) {
+    const unsigned char *place = data;
+    if (strcmp(name, PEM_STRING_X509) == 0 || strcmp(name, PEM_STRING_X509_OLD) == 0) {
+        *certificate = d2i_X509(NULL, &place, length);
+        return *certificate ? LANYARD_PEM_CERTIFICATE : LANYARD_PEM_DAMAGED;
+    }
+    if (strcmp(name, PEM_STRING_X509_TRUSTED) == 0) {
+        *certificate = d2i_X509_AUX(NULL, &place, length);
+        return *certificate ? LANYARD_PEM_CERTIFICATE : LANYARD_PEM_DAMAGED;
+    }
+    size_t size = strlen(name);
+    if (size < 11 || strcmp(name + size - 11, "PRIVATE KEY") != 0) return LANYARD_PEM_OTHER;
+    if (strcmp(name, PEM_STRING_PKCS8) == 0 || strstr(header, "ENCRYPTED")) return LANYARD_PEM_LOCKED_KEY;
+    *key = d2i_AutoPrivateKey(NULL, &place, length);
+    return *key ? LANYARD_PEM_KEY : LANYARD_PEM_DAMAGED;
+}
+
+int lanyard_pem_next(BIO *text, X509 **certificate, EVP_PKEY **key) {
+    char *name = NULL, *header = NULL;
+    unsigned char *data = NULL;
+    long length = 0;
+    int kind;
+    ERR_clear_error();
+    if (PEM_read_bio(text, &name, &header, &data, &length) == 1) {
+        kind = read_block(name, header, data, length, certificate, key);
+    } else {
+        kind = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE ? LANYARD_PEM_END : LANYARD_PEM_DAMAGED;
+    }
+    OPENSSL_free(name);
+    OPENSSL_free(header);
+    OPENSSL_clear_free(data, length > 0 ? (size_t)length : 0);
+    ERR_clear_error();
+    return kind;
+}

@@ -1,0 +1,165 @@
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "COpenSSL.h"
+
+/* Collecting */
+
+/* Room for four full records: the largest read of a shard becomes one send(). */
+enum { FIRST_CAPACITY = 4 * (SSL3_RT_MAX_PLAIN_LENGTH + 256) };
+
+static int append(lanyard_tls_bytes *bytes, const void *more, size_t size) {
+    if (bytes->capacity - bytes->count < size) {
+        size_t capacity = bytes->capacity ? bytes->capacity : FIRST_CAPACITY;
+        while (capacity - bytes->count < size) capacity *= 2;
+        unsigned char *grown = realloc(bytes->start, capacity);
+        if (!grown) return 0;
+        bytes->start = grown;
+        bytes->capacity = capacity;
+    }
+    memcpy(bytes->start + bytes->count, more, size);
+    bytes->count += size;
+    return 1;
+}
+
+void lanyard_tls_release(lanyard_tls_bytes *bytes) {
+    free(bytes->start);
+    *bytes = (lanyard_tls_bytes){0};
+}
+
+/* The BIO */
+
+static void note_first(lanyard_tls_socket *socket, const char *bytes, size_t count) {
+    size_t room = sizeof socket->first - socket->first_count;
+    if (room == 0) return;
+    if (count > room) count = room;
+    memcpy(socket->first + socket->first_count, bytes, count);
+    socket->first_count += (unsigned char)count;
+}
+
+static int read_socket(BIO *bio, char *room, size_t size, size_t *count) {
+    lanyard_tls_socket *socket = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    *count = 0;
+    ssize_t got = -1;
+    if (socket->may_read) {
+        do got = recv(socket->descriptor, room, size, 0);
+        while (got < 0 && errno == EINTR);
+        if (got > 0) {
+            if ((size_t)got < size && !socket->has_ended) socket->may_read = 0;
+            note_first(socket, room, (size_t)got);
+            socket->received += (size_t)got;
+            *count = (size_t)got;
+            return 1;
+        }
+        if (got == 0) {
+            socket->at_end = 1;
+            return 0;
+        }
+        if (errno != EAGAIN) {
+            socket->read_error = errno;
+            return 0;
+        }
+        socket->may_read = 0;
+    }
+    socket->is_starved = 1;
+    BIO_set_retry_read(bio);
+    return 0;
+}
+
+/* Takes everything: a socket that is full must not stop OpenSSL in the middle of a record. */
+static int write_socket(BIO *bio, const char *bytes, size_t size, size_t *count) {
+    lanyard_tls_socket *socket = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    *count = size;
+    if (socket->sends_directly) {
+        /* A second record of the same call is collected: it must not overtake the rest of this one. */
+        socket->sends_directly = 0;
+        ssize_t sent;
+        do sent = send(socket->descriptor, bytes, size, MSG_NOSIGNAL);
+        while (sent < 0 && errno == EINTR);
+        if (sent < 0 && errno != EAGAIN) {
+            socket->write_error = errno;
+            return 1;
+        }
+        if (sent < 0) sent = 0;
+        socket->sent += (size_t)sent;
+        if ((size_t)sent == size) return 1;
+        socket->is_full = 1;
+        bytes += sent;
+        size -= (size_t)sent;
+    }
+    if (append(socket->output, bytes, size)) return 1;
+    socket->write_error = ENOMEM;
+    return 1;
+}
+
+static long control_socket(BIO *bio, int command, long number, void *pointer) {
+    (void)bio, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *method;
+static pthread_once_t method_once = PTHREAD_ONCE_INIT;
+
+static void make_method(void) {
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket of a shard");
+    if (!method) return;
+    BIO_meth_set_read_ex(method, read_socket);
+    BIO_meth_set_write_ex(method, write_socket);
+    BIO_meth_set_ctrl(method, control_socket);
+}
+
+/* Calls */
+
+SSL *lanyard_tls_new(SSL_CTX *context, lanyard_tls_socket *socket) {
+    pthread_once(&method_once, make_method);
+    SSL *ssl = SSL_new(context);
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (!ssl || !bio) {
+        SSL_free(ssl);
+        BIO_free(bio);
+        return NULL;
+    }
+    BIO_set_data(bio, socket);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+    return ssl;
+}
+
+/* The queue is per thread. An entry of an earlier call would be blamed on this one. */
+static void forget_errors(void) {
+    if (ERR_peek_error()) ERR_clear_error();
+}
+
+static int outcome(SSL *ssl, int result) { return result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl, result); }
+
+int lanyard_tls_handshake(SSL *ssl) {
+    forget_errors();
+    return outcome(ssl, SSL_do_handshake(ssl));
+}
+
+int lanyard_tls_read(SSL *ssl, void *room, size_t size, size_t *count) {
+    forget_errors();
+    return outcome(ssl, SSL_read_ex(ssl, room, size, count));
+}
+
+int lanyard_tls_peek(SSL *ssl, void *room, size_t size, size_t *count) {
+    forget_errors();
+    return outcome(ssl, SSL_peek_ex(ssl, room, size, count));
+}
+
+int lanyard_tls_write(SSL *ssl, const void *bytes, size_t size) {
+    size_t written;
+    forget_errors();
+    return outcome(ssl, SSL_write_ex(ssl, bytes, size, &written));
+}
+
+int lanyard_tls_shutdown(SSL *ssl) {
+    forget_errors();
+    int result = SSL_shutdown(ssl);
+    return result < 0 ? SSL_get_error(ssl, result) : SSL_ERROR_NONE;
+}

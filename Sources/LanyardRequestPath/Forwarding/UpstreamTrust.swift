@@ -1,0 +1,67 @@
+import Glibc
+import LanyardFoundations
+import Logging
+import Synchronization
+
+/// The TLS of one upstream as all shards share it: the context that new connections get, and what has failed.
+///
+/// A changed file replaces the context. Connections of the previous one carry no further request. The lock is taken when
+/// a connection begins, and not for a request.
+package final class UpstreamTrust: Sendable {
+    private let current: Guarded<TLSClientContext>
+    /// Grows with each replacement. A connection with an older number is not reused.
+    let epoch = Atomic<Int>(0)
+    private struct Failures {
+        var counts: [String: Int] = [:]
+        var logAgainAt = Instant.past
+        var leftOut = 0
+    }
+
+    /// Between two lines of the log.
+    private static let logInterval = Duration.seconds(10)
+
+    private let failures = Guarded(Failures())
+    private let log = Logger(label: "lanyard.upstream")
+    private let authority: String
+
+    /// - Parameter authority: the upstream's host and port, for the log.
+    package init(_ context: TLSClientContext, of authority: String) {
+        current = Guarded(context)
+        self.authority = authority
+    }
+
+    /// The context for a new connection, and the number that the connection keeps.
+    func context() -> (TLSClientContext, epoch: Int) {
+        current.withLock { ($0, epoch.load(ordering: .relaxed)) }
+    }
+
+    func replace(_ context: TLSClientContext) {
+        current.withLock {
+            $0 = context
+            epoch.add(1, ordering: .relaxed)
+        }
+    }
+
+    /// Counts a connection that TLS has prevented or ended, and logs it, one line in 10 s.
+    func record(_ error: TLSError) {
+        let now = Instant.now
+        let leftOut = failures.withLock { failures -> Int? in
+            failures.counts[error.label, default: 0] += 1
+            guard now >= failures.logAgainAt else {
+                failures.leftOut += 1
+                return nil
+            }
+            defer { (failures.logAgainAt, failures.leftOut) = (now + Self.logInterval, 0) }
+            return failures.leftOut
+        }
+        guard let leftOut else { return }
+        var metadata: Logger.Metadata = [
+            "event": "upstream.tls.failed", "upstream": .string(authority), "reason": .string(error.label),
+        ]
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
+        log.warning("TLS with the upstream failed: \(error.message(.upstream))", metadata: metadata)
+    }
+
+    /// Failures so far, by `TLSError.label`. From any thread.
+    package var failureCounts: [String: Int] { failures.withLock { $0.counts } }
+}

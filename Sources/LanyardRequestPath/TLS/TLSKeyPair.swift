@@ -1,0 +1,123 @@
+import COpenSSL
+import Glibc
+import LanyardFoundations
+
+/// Certificates of one PEM file, in order. Immutable; may cross queues.
+package final class TLSCertificates: @unchecked Sendable {
+    /// `X509 *`, each with one reference.
+    let all: [OpaquePointer]
+
+    fileprivate init(_ all: [OpaquePointer]) { self.all = all }
+
+    deinit { for certificate in all { X509_free(certificate) } }
+
+    /// Reads a file's content. Blocks of other kinds, such as keys, are skipped.
+    package static func read(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) -> TLSCertificates {
+        let blocks = try PEMBlocks(pem)
+        guard !blocks.certificates.all.isEmpty else { throw .noCertificate }
+        return blocks.certificates
+    }
+
+    package var count: Int { all.count }
+
+    /// When the first certificate ends.
+    package var expiresAt: WallTime { Self.time(X509_get0_notAfter(all[0])) }
+
+    /// From when on the first certificate is valid.
+    package var validFrom: WallTime { Self.time(X509_get0_notBefore(all[0])) }
+
+    /// A time that cannot be read counts as past.
+    private static func time(_ time: UnsafePointer<ASN1_TIME>?) -> WallTime {
+        let seconds = lanyard_x509_time(time)
+        return WallTime(seconds: seconds == Int64.min ? 0 : seconds)
+    }
+}
+
+/// A chain and the private key of its first certificate. Immutable; may cross queues.
+package final class TLSKeyPair: @unchecked Sendable {
+    package let chain: TLSCertificates
+    /// `EVP_PKEY *`, with one reference.
+    let key: OpaquePointer
+
+    /// Reads two files' contents, which may be the same file.
+    ///
+    /// - Throws: a finding about one of the two files.
+    package init(
+        chain pem: UnsafeRawBufferPointer, key keyPEM: UnsafeRawBufferPointer
+    ) throws(PairError) {
+        let chain: TLSCertificates
+        do { chain = try TLSCertificates.read(pem) } catch { throw .chain(error) }
+        let key: OpaquePointer
+        do { key = try Self.readKey(keyPEM) } catch { throw .key(error) }
+        self.chain = chain
+        self.key = key
+        if X509_check_private_key(chain.all[0], key) != 1 {
+            let isLater = chain.all.dropFirst().contains { X509_check_private_key($0, key) == 1 }
+            ERR_clear_error()
+            throw isLater ? .chain(.leafNotFirst) : .key(.keyMismatch)
+        }
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// Which of the two files is at fault.
+    package enum PairError: Error, Equatable, Sendable {
+        case chain(TLSFileError)
+        case key(TLSFileError)
+    }
+
+    private static func readKey(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) -> OpaquePointer {
+        let blocks = try PEMBlocks(pem)
+        if let key = blocks.takeKey() { return key }
+        throw blocks.hasLockedKey ? .passwordProtected : .noKey
+    }
+
+    /// Makes a context use the pair.
+    func install(in context: OpaquePointer) throws(TLSFileError) {
+        defer { ERR_clear_error() }
+        guard SSL_CTX_use_certificate(context, chain.all[0]) == 1, SSL_CTX_use_PrivateKey(context, key) == 1,
+            chain.all.dropFirst().allSatisfy({ lanyard_tls_add_chain(context, $0) == 1 })
+        else { throw .tooWeak }
+    }
+}
+
+/// The blocks of a PEM file.
+private final class PEMBlocks {
+    let certificates: TLSCertificates
+    private var key: OpaquePointer?
+    let hasLockedKey: Bool
+
+    init(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) {
+        guard let start = pem.baseAddress, pem.count > 0 else { throw .empty }
+        guard let text = BIO_new_mem_buf(start, CInt(clamping: pem.count)) else { throw .noMemory }
+        defer { BIO_free(text) }
+        var found: [OpaquePointer] = []
+        var key: OpaquePointer?
+        var (hasLockedKey, isDamaged, isAtEnd) = (false, false, false)
+        while !isAtEnd {
+            var certificate: OpaquePointer?
+            var next: OpaquePointer?
+            switch lanyard_pem_next(text, &certificate, &next) {
+            case CInt(LANYARD_PEM_CERTIFICATE): found.append(certificate!)
+            case CInt(LANYARD_PEM_KEY):
+                if key == nil { key = next } else { EVP_PKEY_free(next) }
+            case CInt(LANYARD_PEM_LOCKED_KEY): hasLockedKey = true
+            case CInt(LANYARD_PEM_OTHER): continue
+            case CInt(LANYARD_PEM_END): isAtEnd = true
+            default: (isDamaged, isAtEnd) = (true, true)
+            }
+        }
+        certificates = TLSCertificates(found)
+        self.key = key
+        self.hasLockedKey = hasLockedKey
+        if isDamaged { throw .damaged }
+    }
+
+    /// The first key. The caller frees it.
+    func takeKey() -> OpaquePointer? {
+        defer { key = nil }
+        return key
+    }
+
+    deinit { EVP_PKEY_free(key) }
+}

@@ -1,0 +1,70 @@
+import COpenSSL
+import LanyardFoundations
+
+/// How a listener accepts connections: which certificate it shows, and whose certificates it demands. Shared by all shards.
+///
+/// Immutable. A changed file makes a new context. Connections keep the one that they began with.
+package final class TLSServerContext: Sendable {
+    /// `SSL_CTX *`, with one reference.
+    nonisolated(unsafe) let raw: OpaquePointer
+    let clientNames: TLSClientNames
+    let tickets: TLSTicketKeys
+    let demandsCertificates: Bool
+
+    /// - Parameters:
+    ///   - clientAuthorities: clients must have a certificate of one of them; nil: none is asked for.
+    ///   - clientNames: the names of the clients that may call; empty: all of them.
+    ///   - tickets: the keys of session tickets, which outlive a context.
+    package init(
+        _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
+        tickets: TLSTicketKeys
+    ) throws(TLSFileError) {
+        guard let raw = lanyard_tls_new_context(1) else { throw .noMemory }
+        self.raw = raw
+        self.clientNames = clientNames ?? TLSClientNames([])!
+        self.tickets = tickets
+        demandsCertificates = clientAuthorities != nil
+        try keyPair.install(in: raw)
+        lanyard_tls_select_http(raw)
+        if let clientAuthorities {
+            SSL_CTX_set1_cert_store(raw, clientAuthorities.store)
+            SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT) { isValid, verification in
+                isValid == 1 && TLSServerContext.allows(verification) ? 1 : 0
+            }
+            for certificate in clientAuthorities.certificates.all { SSL_CTX_add_client_CA(raw, certificate) }
+        }
+        try separateSessions(clientAuthorities)
+        SSL_CTX_set_num_tickets(raw, 1)
+        SSL_CTX_set_tlsext_ticket_key_evp_cb(raw) { ssl, name, iv, cipher, mac, encrypts in
+            guard let ssl, let name, let iv, let owner = TLSSession.owner(of: ssl) else { return -1 }
+            let result = owner.ticketKeys?.protect(name, iv, cipher, mac, encrypts: encrypts == 1) ?? -1
+            // A ticket of TLS 1.3 is used once: the client needs another one (RFC 8446 C.4).
+            return encrypts == 0 && result == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result
+        }
+    }
+
+    deinit { SSL_CTX_free(raw) }
+
+    /// Whether the names of a client's certificate are allowed. Its authorities are not asked for names.
+    private static func allows(_ verification: OpaquePointer?) -> Bool {
+        guard let verification, X509_STORE_CTX_get_error_depth(verification) == 0 else { return true }
+        let ssl = X509_STORE_CTX_get_ex_data(verification, SSL_get_ex_data_X509_STORE_CTX_idx())
+        guard let ssl, let owner = TLSSession.owner(of: OpaquePointer(ssl)),
+            let certificate = X509_STORE_CTX_get_current_cert(verification), owner.allows(certificate)
+        else {
+            X509_STORE_CTX_set_error(verification, X509_V_ERR_APPLICATION_VERIFICATION)
+            return false
+        }
+        return true
+    }
+
+    /// A session that was agreed under other client authorities or names is not resumed.
+    private func separateSessions(_ authorities: TLSAuthorities?) throws(TLSFileError) {
+        let text = (authorities?.digest ?? []) + Array(clientNames.fingerprint.utf8)
+        let digest = [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { room, count in
+            SHA256(text, text.count, room.baseAddress)
+            count = Int(SHA256_DIGEST_LENGTH)
+        }
+        guard SSL_CTX_set_session_id_context(raw, digest, CUnsignedInt(digest.count)) == 1 else { throw .noMemory }
+    }
+}

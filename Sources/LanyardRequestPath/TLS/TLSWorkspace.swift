@@ -1,0 +1,86 @@
+import COpenSSL
+import Glibc
+
+/// Memory that all TLS sessions of one shard use in turn. Belongs to the shard's queue.
+///
+/// OpenSSL keeps two buffers of 17 KiB for each connection that has read and written. Freeing them after each request costs more than the
+/// request's encryption, because what is freed is wiped. So the sessions that were used last keep theirs, and the others have none.
+package final class TLSWorkspace {
+    /// Bytes of plaintext that one record holds (RFC 8446 5.1).
+    static let recordBytesMax = 16 << 10
+
+    private var record: UnsafeMutableRawBufferPointer?
+    /// Ciphertext of the call that is being made. Empty between calls.
+    let output = UnsafeMutablePointer<lanyard_tls_bytes>.allocate(capacity: 1)
+
+    private let buffersMax: Int
+    private var buffers = 0
+    private unowned(unsafe) var newest: TLSSession?
+    private unowned(unsafe) var oldest: TLSSession?
+
+    /// - Parameter buffersMax: sessions that keep their buffers, 34 KiB each.
+    package init(buffersMax: Int = 64) {
+        precondition(buffersMax > 0)
+        self.buffersMax = buffersMax
+        output.initialize(to: lanyard_tls_bytes())
+    }
+
+    deinit {
+        lanyard_tls_release(output)
+        output.deallocate()
+        guard let record else { return }
+        // It has held requests with their tokens.
+        explicit_bzero(record.baseAddress!, record.count)
+        record.deallocate()
+    }
+
+    /// One record's plaintext, put together from several runs. Allocated when it is first needed: a shard may have no TLS.
+    var plaintext: UnsafeMutableRawBufferPointer {
+        if let record { return record }
+        let new = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.recordBytesMax, alignment: 16)
+        record = new
+        return new
+    }
+
+    /// Sessions that have buffers.
+    package var bufferCount: Int { buffers }
+
+    // MARK: Sessions with buffers
+
+    /// A session is about to use its buffers. The session that was used least recently may lose its own.
+    @inline(__always)
+    func noteUse(of session: TLSSession) {
+        if newest !== session { moveToFront(session) }
+    }
+
+    private func moveToFront(_ session: TLSSession) {
+        remove(session)
+        session.older = newest
+        newest?.newer = session
+        newest = session
+        if oldest == nil { oldest = session }
+        session.hasBuffers = true
+        buffers += 1
+        if buffers > buffersMax, let oldest { release(oldest) }
+    }
+
+    /// Frees the buffers of all sessions.
+    package func releaseAll() {
+        while let oldest { release(oldest) }
+    }
+
+    private func release(_ session: TLSSession) {
+        remove(session)
+        session.freeBuffers()
+    }
+
+    /// The session ends, or has no buffers any more.
+    func remove(_ session: TLSSession) {
+        guard session.hasBuffers else { return }
+        session.hasBuffers = false
+        buffers -= 1
+        if let newer = session.newer { newer.older = session.older } else { newest = session.older }
+        if let older = session.older { older.newer = session.newer } else { oldest = session.newer }
+        (session.newer, session.older) = (nil, nil)
+    }
+}

@@ -1,0 +1,310 @@
+import COpenSSL
+import Glibc
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardRequestPath
+
+/// Each cause of `TLSError`, provoked.
+@Suite struct TLSFailureTests {
+    private typealias Progress = TLSSession.Progress
+
+    // MARK: The upstream's certificate
+
+    @Test(
+        "an upstream's certificate is refused with its reason, and the upstream gets an alert",
+        arguments: TLSBench.versions)
+    func upstreamCertificate(_ version: CInt) throws {
+        let own = TLSBench.authority
+        let pretender = TestAuthority("Pretender", under: own, isAuthority: false)
+        let issued = pretender.issue()
+        let cases: [(TestAuthority.Issued, TLSError)] = [
+            (TestAuthority("Other").issue(), .unknownAuthority), (own.issue("DNS:other"), .nameMismatch),
+            (own.issue(from: -7200, to: -3600), .expired), (own.issue(from: 3600), .notYetValid),
+            (own.issue(purpose: "clientAuth"), .wrongPurpose),
+            (
+                .init(certificate: issued.certificate + pretender.pem, key: issued.key),
+                .verificationFailed(X509_V_ERR_INVALID_CA)
+            ),
+        ]
+        for (issued, error) in cases {
+            let result = try TLSPair(TLSBench.client(version: version), TLSBench.server(issued)).shake()
+            #expect(result.client == .failed(error))
+            guard case .failed(let seen) = result.server else {
+                Issue.record("no alert for \(error): \(result)")
+                continue
+            }
+            switch seen {
+            case .certificateRefused, .alert, .noSharedCipher: break
+            default: Issue.record("\(seen) for \(error)")
+            }
+            #expect(error.isCertificate && error.message(.upstream).hasPrefix("the upstream's certificate"))
+        }
+    }
+
+    // MARK: Client certificates
+
+    @Test(
+        "a listener refuses certificates with their reason, and the client reads it as an alert",
+        arguments: TLSBench.versions)
+    func clientCertificate(_ version: CInt) throws {
+        let own = TLSBench.authority
+        let cases: [(TestAuthority.Issued?, TLSError, TLSError)] = [
+            (nil, .certificateMissing, .certificateRequired),
+            (TestAuthority("Other").issue(), .unknownAuthority, .certificateRefused(alert: 48)),
+            (own.issue(from: -7200, to: -3600), .expired, .certificateRefused(alert: 45)),
+            (own.issue(purpose: "serverAuth"), .wrongPurpose, .certificateRefused(alert: 43)),
+        ]
+        for (issued, atServer, atClient) in cases {
+            let pair = try TLSPair(
+                TLSBench.client(showing: issued, version: version), TLSBench.server(demanding: own.pem))
+            let result = pair.shake()
+            #expect(result.server == .failed(atServer))
+            // With TLS 1.3 a client is done before the listener has read its certificate.
+            let seen = result.client == .done ? pair.client.receive().0 : .failed(pair.client.session.failure!)
+            #expect(seen == .failed(atClient), "\(atServer)")
+        }
+    }
+
+    // MARK: Nothing in common
+
+    @Test("no version in common")
+    func versions() throws {
+        let result = try TLSPair(
+            TLSBench.client(version: TLS1_2_VERSION), TLSBench.server(version: TLS1_3_VERSION)
+        ).shake()
+        #expect(result == (.failed(.noSharedVersion), .failed(.noSharedVersion)))
+    }
+
+    @Test("no cipher in common")
+    func ciphers() throws {
+        let (client, server) = (try TLSBench.client(version: TLS1_2_VERSION), try TLSBench.server())
+        SSL_CTX_set_cipher_list(client.raw, "ECDHE-ECDSA-AES256-GCM-SHA384")
+        SSL_CTX_set_cipher_list(server.raw, "ECDHE-ECDSA-AES128-GCM-SHA256")
+        #expect(try TLSPair(client, server).shake() == (.failed(.noSharedCipher), .failed(.noSharedCipher)))
+    }
+
+    @Test("a client that offers h2 alone is refused, one that offers nothing is not")
+    func clientProtocols() throws {
+        let (client, server) = (try TLSBench.client(), try TLSBench.server())
+        for (offer, isFine) in [("\u{2}h2", false), ("\u{2}h2\u{8}http/1.1", true), ("\u{8}http/1.0", false)] {
+            SSL_CTX_set_alpn_protos(client.raw, Array(offer.utf8), CUnsignedInt(offer.utf8.count))
+            let result = try TLSPair(client, server).shake()
+            let refused = Progress.failed(.noSharedProtocol)
+            let expected: (Progress, Progress) = isFine ? (.done, .done) : (refused, refused)
+            #expect(result == expected, "\(offer)")
+        }
+        SSL_CTX_set_alpn_protos(client.raw, nil, 0)
+        #expect(try TLSPair(client, server).shake() == (.done, .done))
+    }
+
+    @Test("an upstream that chooses a protocol that was not offered is refused")
+    func upstreamProtocol() throws {
+        let server = try TLSBench.server()
+        SSL_CTX_set_alpn_select_cb(
+            server.raw,
+            { _, selected, length, offered, _, _ in
+                // The first letters of what is offered: no protocol of ours.
+                selected?.pointee = offered! + 1
+                length?.pointee = 4
+                return SSL_TLSEXT_ERR_OK
+            }, nil)
+        // OpenSSL before 3.0.15 leaves this to the session.
+        switch try TLSPair(TLSBench.client(), server).shake().client {
+        case .failed(.noSharedProtocol), .failed(.protocolViolation): break
+        case let other: Issue.record("\(other)")
+        }
+    }
+
+    // MARK: Peers that do not speak TLS, or stop
+
+    /// The outcome of a handshake with a peer that sends these bytes, whatever it gets.
+    private func outcome(_ bytes: [UInt8], isServer: Bool, thenCloses: Bool = true) throws -> Progress {
+        let workspace = TLSWorkspace()
+        let (left, right) = try TLSPair.pair()
+        let end = try TLSEnd(left, workspace) { descriptor, workspace in
+            isServer
+                ? try TLSSession(descriptor, of: TLSBench.server(), workspace: workspace)
+                : try TLSSession(descriptor, to: TLSBench.client(), workspace: workspace)
+        }
+        _ = end.handshake()
+        #expect(Glibc.send(right.raw, bytes, bytes.count, 0) == bytes.count)
+        if thenCloses { shutdown(right.raw, CInt(SHUT_WR)) }
+        return end.handshake()
+    }
+
+    @Test("HTTP without TLS is told as that, by a request's or a response's first bytes")
+    func plainHTTP() throws {
+        for request in ["GET / HTTP/1.1\r\n\r\n", "OPTIONS * HTTP/1.1\r\n", "PATCH /", "CONNECT a:1 ", "PROPFIND / "] {
+            #expect(try outcome(Array(request.utf8), isServer: true) == .failed(.plainHTTP), "\(request)")
+        }
+        #expect(try outcome(Array("HTTP/1.1 400 Bad\r\n".utf8), isServer: false) == .failed(.plainHTTP))
+        #expect(try outcome(Array("HTTP/".utf8), isServer: false, thenCloses: false) == .failed(.plainHTTP))
+        #expect(try outcome(Array("SSH-2.0-OpenSSH\r\n".utf8), isServer: false) != .failed(.plainHTTP))
+    }
+
+    @Test("garbage, alerts and floods of warnings in place of a handshake", arguments: [true, false])
+    func garbage(isServer: Bool) throws {
+        for bytes in [[0xff, 0xfe, 1, 2, 3, 4, 5, 6], [0x16, 3, 1, 0, 4, 9, 9, 9, 9], [0x16, 3, 1, 0xff, 0xff, 1]] {
+            let result = try outcome(bytes.map { UInt8($0) }, isServer: isServer)
+            guard case .failed(.protocolViolation) = result else {
+                Issue.record("\(result) for \(bytes)")
+                continue
+            }
+        }
+        let internalError: [UInt8] = [0x15, 3, 3, 0, 2, 2, 80]
+        #expect(try outcome(internalError, isServer: false) == .failed(.alert(80)))
+        let warning: [UInt8] = [0x15, 3, 3, 0, 2, 1, 90]
+        let flood = Array(repeatElement(warning, count: 40).joined())
+        #expect(try outcome(flood, isServer: false) == .failed(.tooManyMessages))
+    }
+
+    @Test("a peer that ends in the middle of the handshake", arguments: [true, false])
+    func ends(isServer: Bool) throws {
+        #expect(try outcome([], isServer: isServer) == .failed(.closedInHandshake))
+        #expect(try outcome([0x16, 3, 1], isServer: isServer) == .failed(.closedInHandshake))
+        #expect(try outcome([0x16, 3, 1, 2, 0, 1], isServer: isServer) == .failed(.closedInHandshake))
+        #expect(try outcome([0x16, 3, 1, 2, 0, 1], isServer: isServer, thenCloses: false) == .wouldBlock)
+    }
+
+    @Test("a reset is told as that, in the handshake and later", arguments: [true, false])
+    func resets(inHandshake: Bool) throws {
+        let pair = try TLSPair(TLSBench.client(), TLSBench.server(), overTCP: true)
+        if inHandshake { _ = pair.client.handshake() } else { try pair.establish() }
+        Socket.setResetOnClose(pair.server.socket.raw)
+        // The number stays open, so that the owner closes it: a connect to nowhere resets.
+        var nowhere = sockaddr()
+        _ = connect(pair.server.socket.raw, &nowhere, socklen_t(MemoryLayout<sockaddr>.size))
+        let error = TLSError.reset(ECONNRESET)
+        if inHandshake {
+            #expect(pair.client.handshake() == .failed(error))
+        } else {
+            #expect(pair.client.receive().0 == .failed(error))
+            #expect(pair.client.receive().0 == .failed(error))
+            #expect(pair.client.session.failure == error)
+            #expect(pair.client.send([1]) != 0)
+        }
+    }
+
+    @Test(
+        "an end without close_notify is a truncation, with or without a part of a record", arguments: TLSBench.versions)
+    func truncation(_ version: CInt) throws {
+        for cut in [0, 1, 5, 20] {
+            let pair = try TLSPair(TLSBench.client(version: version), TLSBench.server())
+            try pair.establish()
+            #expect(try pair.transfer([1, 2, 3], from: pair.server, to: pair.client) == [1, 2, 3])
+            let record: [UInt8] = [0x17, 3, 3, 0, 100] + [UInt8](repeating: 7, count: 100)
+            _ = Glibc.send(pair.server.socket.raw, record, cut, 0)
+            shutdown(pair.server.socket.raw, CInt(SHUT_WR))
+            #expect(pair.client.receive().0 == .failed(.truncated))
+            #expect(pair.client.session.hasPendingInput && pair.client.idle() == .ended)
+        }
+    }
+
+    @Test("bytes that came before the end are read first")
+    func bytesBeforeEnd() throws {
+        let pair = try TLSPair(TLSBench.client(), TLSBench.server())
+        try pair.establish()
+        #expect(pair.server.send([1, 2, 3]) == 0)
+        shutdown(pair.server.socket.raw, CInt(SHUT_WR))
+        #expect(pair.client.receive() == (.bytes(3), [1, 2, 3]))
+        #expect(pair.client.receive().0 == .failed(.truncated))
+    }
+
+    @Test("a record that was changed, repeated or left out ends the connection", arguments: TLSBench.versions)
+    func changedRecords(_ version: CInt) throws {
+        for change in ["bit", "again", "missing", "long"] {
+            let pair = try TLSPair(TLSBench.client(version: version), TLSBench.server())
+            try pair.establish()
+            _ = try pair.transfer([1], from: pair.server, to: pair.client)
+            #expect(pair.server.send([UInt8](repeating: 1, count: 100)) == 0)
+            var record = [UInt8](repeating: 0, count: 1000)
+            record.removeLast(1000 - recv(pair.client.socket.raw, &record, 1000, 0))
+            switch change {
+            case "bit": record[50] ^= 1
+            case "again": record += record
+            case "missing":
+                #expect(pair.server.send([2]) == 0)
+                var second = [UInt8](repeating: 0, count: 1000)
+                second.removeLast(1000 - recv(pair.client.socket.raw, &second, 1000, 0))
+                record = second
+            default: record = [0x17, 3, 3, 0x48, 0] + [UInt8](repeating: 1, count: 0x4800)
+            }
+            _ = Glibc.send(pair.server.socket.raw, record, record.count, 0)
+            var (received, bytes) = pair.client.receive()
+            if change == "again" {
+                #expect(bytes.count == 100)
+                (received, bytes) = pair.client.receive()
+            }
+            guard case .failed(.protocolViolation) = received else {
+                Issue.record("\(change): \(received)")
+                continue
+            }
+            // The peer learns it from an alert.
+            guard case .failed(.alert) = pair.server.receive().0 else {
+                Issue.record("\(change): no alert")
+                continue
+            }
+        }
+    }
+
+    @Test("a flood of key updates ends the connection, and a few do not")
+    func keyUpdates() throws {
+        for (count, isFine) in [(5, true), (200, false)] {
+            let pair = try TLSPair(TLSBench.client(version: TLS1_3_VERSION), TLSBench.server())
+            try pair.establish()
+            #expect(pair.client.idle() == .quiet)
+            for _ in 0..<count {
+                SSL_key_update(pair.server.session.ssl, SSL_KEY_UPDATE_NOT_REQUESTED)
+                _ = pair.server.session.sendNothing(&pair.server.queue, &pair.server.canWrite)
+                if pair.client.idle() == .ended { break }
+            }
+            if isFine {
+                #expect(try pair.transfer([1], from: pair.server, to: pair.client) == [1])
+                #expect(try pair.transfer([1], from: pair.client, to: pair.server) == [1])
+            } else {
+                #expect(pair.client.session.failure == .tooManyMessages)
+            }
+        }
+    }
+
+    @Test("a client that renegotiates is refused, and the listener goes on")
+    func renegotiation() throws {
+        let pair = try TLSPair(TLSBench.client(version: TLS1_2_VERSION), TLSBench.server())
+        try pair.establish()
+        SSL_clear_options(pair.client.session.ssl, 1 << 30)
+        #expect(SSL_renegotiate(pair.client.session.ssl) == 1)
+        _ = pair.client.session.sendNothing(&pair.client.queue, &pair.client.canWrite)
+        #expect(pair.server.receive().0 == .wouldBlock)
+        guard case .failed = pair.client.receive().0 else {
+            Issue.record("renegotiation is accepted")
+            return
+        }
+    }
+
+    @Test("each cause has a label of its own and a sentence for both sides")
+    func texts() {
+        let all: [TLSError] = [
+            .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed(23),
+            .certificateMissing, .nameNotAllowed, .certificateRefused(alert: 48), .certificateRequired,
+            .noSharedVersion, .noSharedCipher, .noSharedProtocol, .plainHTTP, .closedInHandshake, .truncated,
+            .reset(104), .timedOut, .tooManyMessages, .alert(80), .protocolViolation(0),
+        ]
+        #expect(Set(all.map(\.label)).count == all.count)
+        for peer in [TLSError.Peer.upstream, .client] {
+            #expect(Set(all.map { $0.message(peer) }).count == all.count)
+            #expect(all.allSatisfy { $0.message(peer).contains("the \(peer.rawValue)") })
+        }
+        #expect(TLSError.verificationFailed(23).message(.upstream).hasSuffix("certificate revoked"))
+        #expect(TLSError.certificateRefused(alert: 48).message(.upstream).contains("unknown CA"))
+    }
+}
+
+extension TLSSession {
+    /// Lets OpenSSL send what it has to send, without data.
+    func sendNothing(_ queue: inout ByteQueue, _ canWrite: inout Bool) -> CInt {
+        SSL_do_handshake(ssl)
+        return deliver(&queue, &canWrite)
+    }
+}
