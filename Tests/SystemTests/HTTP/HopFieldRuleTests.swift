@@ -226,6 +226,28 @@ import Testing
             ])
     }
 
+    @Test("10.4 A response shows neither the injected field nor Lanyard's own, however they are spelt")
+    func responseLookAlikes() async throws {
+        for (target, fields, count) in [
+            (
+                "/",
+                "authorization: Bearer x\r\nAUTHORIZATION: y\r\nLanyard-Token: z\r\nlanyard_x: z\r\nLanyard.Y: z\r\n", 5
+            ),
+            ("/key", "X-Api-Key: x\r\nx_api.key: y\r\n", 2),
+        ] {
+            bench.startOver()
+            bench.script { _ in
+                .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\nA_b: 1\r\n\(fields)Content-Length: 0\r\n\r\n"))
+            }
+            let start = try await bench.values(of: "lanyard_dropped_fields_total", by: "kind")["lookalike"] ?? 0
+            let client = try await bench.connect()
+            try await client.send("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(try await client.head() == "HTTP/1.1 200 OK\r\nDate: d\r\nA_b: 1\r\nContent-Length: 0\r\n\r\n")
+            let end = try await bench.values(of: "lanyard_dropped_fields_total", by: "kind")["lookalike"] ?? 0
+            #expect(end - start == count)
+        }
+    }
+
     @Test(
         "10.4 Look-alikes of Host, framing and fields of one hop are refused",
         arguments: [

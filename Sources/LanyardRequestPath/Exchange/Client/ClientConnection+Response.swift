@@ -86,8 +86,8 @@ extension ClientConnection {
 
     func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            shard: shard, bytes: view, head: response, table: table, clientMinorVersion: intake.head.minorVersion,
-            toHead: intake.head.kind == .head)
+            shard: shard, bytes: view, head: response, table: table, route: intake.route,
+            clientMinorVersion: intake.head.minorVersion, toHead: intake.head.kind == .head)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).

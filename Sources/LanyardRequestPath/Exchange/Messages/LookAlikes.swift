@@ -24,4 +24,11 @@ enum LookAlikes {
         if let own = route.requestIDName, own.withUnsafeBufferPointer({ name.resembles($0) }) { return true }
         return route.fixedFields.contains { $0.name.withUnsafeBufferPointer { name.resembles($0) } }
     }
+
+    /// An upstream's field resembles `Lanyard-*`, or the field that the route injects: an upstream that sends back what it received
+    /// would show the token to the client.
+    static func isDroppedInResponses(_ name: Bytes, isOdd: Bool, _ route: Route?) -> Bool {
+        if let route, route.bearerField.resembles(name) { return true }
+        return isOdd && FieldName.of(canonical: name) == .lanyard
+    }
 }

@@ -4,6 +4,7 @@ struct ResponseHeadWriter {
     let bytes: Bytes
     let head: ResponseHead
     let table: FieldTable
+    let route: Route?
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
     let toHead: Bool
@@ -82,11 +83,14 @@ struct ResponseHeadWriter {
         for index in 0..<table.count {
             let line = table[index]
             guard
-                line.name != .lanyard,
                 line.name.isCopiedInResponses(
                     status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
             else { continue }
             let name = table.name(index, in: bytes)
+            if line.name == .lanyard || LookAlikes.isDroppedInResponses(name, isOdd: line.isOdd, route) {
+                shard.counters.dropped(.lookalike)
+                continue
+            }
             if head.connection.nominates(name, table, in: bytes), !line.name.ignoresNomination { continue }
             out.write(name)
             out.write(": " as StaticString)
