@@ -61,7 +61,7 @@ final class TLSUpstream: Sendable {
                 name, value = field.split(":", 1)
                 fields[name.lower()] = value.strip()
             method, path, _ = line.split(" ")
-            print("request", method, path, flush=True)
+            sys.stdout.write(f"request {method} {path}\\n")
             body = file.read(int(fields.get("content-length", 0)))
             if path == "/upgrade":
                 tls.sendall(b"HTTP/1.1 101 Switching\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\\r\\n")
@@ -92,7 +92,7 @@ final class TLSUpstream: Sendable {
                 while answer(tls, file, peer): pass
                 file.close()
                 if tls.fileno() >= 0: tls.unwrap().close()
-            except (OSError, ValueError) as error: print("failed", error, flush=True)
+            except (OSError, ValueError) as error: sys.stdout.write(f"failed {error}\\n")
 
         listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         print("port", listener.getsockname()[1], flush=True)

@@ -184,10 +184,21 @@ struct UpstreamTLSTests {
         let named = try await lanyard(
             upstream, "tls: {ca_file: \(upstream.folder.file("ca.pem")), server_name: api.example, \(shown)}")
         #expect(try await named.get("/").status == 200)
-        let skipping = try await lanyard(upstream, "tls: {unsafe_skip_verify: true, \(shown)}")
-        #expect(try await skipping.get("/").status == 200)
-        let warning = try await skipping.process.event("configuration.warning")
+    }
+
+    @Test("where nothing is verified, the start warns and the status says so")
+    func unverified() async throws {
+        let upstream = try await TLSUpstream.start(TestAuthority("Other").issue("DNS:other"))
+        let socket = upstream.folder.file("admin.sock")
+        let lanyard = try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"\(upstream.url)\", tls: {unsafe_skip_verify: true}}]\n", token: "a-token",
+            admin: "{address: \"unix:\(socket)\"}")
+        try await lanyard.untilReady()
+        #expect(try await lanyard.get("/").status == 200)
+        let warning = try await lanyard.process.event("configuration.warning")
         #expect(warning["msg"].string?.contains("unsafe_skip_verify") == true)
+        let status = try await RawClient.ask(.unix(socket), "GET", "/v1/status").json
+        #expect(status["unverified_routes"].array.map(\.string) == ["all"])
     }
 
     @Test("changed files are used without a restart, a broken one is logged, and no request fails meanwhile")
