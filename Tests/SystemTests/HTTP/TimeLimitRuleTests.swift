@@ -115,11 +115,11 @@ import Testing
         try await client.send(post("/hand", "Content-Length: 4") + "ab")
         let peer = try await bench.accept()
         _ = try await peer.head()
-        try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n")
+        try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n")
         #expect(try await client.head().contains("\r\nConnection: close\r\n"))
         // Four times request_idle in all; the response moves within its own limit.
-        for _ in 0..<8 {
-            try await Task.sleep(for: Self.ms(750))
+        for _ in 0..<16 {
+            try await Task.sleep(for: Self.ms(375))
             try await peer.send("x")
             #expect(try await client.read(1) == "x")
         }
