@@ -139,6 +139,7 @@ let package = Package(
         .target(
             name: "FuzzHeads",
             dependencies: [
+                "CLinux",
                 "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
                 "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
             ],

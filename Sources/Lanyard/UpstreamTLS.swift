@@ -34,8 +34,8 @@ package struct UpstreamTLS: Sendable {
 
 /// Has upstreams verified, and client certificates shown, as their files say now.
 ///
-/// A certificate and its key are two files. So a change is used when no file has changed for a moment. A file that cannot be used is logged,
-/// and the previous one goes on. All state belongs to the loop's queue.
+/// A certificate and its key are two files. So a change is used when no file has changed for a moment. A file that cannot be used is
+/// logged, and the previous one goes on. All state belongs to the loop's queue.
 final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     /// A little longer than the interval of a watch: two files that change together are used together.
     private static let delay = FileWatch.interval + .milliseconds(700)

@@ -88,6 +88,8 @@ final class ProxyBench: Sendable {
                 waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal))
     }
 
+    private static let renewals = DispatchQueue(label: "test.renewals")
+
     /// Each refusal of a token leads to a refresh that takes `time` and brings `token-GENERATION`.
     func renews(after time: Duration = .zero) {
         let path = path
@@ -96,7 +98,8 @@ final class ProxyBench: Sendable {
                 path.publish(Self.availability(old, "token-\(old)", renewal: .underWay), for: Self.user)
                 let next = Self.availability(old + 1, "token-\(old + 1)")
                 if time == .zero { return path.publish(next, for: Self.user) }
-                DispatchQueue.global().asyncAfter(deadline: .now() + time.inSeconds) {
+                // Not on a global queue: tests that block its threads would delay the token beyond the longest wait.
+                Self.renewals.asyncAfter(deadline: .now() + time.inSeconds) {
                     path.publish(next, for: Self.user)
                 }
             }
