@@ -17,13 +17,14 @@ package struct UpstreamTLS: Sendable {
     /// - Throws: the first finding, with its route.
     package init(_ configuration: Configuration) throws(UpstreamTLSFiles.FileError) {
         var (files, contexts, contents) = ([UpstreamTLSFiles?](), [TLSClientContext?](), [String: Secret]())
+        var authorities: [String: TLSAuthorities] = [:]
         for route in configuration.routes {
             let own = UpstreamTLSFiles(route.upstream)
             files.append(own)
             do {
                 let read = try own?.read() ?? [:]
                 contents.merge(read) { first, _ in first }
-                contexts.append(try own?.context(from: read))
+                contexts.append(try own?.context(from: read, sharing: &authorities))
             } catch {
                 throw UpstreamTLSFiles.FileError(message: "route \(route.route.name): \(error.message)")
             }
@@ -94,10 +95,11 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     override func due(_ deadline: Deadline) {
         let paths = changed
         changed = []
+        var authorities: [String: TLSAuthorities] = [:]
         for (index, files) in tls.files.enumerated() {
             guard let files, !paths.isDisjoint(with: files.paths) else { continue }
             do {
-                path.setTLS(try files.context(from: contents), ofRoute: index)
+                path.setTLS(try files.context(from: contents, sharing: &authorities), ofRoute: index)
                 log.notice(
                     "the TLS of an upstream uses changed files",
                     metadata: ["event": "upstream.tls.reloaded", "route": .string(names[index])])

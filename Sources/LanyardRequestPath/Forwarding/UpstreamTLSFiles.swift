@@ -55,7 +55,11 @@ package struct UpstreamTLSFiles: Sendable {
     }
 
     /// A context from the contents of the files, by path.
-    package func context(from contents: [String: Secret]) throws(FileError) -> TLSClientContext {
+    ///
+    /// - Parameter known: the authorities of files that other upstreams have read: those of the system take a megabyte.
+    package func context(
+        from contents: [String: Secret], sharing known: inout [String: TLSAuthorities]
+    ) throws(FileError) -> TLSClientContext {
         guard let name else { throw FileError(message: "the name to verify is neither a host name nor an address") }
         if lacksAuthorities {
             throw FileError(
@@ -63,7 +67,9 @@ package struct UpstreamTLSFiles: Sendable {
         }
         var authorities: TLSAuthorities?
         if let caFile {
-            authorities = try Self.use(caFile, contents) { bytes throws(TLSFileError) in try TLSAuthorities(bytes) }
+            authorities = known[caFile]
+            if authorities == nil { authorities = try Self.authorities(caFile, contents) }
+            known[caFile] = authorities
         }
         let pair = try keyPair(contents)
         do {
@@ -89,12 +95,14 @@ package struct UpstreamTLSFiles: Sendable {
         }
     }
 
-    private static func use<Value>(
-        _ path: String, _ contents: [String: Secret], _ body: (UnsafeRawBufferPointer) throws(TLSFileError) -> Value
-    ) throws(FileError) -> Value? {
+    private static func authorities(
+        _ path: String, _ contents: [String: Secret]
+    ) throws(FileError) -> TLSAuthorities? {
         guard let content = contents[path] else { return nil }
         do {
-            return try content.withBytes(body)
+            return try content.withBytes { bytes in
+                Result { () throws(TLSFileError) in try TLSAuthorities(bytes) }
+            }.get()
         } catch {
             throw FileError(message: "\(path) \(error.message)")
         }
