@@ -59,6 +59,8 @@ import Testing
           - {name: here, upstream: "http://127.0.0.1:9", match: {hosts: [here.internal]}, set_headers: {X-A: a}}
           - {name: far, match: {path: /far}, upstream: "http://api.internal:8080", unsafe_plain: true}
           - {name: local, match: {path: /local}, upstream: "http://169.254.1.1", unsafe_plain: true, allow_link_local: true}
+          - {name: sure, match: {path: /sure}, upstream: "https://api.internal",
+             tls: {ca_file: ca.pem, server_name: other.internal, certificate_file: cert.pem, key_file: key.pem}}
         store: {path: sessions, key_file: seal}
         refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10}
         login: {offline: never, exit_on_refusal: true, exit_on_unreachable: true}
@@ -76,7 +78,7 @@ import Testing
     /// What has no place in `text`: the other one of a pair, and what does nothing.
     private static let elsewhere: Set<String> = [
         "store.passphrase_file", "store.memory", "log.format", "log.access", "sandbox", "admin.expose_tokens", "user",
-        "shutdown.logout",
+        "shutdown.logout", "routes[].tls.unsafe_skip_verify",
     ]
 
     // MARK: - Documents as trees

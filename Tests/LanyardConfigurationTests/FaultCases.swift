@@ -523,7 +523,7 @@ enum FaultCases {
             both + "routes:\n  - {upstream: 'https://a.example', tls: {unsafe_skip_verify: true}}\n",
             [
                 """
-                warning: lanyard.yaml:7:62: routes[0].tls.unsafe_skip_verify: tokens go to any server that answers in \
+                warning: lanyard.yaml:7:63: routes[0].tls.unsafe_skip_verify: tokens go to any server that answers in \
                 the upstream's place; name its authority with ca_file
                 """
             ]
@@ -532,10 +532,10 @@ enum FaultCases {
             both + "routes:\n  - {upstream: 'https://a.example', tls: {ca_file: token, server_name: 'a:1'}}\n",
             [
                 """
-                lanyard.yaml:7:51: routes[0].tls.ca_file: token holds no certificate in PEM, or a damaged one; name a \
+                lanyard.yaml:7:52: routes[0].tls.ca_file: token holds no certificate in PEM, or a damaged one; name a \
                 file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER
                 """,
-                "lanyard.yaml:7:71: routes[0].tls.server_name: \"a:1\" is not a host name without port",
+                "lanyard.yaml:7:72: routes[0].tls.server_name: \"a:1\" is not a host name without port; write such as orders.internal",
             ]
         ),
     ]

@@ -180,6 +180,8 @@ extension ConfigurationBuilder {
                 tls.node.place, "\(shown): certificate_file and key_file belong together", remedy: "give both or none")
         }
         guard case .tcp(_, _, tls: true) = upstream.endpoint else {
+            // The defaults alone are what `--print-config` writes.
+            guard upstream.tls != UpstreamSettings.TLS() else { return }
             reportWarning(
                 section.place("tls"), "\(shown) is ignored: the upstream does not speak TLS",
                 remedy: "use https, or remove tls")
