@@ -38,6 +38,11 @@ extension Target {
                 + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
         )
     }
+
+    /// Tests, in the folder of their name below Tests.
+    static func tests(_ name: String, _ dependencies: [Dependency]) -> Target {
+        .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+    }
 }
 
 let package = Package(
@@ -112,43 +117,111 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // Raw sockets, FaultGate and process handling that both test targets use.
+        // Raw sockets, FaultGate, process handling and traits that the test targets share.
         .target(
-            name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardVault"],
+            name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "LanyardFoundations", logging],
             path: "Tests/TestSupport", swiftSettings: strict
         ),
-        // Stands before libc's socket calls in the test program and tears what they move. Beside it: how the test program ends.
+        // An App Services client before a scripted server.
+        .target(
+            name: "IdentityTestSupport",
+            dependencies: [
+                "LanyardFoundations", "LanyardIdentity", "LanyardSessionInterface", "LanyardSettings", "TestSupport",
+            ],
+            path: "Tests/IdentityTestSupport", swiftSettings: strict
+        ),
+        // Stands before libc's socket calls in the test program and tears what they move. Beside it: how the test program ends. All test
+        // targets are one program, so both concern each of them.
         .target(name: "TornSockets", dependencies: ["COpenSSL"], path: "Tests/TornSockets"),
         // Preloaded into the built program: files that hang for as long as a test likes.
         .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
         .target(
-            name: "FuzzHeads", dependencies: library, path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
+            name: "FuzzHeads",
+            dependencies: [
+                "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
+                "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
+            ],
+            path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
         ),
         // A fleet of sessions in virtual time (docs/simulation.md): its world for the tests, and the long run as a
         // program of its own, since tests are built for debugging.
         .target(
-            name: "FleetSimulation", dependencies: library, path: "Tests/Simulation/Fleet", swiftSettings: strict
+            name: "FleetSimulation",
+            dependencies: [
+                "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface", "LanyardSessions",
+                "LanyardSettings", "LanyardVault",
+            ],
+            path: "Tests/Simulation/Fleet", swiftSettings: strict
         ),
         .executableTarget(
             name: "SimulationTool", dependencies: ["FleetSimulation", "LanyardFoundations"],
             path: "Tests/Simulation/Tool",
             swiftSettings: strict
         ),
-        .testTarget(
-            name: "LanyardTests",
-            dependencies: [
-                "Lanyard", "TestSupport", "TornSockets", "FuzzHeads", "FleetSimulation", "LanyardEmulator", "CLinux",
-                "CCurl",
-                "COpenSSL", logging,
-            ] + library,
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "SystemTests",
-            dependencies: ["CLinux", "Lanyard", "TestSupport", "LanyardTool", "LanyardEmulatorTool"] + library,
-            swiftSettings: strict
-        ),
+        // The tests of each module, which see that module and what is below it.
+        .tests("LanyardFoundationsTests", ["CLinux", "LanyardFoundations", "TestSupport"]),
+        .tests("LanyardSettingsTests", ["LanyardSettings"]),
+        .tests(
+            "LanyardRequestPathTests",
+            [
+                "CLinux", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport", "TornSockets",
+                logging,
+            ]),
+        .tests("LanyardSessionInterfaceTests", ["LanyardFoundations", "LanyardSessionInterface"]),
+        // The request path: one simulation puts the shard's token cache before a session.
+        .tests(
+            "LanyardSessionsTests",
+            [
+                "FleetSimulation", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
+                "LanyardSessions", "LanyardSettings", "TestSupport", logging,
+            ]),
+        .tests(
+            "LanyardIdentityTests",
+            [
+                "CLinux", "IdentityTestSupport", "LanyardEmulator", "LanyardFoundations", "LanyardIdentity",
+                "LanyardSessionInterface", "LanyardSettings", "TestSupport",
+            ]),
+        .tests(
+            "LanyardVaultTests",
+            [
+                "COpenSSL", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
+                "TestSupport", logging,
+            ]),
+        .tests(
+            "LanyardTelemetryTests",
+            ["LanyardFoundations", "LanyardSettings", "LanyardTelemetry", "TestSupport", logging]),
+        .tests(
+            "LanyardConfigurationTests",
+            ["LanyardConfiguration", "LanyardSettings", "TestSupport"]),
+        .tests(
+            "LanyardAdminTests",
+            [
+                "CLinux", "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
+                "LanyardSessions", "LanyardSettings", "TestSupport", logging,
+            ]),
+        .tests("LanyardEmulatorTests", ["LanyardEmulator", "LanyardFoundations", "TestSupport"]),
+        // The session service with the App Services client, the emulator and a store.
+        .tests(
+            "SessionPathTests",
+            [
+                "IdentityTestSupport", "LanyardAdmin", "LanyardEmulator", "LanyardFoundations", "LanyardIdentity",
+                "LanyardSessionInterface", "LanyardSessions", "LanyardSettings", "LanyardVault", "TestSupport",
+            ]),
+        // The source, its comments and the pages, as texts.
+        .tests(
+            "SourceTextTests",
+            [
+                "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
+                "LanyardSessions", "LanyardVault", "TestSupport",
+            ]),
+        // The tests of what tests.
+        .tests("TestSupportTests", ["LanyardFoundations", "TestSupport"]),
+        .tests("FuzzHeadsTests", ["FuzzHeads", "LanyardRequestPath", "LanyardSettings", "TestSupport"]),
+        .tests("FleetSimulationTests", ["FleetSimulation", "LanyardFoundations", "LanyardVault", "TestSupport"]),
+        // The built programs.
+        .tests(
+            "SystemTests", ["CLinux", "LanyardEmulatorTool", "LanyardFoundations", "LanyardTool", "TestSupport"]),
     ],
     cLanguageStandard: .gnu11
 )

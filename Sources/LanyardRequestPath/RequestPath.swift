@@ -205,11 +205,20 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// The memory of all buffers.
     package var buffers: BufferBudget { context.buffers }
 
+    private func connectSamples(of shard: Shard) -> [MetricSample] {
+        context.routeList.flatMap { route -> [MetricSample] in
+            let histogram = shard.pools[route.index].connectDuration
+            guard histogram.isUsed else { return [] }
+            return histogram.samples(
+                "lanyard_upstream_connect_seconds", labels: [.init("route", route.settings.name)])
+        }
+    }
+
     /// The counters of all shards. From any thread.
     package var samples: [MetricSample] {
         var sums: [MetricSample] = []
         var places: [String: Int] = [:]
-        for sample in shards.flatMap(\.counters.samples) {
+        for sample in shards.flatMap({ $0.counters.samples + connectSamples(of: $0) }) {
             // With the suffix: buckets, sum and count of a histogram are separate samples.
             let key = sample.name + sample.suffix + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
             if let place = places[key] {

@@ -72,6 +72,9 @@ struct MetricFamily: Equatable, Sendable {
     ]
 
     private static let upstreams: [MetricFamily] = [
+        .init(
+            "lanyard_upstream_connect_seconds", .histogram,
+            "Time to establish a connection to the upstream, without the lookup of its name."),
         .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its response's first."),
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
         .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),

@@ -84,7 +84,7 @@ import Testing
                 == "LANYARD_HEALTH_ADDRESS: health.address: \(words)")
     }
 
-    @Test("a unix path: somebody answers there, something else stands there, its folder is missing")
+    @Test("a unix path: a server answers there, something else stands there, its folder is missing")
     func unix() async throws {
         let socket = folder.file("taken.sock")
         let server = try RawServer(at: .unix(socket))
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test(
-        "a port of root's, and a folder of somebody else's",
+        "a port of root's, and a folder of another user",
         .enabled("needs root, to give up its rights, and ports that are root's") {
             getuid() == 0 && Self.portsOfRoot > 81
         })
@@ -145,7 +145,7 @@ import Testing
                 + "(Permission denied); let it write to that folder, or choose another path")
     }
 
-    @Test("a unix socket that nobody answers on is replaced, and removed at the end")
+    @Test("a unix socket without a listener is replaced, and removed at the end")
     func stale() async throws {
         let path = folder.file("stale.sock")
         let old = try ServerProcess(

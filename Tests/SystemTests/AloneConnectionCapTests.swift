@@ -48,9 +48,9 @@ import Testing
         return best / .microseconds(accepts)
     }
 
-    /// One listener and one shard: whoever connected before has been accepted before.
+    /// One listener and one shard: a client that connected before has been accepted before.
     private static func untilAccepted(_ client: RawClient, _ data: RawEndpoint) throws {
-        let answer = try client.exchange("GET", "/", host: "\(data)")
-        guard answer.status == 200 else { throw TestFailure(answer.headText) }
+        let response = try client.exchange("GET", "/", host: "\(data)")
+        guard response.status == 200 else { throw TestFailure(response.headText) }
     }
 }

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// One user's identity service has a name that nobody resolves: whose calls wait for it?
+/// One user's identity service has a name that no name server resolves: whose calls wait for it?
 /// Alone, since it counts what a closed loop gets through.
 @Suite struct AloneSilentNameServerTests {
     @Test(
@@ -35,8 +35,9 @@ import Testing
         while ContinuousClock.now - start < .seconds(25) {
             try await Task.sleep(for: .seconds(1))
             threadsMost = max(threadsMost, lanyard.process.threadCount)
-            let answer = try await lanyard.get("/lost/x")
-            #expect(answer.status == 503 && answer.bodyText.contains("identity-unreachable"), "\(answer.bodyText)")
+            let response = try await lanyard.get("/lost/x")
+            #expect(
+                response.status == 503 && response.bodyText.contains("identity-unreachable"), "\(response.bodyText)")
         }
         let tally = try await loop.stop()
         #expect(tally.failed == 0, "\(tally.failures)")

@@ -32,7 +32,7 @@ struct DescriptorShortageTests {
         "many routes with idle connections leave descriptors for every request and for refreshes, and the log says so")
     func manyRoutes() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "6s")
-        let upstream = try RawServer { _ in RawResponse.answer().after(.milliseconds(20)) }
+        let upstream = try RawServer { _ in RawResponse.response().after(.milliseconds(20)) }
         let lanyard = try await LanyardProcess.start(
             Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n",
             launcher: ["/usr/bin/prlimit", "--nofile=300:300"])
@@ -70,8 +70,8 @@ struct DescriptorShortageTests {
         #expect(try await offPool { try client.exchange("GET", "/r7/first", host: "\(data)").status } == 200)
         try await Starving.starve(lanyard)
         for route in [1, 2, 3] {
-            let answer = try await offPool { try client.exchange("GET", "/r\(route)/x", host: "\(data)") }
-            #expect(answer.status == 200, "\(answer.bodyText)")
+            let response = try await offPool { try client.exchange("GET", "/r\(route)/x", host: "\(data)") }
+            #expect(response.status == 200, "\(response.bodyText)")
         }
         let line = try await lanyard.process.event("upstream.descriptors_short")
         #expect((line["closed"].int ?? 0) > 0)

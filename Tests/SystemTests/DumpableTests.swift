@@ -90,7 +90,7 @@ import Testing
         return path
     }
 
-    /// No core file, and nobody but root may look into it.
+    /// No core file, and only root may look into it.
     private static func expectClosed(_ pid: pid_t) async throws {
         let limits = try String(contentsOfFile: "/proc/\(pid)/limits", encoding: .utf8)
         let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })

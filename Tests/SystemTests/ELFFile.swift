@@ -22,11 +22,11 @@ struct ELFFile {
             (tag: image.word64($0), value: image.word64($0 + 8))
         }
         guard let address = entries.first(where: { $0.tag == Tag.stringTable })?.value,
-            let home = segments.first(where: {
+            let segment = segments.first(where: {
                 $0.type == Segment.load && address >= $0.address && address < $0.address + UInt64($0.size)
             })
         else { throw TestFailure("\(path) has no string table") }
-        let table = home.offset + Int(address - home.address)
+        let table = segment.offset + Int(address - segment.address)
         neededLibraries = entries.filter { $0.tag == Tag.needed }.map { image.string(table + Int($0.value)) }
     }
 

@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(
-        "a pipe that somebody has made non-blocking is waited for",
+        "a pipe that another process has made non-blocking is waited for",
         .enabled("needs Python") { PythonProcess.isInstalled },
         arguments: [["run", "--help"], ["check", "--print-config", "--config", "FILE"]])
     func nonBlocking(_ arguments: [String]) async throws {

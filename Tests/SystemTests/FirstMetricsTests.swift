@@ -3,7 +3,7 @@ import Testing
 
 /// What an alert counts is there before it happens: `rate()` does not see the step from nothing to 1.
 @Suite struct FirstMetricsTests {
-    @Test("counters of logins, refreshes, writes and answers begin at 0")
+    @Test("counters of logins, refreshes, writes and responses begin at 0")
     func zero() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")
         let lanyard = try await LanyardProcess.start(emulator)

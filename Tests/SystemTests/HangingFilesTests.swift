@@ -11,8 +11,8 @@ import Testing
     .enabled("needs a program without sanitizer") { !Sanitizer.isOn }
 )
 struct HangingFilesTests {
-    /// Far more than an answer takes, far less than the files hang.
-    private static let answerMax = Duration.seconds(1)
+    /// Far more than a response takes, far less than the files hang.
+    private static let responseTimeout = Duration.seconds(1)
 
     /// A Lanyard with three users and an admin API over TCP, each with a file of its own.
     private struct Bench {
@@ -35,7 +35,7 @@ struct HangingFilesTests {
             let password = try folder.write("carol.password", "carol-secret-word\n")
             let robot = try folder.write("robot.token", "robot-old-token")
             let admin = try folder.write("admin.token", adminToken)
-            let upstream = try RawServer { .answer(body: $0.message["Authorization"] ?? "none") }
+            let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }
             let lanyard = try await LanyardProcess.start(
                 """
                 identities:
@@ -100,14 +100,14 @@ struct HangingFilesTests {
                 let start = ContinuousClock.now
                 let status = try await RawClient.ask(lanyard.health, "GET", path, within: .seconds(20)).status
                 let took = ContinuousClock.now - start
-                #expect(took < Self.answerMax, "\(path) took \(took)")
+                #expect(took < Self.responseTimeout, "\(path) took \(took)")
                 #expect(path == "/readyz" || status == 200)
             }
             return try await bench.refreshes() >= before + 4
         }
         let start = ContinuousClock.now
         #expect(try await bench.adminStatus(Bench.adminToken) == 200)
-        #expect(ContinuousClock.now - start < Self.answerMax)
+        #expect(ContinuousClock.now - start < Self.responseTimeout)
         #expect(try await lanyard.get("/robot").bodyText == "Bearer robot-old-token")
         let late = try await lanyard.process.event("session.login.failed") { $0["user"].string == "carol" }
         #expect(late["error"].string?.contains("carol.password has not been read within 5 s") == true, "\(late)")
@@ -192,7 +192,7 @@ struct HangingFilesTests {
             let start = ContinuousClock.now
             #expect(try await RawClient.ask(lanyard.health, "GET", "/livez", within: .seconds(20)).status == 200)
             _ = try await lanyard.readiness()
-            #expect(ContinuousClock.now - start < Self.answerMax)
+            #expect(ContinuousClock.now - start < Self.responseTimeout)
             try await Task.sleep(for: .milliseconds(50))
         }
         lanyard.process.signal(SIGTERM)
@@ -206,7 +206,7 @@ struct HangingFilesTests {
 
     @Test("of a static token that is written in place and in pieces no piece is ever sent")
     func pieces() async throws {
-        let upstream = try RawServer { .answer(body: $0.message["Authorization"] ?? "none") }
+        let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "first-whole-token")
         try await lanyard.untilReady()

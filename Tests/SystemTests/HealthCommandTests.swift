@@ -27,20 +27,20 @@ import Testing
     @Test(
         "anything else is exit 1 with the reason",
         arguments: [
-            (RawResponse.answer(503, "Service Unavailable", body: "{\"status\": \"not_ready\"}"), "503"),
+            (RawResponse.response(503, "Service Unavailable", body: "{\"status\": \"not_ready\"}"), "503"),
             (.close, "closed without a response"), (.reset, "Connection reset by peer"),
             (RawResponse.text("HTTP/1.1 200 OK\r\nContent-").closing, "an incomplete response"),
             (RawResponse.text("SSH-2.0-x\r\n\r\n").closing, "not an HTTP response"),
             (RawResponse([.pause(.seconds(5))]), "no response in time"),
         ] as [(RawResponse, String)])
-    func unhealthy(_ answer: RawResponse, _ words: String) async throws {
-        let server = try RawServer { _ in answer }
+    func unhealthy(_ response: RawResponse, _ words: String) async throws {
+        let server = try RawServer { _ in response }
         let outcome = try await health(["--health", "\(server.endpoint)"])
         #expect(outcome.exit == .code(1))
         #expect(outcome.errors.contains(words), "\(outcome.errors)")
     }
 
-    @Test("nobody there is exit 1, and an address that is none is a usage error")
+    @Test("no server is exit 1, and an address that is none is a usage error")
     func nobody() async throws {
         let folder = try TemporaryFolder()
         let outcome = try await health(["--health", "unix:\(folder.file("none.sock"))"])
@@ -109,5 +109,20 @@ import Testing
             try client.send(Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8))
         }
         #expect(try await process.waitForExit() == .code(0), "\(process.log)")
+    }
+}
+
+/// How long a probe takes at most. Alone, since what else runs on the machine would be measured, too.
+@Suite struct AloneHealthCommandTests {
+    @Test("a health listener that says nothing is given up within 4.5 s, the start of the process included")
+    func inTime() async throws {
+        let server = try RawServer { _ in RawResponse([.pause(.seconds(10))]) }
+        let started = ContinuousClock.now
+        let process = try ServerProcess("lanyard", ["health", "--health", "\(server.endpoint)"])
+        let exit = try await process.waitForExit(within: .seconds(10))
+        let time = ContinuousClock.now - started
+        #expect(exit == .code(1))
+        #expect(process.log.contains("no response in time"), "\(process.log)")
+        #expect(time < .seconds(4.5))
     }
 }

@@ -6,7 +6,7 @@ import Testing
 struct HealthWithoutDescriptorsTests {
     @Test("a token file that changes while there is no descriptor is read later; until then its old token holds")
     func changedFile() async throws {
-        let upstream = try RawServer { .answer(body: $0.message["Authorization"] ?? "none") }
+        let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "old-token")
         try await lanyard.untilReady()

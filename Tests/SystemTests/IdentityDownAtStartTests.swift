@@ -13,9 +13,9 @@ import Testing
         let lanyard = try await LanyardProcess.start(first, upstream: upstream.endpoint)
         for path in ["/startupz", "/readyz", "/readyz/alice"] {
             try await eventually("\(path) says why") {
-                let answer = try await RawClient.ask(lanyard.health, "GET", path)
-                #expect(answer.status == 503)
-                let session = try answer.json["checks"].array.first { $0["name"].string == "session:alice" }
+                let response = try await RawClient.ask(lanyard.health, "GET", path)
+                #expect(response.status == 503)
+                let session = try response.json["checks"].array.first { $0["name"].string == "session:alice" }
                 #expect(session?["ok"].bool == false)
                 return session?["reason"].string == "identity_unreachable"
             }

@@ -65,13 +65,13 @@ import Testing
 
     /// Asks every 50 ms; what is not 200 ends it.
     private func untilRefused(_ lanyard: LanyardProcess) async throws -> RawMessage {
-        var answer = try await lanyard.get("/")
+        var response = try await lanyard.get("/")
         let end = ContinuousClock.now + .seconds(30)
-        while answer.status == 200 {
+        while response.status == 200 {
             guard ContinuousClock.now < end else { throw TestFailure("served without an identity service for 30 s") }
             try await Task.sleep(for: .milliseconds(50))
-            answer = try await lanyard.get("/")
+            response = try await lanyard.get("/")
         }
-        return answer
+        return response
     }
 }

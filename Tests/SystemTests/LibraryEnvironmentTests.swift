@@ -113,7 +113,7 @@ import Testing
         arguments: ["none", "environment"])
     func proxies(_ proxy: String) async throws {
         let identity = try await TLSIdentity()
-        let middle = try RawServer { _ in .answer(503, "Nothing") }
+        let middle = try RawServer { _ in .response(503, "Nothing") }
         let lanyard = try await identity.lanyard(["https_proxy": "http://\(middle.endpoint)"], proxy: proxy)
         if proxy == "none" {
             try await lanyard.process.event("session.login.succeeded")

@@ -31,9 +31,9 @@ import Testing
         let outcome = try await offPool { try Self.probe(lanyard.health, for: .seconds(10)) }
         let used = try ProcessorTime.used(by: lanyard.process.pid) - before.0
         let idle = try ProcessorTime.idle(ofCPU: 0) - before.1
-        #expect(outcome.answered == 100)
+        #expect(outcome.responses == 100)
         #expect(outcome.slowest <= .milliseconds(100))
-        // Health's own part is in it: a hundred answers are some hundredths of a second.
+        // Health's own part is in it: a hundred responses are some hundredths of a second.
         #expect(used / (used + idle) > 0.9, "used \(used) s, left \(idle) s idle")
         _ = try await load.waitForExit(within: .seconds(30))
         #expect(load.output.contains("requests in"), "\(load.output)")
@@ -45,8 +45,8 @@ import Testing
     /// A hundred probes over `window`, each on a connection of its own; connecting counts.
     private static func probe(
         _ health: RawEndpoint, for window: Duration
-    ) throws -> (answered: Int, slowest: Duration) {
-        var (answered, slowest) = (0, Duration.zero)
+    ) throws -> (responses: Int, slowest: Duration) {
+        var (responses, slowest) = (0, Duration.zero)
         let start = ContinuousClock.now
         for number in 0..<100 {
             let wait = start + window * number / 100 - .now
@@ -54,11 +54,11 @@ import Testing
             let asked = ContinuousClock.now
             let client = try RawClient(health)
             if try client.exchange("GET", number % 2 == 0 ? "/livez" : "/readyz", host: "\(health)").status == 200 {
-                answered += 1
+                responses += 1
             }
             client.close()
             slowest = max(slowest, .now - asked)
         }
-        return (answered, slowest)
+        return (responses, slowest)
     }
 }

@@ -31,7 +31,7 @@ import Testing
             """)
     }
 
-    @Test("is warned of once, however many users share it and whoever reads it")
+    @Test("is warned of once, however many users share it and whichever process reads it")
     func atTheStart() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")
         let folder = try TemporaryFolder()

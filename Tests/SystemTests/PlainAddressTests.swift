@@ -21,15 +21,15 @@ struct PlainAddressTests {
             token: "plain-token")
     }
 
-    @Test("an upstream named localhost is not dialled where that is another address; the answer says how to mend it")
+    @Test("an upstream named localhost is not dialled where that is another address; the response says how to mend it")
     func upstreamElsewhere() async throws {
         let network = try PrivateNetwork(hosts: [Self.elsewhere])
         let lanyard = try await upstream(network)
-        let answer = try await lanyard.get("/")
+        let response = try await lanyard.get("/")
         #expect(try network.visits() == [])
-        #expect(answer.status == 502)
-        #expect(answer["Proxy-Status"]?.contains("destination_ip_prohibited") == true, "\(answer.headText)")
-        let detail = try answer.json["detail"].string ?? ""
+        #expect(response.status == 502)
+        #expect(response["Proxy-Status"]?.contains("destination_ip_prohibited") == true, "\(response.headText)")
+        let detail = try response.json["detail"].string ?? ""
         #expect(detail.contains("loopback") && detail.contains("unsafe_plain"), "\(detail)")
         #expect(try await lanyard.process.terminate() == .code(143))
     }

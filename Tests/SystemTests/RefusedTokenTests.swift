@@ -16,7 +16,7 @@ import Testing
             do {
                 try blockUntil("all \(clients) have come", within: .seconds(20)) { waiting.value >= clients }
             } catch { Issue.record(error) }
-            return .answer(401, "Unauthorized", body: "no")
+            return .response(401, "Unauthorized", body: "no")
         }
         let statuses = try await offPool { () throws -> [String] in
             let sockets = try (0..<clients).map { _ in try RawClient(bench.lanyard.data) }
@@ -27,8 +27,8 @@ import Testing
             }
             return try sockets.map { client in
                 defer { client.close() }
-                let answer = try client.reader.readResponse(to: "POST", within: .seconds(60))
-                return "\(answer.status) \(answer.bodyText.prefix(4))"
+                let response = try client.reader.readResponse(to: "POST", within: .seconds(60))
+                return "\(response.status) \(response.bodyText.prefix(4))"
             }
         }
         #expect(statuses == Array(repeating: "200 POST", count: clients))
@@ -49,11 +49,11 @@ import Testing
         try await emulator.control("POST", "/tokens/expire", #"{"user":"\#(EmulatorProcess.email)"}"#)
         #expect(try await lanyard.get("/protected/b").status == 200)
         #expect(try await emulator.calls("refresh") == 1)
-        // Within the cooldown the answer passes as it is.
+        // Within the cooldown the response passes as it is.
         try await emulator.control("POST", "/tokens/expire", #"{"user":"\#(EmulatorProcess.email)"}"#)
-        let answer = try await lanyard.get("/protected/c")
-        #expect(answer.status == 401)
-        #expect(answer["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: cooldown\"")
+        let response = try await lanyard.get("/protected/c")
+        #expect(response.status == 401)
+        #expect(response["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: cooldown\"")
         #expect(try await emulator.calls("refresh") == 1)
         #expect(try await lanyard.process.terminate() == .code(143))
     }

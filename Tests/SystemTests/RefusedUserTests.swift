@@ -17,15 +17,15 @@ import Testing
             """)
     }
 
-    /// The first answer that is no wait for the login.
+    /// The first response that is no wait for the login.
     private static func refusal(_ lanyard: LanyardProcess) async throws -> RawMessage {
         try await lanyard.process.event("session.credential.refused")
-        let answer = try await lanyard.get("/protected/x")
-        #expect(answer.status == 503 && answer["Retry-After"] == nil)
-        let problem = try answer.json
+        let response = try await lanyard.get("/protected/x")
+        #expect(response.status == 503 && response["Retry-After"] == nil)
+        let problem = try response.json
         #expect(problem["type"].string == "urn:lanyard:problem:credential-refused")
         #expect(problem["user"].string == "alice" && problem["retryable"].bool == false)
-        return answer
+        return response
     }
 
     @Test("a user whose secret file is missing is refused with the file's path, until the file appears")
@@ -60,9 +60,9 @@ import Testing
         let folder = try TemporaryFolder()
         let path = try folder.write("password", "canary-horse")
         let lanyard = try await Self.lanyard(app: EmulatorProcess.app, at: emulator, password: path)
-        let answer = try await Self.refusal(lanyard)
-        #expect(try answer.json["detail"].string?.contains("401 InvalidPassword to the login") == true)
-        #expect(!answer.bodyText.contains("canary") && !lanyard.process.log.contains("canary"))
+        let response = try await Self.refusal(lanyard)
+        #expect(try response.json["detail"].string?.contains("401 InvalidPassword to the login") == true)
+        #expect(!response.bodyText.contains("canary") && !lanyard.process.log.contains("canary"))
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -76,9 +76,9 @@ import Testing
             admin: "{address: \"unix:\(folder.file("admin"))\"}")
         let warning = try await lanyard.process.event("configuration.warning")
         #expect(warning["msg"].string?.contains("no user \"bob\" is configured") == true)
-        let answer = try await lanyard.get("/")
-        #expect(answer.status == 503 && answer["Retry-After"] == nil)
-        let problem = try answer.json
+        let response = try await lanyard.get("/")
+        #expect(response.status == 503 && response["Retry-After"] == nil)
+        let problem = try response.json
         #expect(problem["type"].string == "urn:lanyard:problem:login-required")
         #expect(problem["user"].string == "bob")
         #expect(

@@ -42,7 +42,7 @@ import Testing
                 """)
         }
 
-        /// A stop that leaves nothing behind, and one that nobody saw coming.
+        /// A stop that leaves nothing behind, and one without notice.
         func end(_ lanyard: LanyardProcess, bySignal signal: CInt) async throws {
             lanyard.process.signal(signal)
             try await lanyard.process.waitForExit()

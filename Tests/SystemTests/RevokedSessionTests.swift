@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// "Somebody revoked the service's session; it has its password."
+/// "The service's session was revoked; it has its password."
 @Suite struct RevokedSessionTests {
     @Test("a revoked session is replaced by a silent login: no request fails", .timeLimit(.minutes(2)))
     func silentLogin() async throws {

@@ -24,8 +24,8 @@ import Testing
             try await RawClient.ask(probe, "GET", "/readyz").status == 200
         }
         #expect(try await RawClient.ask(probe, "GET", "/readyz/default").status == 200)
-        let answer = try await RawClient.ask(address, "GET", "/orders")
-        #expect(answer.status == 200 && answer.bodyText == "ok")
+        let response = try await RawClient.ask(address, "GET", "/orders")
+        #expect(response.status == 200 && response.bodyText == "ok")
         #expect(upstream.requests.last?.target == "/orders")
         let seen = upstream.requests.last?["Authorization"]
         #expect(try await process.terminate() == .code(143))

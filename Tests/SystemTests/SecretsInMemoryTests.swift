@@ -34,7 +34,7 @@ struct SecretsInMemoryTests {
         let witness = try SecretWitness(before: emulator.endpoint)
         let running = try await device.start(identity: witness.endpoint, binary: Products.release("lanyard"))
         try await running.untilReady()
-        // One password that only a person gave, with characters that every form writes in its own way.
+        // One password that only an operator gave, with characters that every form writes in its own way.
         let given = Self.odd + " of carol"
         try await emulator.add("carol@example.com", password: given)
         let quoted = try String(decoding: JSONEncoder().encode(given), as: UTF8.self)
@@ -59,7 +59,7 @@ struct SecretsInMemoryTests {
         for name in ["alice", "carol"] { try await running.admin.call("POST", "/v1/users/\(name)/logout") }
         try await emulator.untilIdle()
         let secrets = witness.refreshTokens + [Device.alice.password, given]
-        // A refresh token outlives the service's answer by one write: until the store no longer holds it for the revocation.
+        // A refresh token outlives the service's response by one write: until the store no longer holds it for the revocation.
         try? await eventually("the last write has let go of it", within: .seconds(5)) {
             let now = try ProcessMemory(running.process.pid)
             return secrets.allSatisfy { now.forms(of: $0) == [] }

@@ -14,7 +14,7 @@ import Testing
 
     private static let halves = ("the first half, ", "and the second")
 
-    /// Half of an answer, the rest after a second and a half.
+    /// Half of a response, the rest after a second and a half.
     private static func slow() throws -> RawServer {
         try RawServer { _ in
             let length = halves.0.utf8.count + halves.1.utf8.count
@@ -44,7 +44,7 @@ import Testing
         return lanyard
     }
 
-    /// A request whose answer has begun.
+    /// A request whose response has begun.
     private static func begin(
         _ lanyard: LanyardProcess, _ request: String = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", until words: String
     ) async throws -> RawClient {

@@ -3,7 +3,8 @@ import Testing
 
 /// "Fifty clients at once, and the identity service is asked once per token."
 @Suite struct SingleFlightTests {
-    @Test("one refresh per window under load, however slow the answer", .timeLimit(.minutes(2)), arguments: [0, 3000])
+    @Test(
+        "one refresh per window under load, however slow the response", .timeLimit(.minutes(2)), arguments: [0, 3000])
     func short(delay: Int) async throws {
         try await RefreshLoad(
             delayMilliseconds: delay, tokenSeconds: delay == 0 ? 5 : 10, loadSeconds: 13, pause: .milliseconds(5)

@@ -61,8 +61,8 @@ import Testing
         }
         let bodies = (0..<8).map { "body \($0) " + String(repeating: "b", count: 2000) }
         for body in bodies {
-            let answer = try await RawClient.ask(.unix(folder.file("data")), "POST", "/", body: body)
-            #expect(answer.status == 200)
+            let response = try await RawClient.ask(.unix(folder.file("data")), "POST", "/", body: body)
+            #expect(response.status == 200)
         }
         expectNothing(closed, process.pid)
         #expect(try await process.terminate() == .code(143))
@@ -90,9 +90,9 @@ import Testing
         #expect(process.lines.isEmpty == closed.contains(2))
     }
 
-    @Test("health, seen while it waits for an answer", arguments: combinations)
+    @Test("health, seen while it waits for a response", arguments: combinations)
     func health(_ closed: [Int]) async throws {
-        let server = try RawServer { _ in RawResponse.answer(503, "Service Unavailable").after(.milliseconds(500)) }
+        let server = try RawServer { _ in RawResponse.response(503, "Service Unavailable").after(.milliseconds(500)) }
         let process = try lanyard(Launcher.closing(closed), ["health", "--health", "\(server.endpoint)"])
         try await eventually("it has asked") { !server.requests.isEmpty }
         expectNothing(closed, process.pid)
@@ -100,7 +100,7 @@ import Testing
         #expect(server.records.count == 1 && server.requests.allSatisfy { $0.body.isEmpty })
     }
 
-    @Test("version, seen while nobody reads its output", arguments: [[0], [2], [0, 2]])
+    @Test("version, seen while its output is not read", arguments: [[0], [2], [0, 2]])
     func version(_ closed: [Int]) async throws {
         let pipe = try NarrowPipe(in: folder)
         pipe.fill()
@@ -177,8 +177,8 @@ import Testing
         let journal = try #require(listener.accept(within: .seconds(10)))
         let health = RawEndpoint.unix(folder.file("health"))
         try await eventually("it is ready") { (try? await RawClient.ask(health, "GET", "/readyz"))?.status == 200 }
-        let answer = try await RawClient.ask(.unix(folder.file("data")), "POST", "/", body: "a body")
-        #expect(answer.status == 200 && upstream.requests.first?.bodyText == "a body")
+        let response = try await RawClient.ask(.unix(folder.file("data")), "POST", "/", body: "a body")
+        #expect(response.status == 200 && upstream.requests.first?.bodyText == "a body")
         #expect(try await process.terminate() == .code(143))
         var lines = ""
         while case let bytes = try journal.receive(), !bytes.isEmpty { lines += String(decoding: bytes, as: UTF8.self) }
@@ -194,8 +194,8 @@ import Testing
             ]
         let process = try ServerProcess(command[0], Array(command.dropFirst()))
         try await eventually("it answers") {
-            let answer = try? await RawClient.ask(.unix(folder.file("emulator")), "GET", "/emulator/counts")
-            return answer?.status == 200
+            let response = try? await RawClient.ask(.unix(folder.file("emulator")), "GET", "/emulator/counts")
+            return response?.status == 200
         }
         for descriptor in closed { #expect(DescriptorTable.target(of: descriptor, in: process.pid) == "/dev/null") }
         #expect(try await process.terminate() == .signal(Int(SIGTERM)))

@@ -61,7 +61,7 @@ import Testing
         "signals that end no run do so from its first moment on; other commands keep what the signal does by itself",
         arguments: [SIGHUP, SIGUSR1, SIGUSR2], ["run", "check"])
     func firstMoment(_ signal: CInt, _ command: String) async throws {
-        // Help is printed before a command does anything; nobody reads it, so there the program stays.
+        // Help is printed before a command does anything; it is not read, so there the program stays.
         let pipe = try NarrowPipe(in: folder)
         let shell = [#"exec "$0" "$1" --help >"$2""#, try Products.path("lanyard"), command, pipe.path]
         let lanyard = try ServerProcess("/bin/sh", ["-c"] + shell)

@@ -7,14 +7,14 @@ import Testing
 @Suite struct StoreStartTests {
     private let folder: TemporaryFolder
     /// Where the sealed file stands.
-    private let home: String
+    private let storeFolder: String
     private let path: String
 
     init() throws {
         folder = try TemporaryFolder(shared: true)
-        home = folder.file("store")
-        path = home + "/sessions"
-        guard mkdir(home, 0o700) == 0 else { throw TestFailure("mkdir \(home): errno \(errno)") }
+        storeFolder = folder.file("store")
+        path = storeFolder + "/sessions"
+        guard mkdir(storeFolder, 0o700) == 0 else { throw TestFailure("mkdir \(storeFolder): errno \(errno)") }
         try folder.write("token", "t")
         try folder.write("key", String(repeating: "k", count: 32))
         try folder.write("other", String(repeating: "o", count: 32))
@@ -77,8 +77,8 @@ import Testing
         #expect(try await lanyard.event("store.opened")["writes"].int == 1)
         let address = try await lanyard.event("listening") { $0["listener"].string == "health" }["address"].string
         let health = try RawEndpoint(address ?? "")
-        let answer = try await RawClient.ask(health, "GET", "/readyz")
-        #expect(answer.bodyText.contains(#"{"name":"store","ok":true,"reason":"stored"}"#))
+        let response = try await RawClient.ask(health, "GET", "/readyz")
+        #expect(response.bodyText.contains(#"{"name":"store","ok":true,"reason":"stored"}"#))
         #expect(!lanyard.lines.contains { $0.event == "store.memory_only" || $0.event == "store.created" })
         #expect(try await lanyard.terminate() == .code(143))
     }
@@ -127,17 +127,17 @@ import Testing
         var refused = try await refusal()
         #expect(refused.reason == "store_unsafe_mode" && refused.words.contains("chmod 600 \(path)"))
         chmod(path, 0o600)
-        chmod(home, 0o750)
+        chmod(storeFolder, 0o750)
         refused = try await refusal()
-        #expect(refused.reason == "store_unsafe_mode" && refused.words.contains("chmod 700 \(home)"))
-        chmod(home, 0o700)
+        #expect(refused.reason == "store_unsafe_mode" && refused.words.contains("chmod 700 \(storeFolder)"))
+        chmod(storeFolder, 0o700)
         if getuid() == 0 {
             chown(path, 0, 0)
             refused = try await refusal()
             #expect(refused.reason == "store_foreign_owner" && refused.words.contains("uid 0"))
             chown(path, 65534, 65534)
         }
-        try FileManager.default.moveItem(atPath: path, toPath: home + "/elsewhere")
+        try FileManager.default.moveItem(atPath: path, toPath: storeFolder + "/elsewhere")
         symlink("elsewhere", path)
         refused = try await refusal()
         #expect(refused.reason == "store_not_regular" && refused.words.contains("is a symbolic link"))
@@ -149,24 +149,24 @@ import Testing
         var refused = try await refusal()
         #expect(refused.reason == "store_system_call" && refused.words.contains("make the folder"))
         try configure("{path: store/sessions, key_file: key}")
-        chmod(home, 0o500)
+        chmod(storeFolder, 0o500)
         refused = try await refusal()
-        #expect(refused.words.contains("Permission denied") && refused.words.contains("write in \(home)"))
-        chmod(home, 0o700)
+        #expect(refused.words.contains("Permission denied") && refused.words.contains("write in \(storeFolder)"))
+        chmod(storeFolder, 0o700)
         try await make()
     }
 
     @Test("a store that is there, in a folder that may not be written: 78 with the remedy, by check as well")
     func readOnlyFolder() async throws {
         try await make()
-        chmod(home, 0o500)
+        chmod(storeFolder, 0o500)
         let refused = try await refusal()
         #expect(refused.reason == "store_system_call")
-        #expect(refused.words.contains("Permission denied") && refused.words.contains("write in \(home)"))
+        #expect(refused.words.contains("Permission denied") && refused.words.contains("write in \(storeFolder)"))
         let check = try ServerProcess("lanyard", ["check", "--config", folder.file("lanyard.yaml")], as: .nobody)
         #expect(try await check.waitForExit() == .code(78))
-        #expect(check.log.contains("error: ") && check.log.contains("write in \(home)"), "\(check.log)")
-        chmod(home, 0o700)
+        #expect(check.log.contains("error: ") && check.log.contains("write in \(storeFolder)"), "\(check.log)")
+        chmod(storeFolder, 0o700)
         let lanyard = try start()
         #expect(try await lanyard.event("store.opened")["writes"].int == 1)
         #expect(!lanyard.lines.contains { $0.event == "store.leftover_removed" })
@@ -191,8 +191,8 @@ import Testing
         let failed = try await lanyard.event("store.write_failed")
         #expect(failed["msg"].string?.contains("raise the limit of file sizes") == true)
         let address = try await lanyard.event("listening") { $0["listener"].string == "health" }["address"].string
-        let answer = try await RawClient.ask(try RawEndpoint(address ?? ""), "GET", "/readyz")
-        #expect(answer.bodyText.contains(#"{"name":"store","ok":false,"reason":"store_failing"}"#))
+        let response = try await RawClient.ask(try RawEndpoint(address ?? ""), "GET", "/readyz")
+        #expect(response.bodyText.contains(#"{"name":"store","ok":false,"reason":"store_failing"}"#))
         #expect(access(path, F_OK) != 0 && access(path + ".tmp", F_OK) != 0)
         #expect(try await lanyard.terminate() == .code(143))
     }
@@ -219,7 +219,7 @@ import Testing
         }
         let first = try await check()
         #expect(first.exit == .code(0) && first.log == "")
-        #expect(try FileManager.default.contentsOfDirectory(atPath: home) == [])
+        #expect(try FileManager.default.contentsOfDirectory(atPath: storeFolder) == [])
         try await make()
         #expect(try await check().exit == .code(0))
         chmod(path, 0o644)

@@ -70,10 +70,10 @@ import Testing
     }
 
     @Test(
-        "a link that takes the socket's place as soon as it is bound: nothing is changed behind it, and nobody listens",
+        "a link that takes the socket's place as soon as it is bound: nothing is changed behind it, and nothing listens",
         .enabled("needs strace and root") { SystemCallTrace.isPossible && getuid() == 0 })
     func swapped() async throws {
-        let victim = try folder.write("victim", "somebody else's")
+        let victim = try folder.write("victim", "another's")
         // Stopped by a signal within the first bind, which is the data listener's.
         let trace = SystemCallTrace.launcher(["bind"], to: folder.file("trace"))
         let lanyard = try start(configuration("0666"), trace + ["-e", "inject=bind:signal=SIGSTOP:when=1"])
@@ -85,7 +85,7 @@ import Testing
         lanyard.signal(SIGCONT)
         #expect(try await lanyard.waitForExit() == .code(69), "\(lanyard.log)")
         #expect(Self.mode(victim) == 0o600)
-        #expect(try String(contentsOfFile: victim, encoding: .utf8) == "somebody else's")
+        #expect(try String(contentsOfFile: victim, encoding: .utf8) == "another's")
         #expect(try FileManager.default.destinationOfSymbolicLink(atPath: path) == victim)
     }
 
@@ -104,7 +104,7 @@ import Testing
         #expect(Self.mode(path) == nil)
     }
 
-    @Test("the end of a process leaves alone what somebody has put in the place of its socket")
+    @Test("the end of a process leaves alone what another program has put in the place of its socket")
     func replaced() async throws {
         let lanyard = try start(configuration())
         try await lanyard.event("listening")

@@ -8,13 +8,13 @@ package final class RawClient: @unchecked Sendable {
     package let reader: RawReader
 
     /// The default time limit of a call. It is longer for a sanitized build, which is many times slower.
-    package static let patience: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(30)
+    package static let timeout: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(30)
 
     /// Connects.
     ///
     /// - Parameter source: the last number of the local loopback address.
     package init(
-        _ endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = RawClient.patience
+        _ endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = RawClient.timeout
     ) throws {
         socket = try .connect(to: endpoint, from: source, within: limit)
         reader = RawReader(socket)
@@ -32,17 +32,17 @@ package final class RawClient: @unchecked Sendable {
     package func reset() { socket.reset() }
 
     /// Exactly `count` bytes.
-    package func read(_ count: Int, within limit: Duration = RawClient.patience) throws -> [UInt8] {
+    package func read(_ count: Int, within limit: Duration = RawClient.timeout) throws -> [UInt8] {
         try reader.read(count, within: limit)
     }
 
     /// Everything up to the end of the stream.
-    package func readToEnd(within limit: Duration = RawClient.patience) throws -> [UInt8] {
+    package func readToEnd(within limit: Duration = RawClient.timeout) throws -> [UInt8] {
         try reader.readToEnd(within: limit)
     }
 
     /// The next final response. Interim ones are skipped.
-    package func response(to method: String = "GET", within limit: Duration = RawClient.patience) throws -> RawMessage {
+    package func response(to method: String = "GET", within limit: Duration = RawClient.timeout) throws -> RawMessage {
         while true {
             let message = try reader.readResponse(to: method, within: limit)
             if message.status >= 200 || message.status == 101 { return message }
@@ -52,7 +52,7 @@ package final class RawClient: @unchecked Sendable {
     /// Sends a request with a Host field and, for a body, its Content-Length. Reads the response. The connection stays open.
     package func exchange(
         _ method: String, _ target: String, host: String = "localhost", fields: [(String, String)] = [],
-        body: [UInt8]? = nil, within limit: Duration = RawClient.patience
+        body: [UInt8]? = nil, within limit: Duration = RawClient.timeout
     ) throws -> RawMessage {
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\n"
         for (name, value) in fields { head += "\(name): \(value)\r\n" }
@@ -64,7 +64,7 @@ package final class RawClient: @unchecked Sendable {
     /// One request on a new connection, off the cooperative pool. `Host` is the endpoint itself.
     package static func ask(
         _ endpoint: RawEndpoint, _ method: String, _ target: String, fields: [(String, String)] = [],
-        body: String? = nil, within limit: Duration = RawClient.patience
+        body: String? = nil, within limit: Duration = RawClient.timeout
     ) async throws -> RawMessage {
         let host = if case .unix = endpoint { "localhost" } else { endpoint.description }
         return try await offPool {

@@ -41,7 +41,8 @@ package final class RawServer: Sendable {
     ///
     /// - Parameter requestsKeptMax: requests kept of each connection. With 0 the raw bytes are not kept either, for long loads.
     package init(
-        at endpoint: RawEndpoint = .tcp(0), requestsKeptMax: Int = 10_000, script: @escaping Script = { _ in .answer() }
+        at endpoint: RawEndpoint = .tcp(0), requestsKeptMax: Int = 10_000,
+        script: @escaping Script = { _ in .response() }
     ) throws {
         let listener = try RawSocket.listen(at: endpoint)
         // Accepted connections inherit it, so their first bytes are stamped, too.

@@ -11,4 +11,7 @@ package struct SeededGenerator: RandomNumberGenerator {
         mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
         return mixed ^ mixed >> 31
     }
+
+    /// Uniform in 0 ..< 1.
+    package mutating func chance() -> Double { Double(next() >> 11) / Double(1 << 53) }
 }

@@ -26,32 +26,54 @@ package final class Histogram: Sendable {
 
     /// Upper bounds in seconds, rising. Longer durations count in the last bucket, which has no bound.
     private let bounds: [Double]
-    private let counts: [Counter]
-    private let nanoseconds = Counter()
+    /// The same in nanoseconds.
+    private let limits: [Int64]
+    /// One for each bucket, and the sum in nanoseconds. In one block: there may be thousands of histograms.
+    private nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<Int>>
 
     package init(bounds: [Double] = Histogram.durations) {
         self.bounds = bounds
-        counts = (0...bounds.count).map { _ in Counter() }
+        limits = bounds.map { Int64($0 * 1e9) }
+        words = .allocate(capacity: bounds.count + 2)
+        for index in 0..<(bounds.count + 2) { (words + index).initialize(to: Atomic(0)) }
+    }
+
+    deinit {
+        words.deinitialize(count: bounds.count + 2)
+        words.deallocate()
     }
 
     /// Counts one duration, on the histogram's queue.
     package func observe(_ duration: Duration) {
-        let seconds = duration.inSeconds
-        counts[bounds.firstIndex { seconds <= $0 } ?? bounds.count].add()
-        nanoseconds.add(Int(duration.nanoseconds))
+        let nanoseconds = duration.nanoseconds
+        var bucket = 0
+        while bucket < limits.count, nanoseconds > limits[bucket] { bucket += 1 }
+        add(1, to: bucket)
+        add(Int(nanoseconds), to: limits.count + 1)
     }
+
+    /// Plain loads and stores, as `Counter.add`.
+    private func add(_ amount: Int, to word: Int) {
+        words[word].store(words[word].load(ordering: .relaxed) &+ amount, ordering: .relaxed)
+    }
+
+    private func value(_ word: Int) -> Int { words[word].load(ordering: .relaxed) }
+
+    /// Something was observed. From anywhere.
+    package var isUsed: Bool { (0...bounds.count).contains { value($0) > 0 } }
 
     /// For `/metrics`: cumulative buckets, sum and count. From anywhere.
     package func samples(_ name: String, labels: [MetricSample.Label] = []) -> [MetricSample] {
         var samples: [MetricSample] = []
         var total = 0
-        for (index, count) in counts.enumerated() {
-            total += count.value
+        for index in 0...bounds.count {
+            total += value(index)
             let bound = index < bounds.count ? bounds[index].description : "+Inf"
             samples.append(
                 MetricSample(name, suffix: "_bucket", labels: labels + [.init("le", bound)], value: Double(total)))
         }
-        samples.append(MetricSample(name, suffix: "_sum", labels: labels, value: Double(nanoseconds.value) / 1e9))
+        let sum = Double(value(bounds.count + 1)) / 1e9
+        samples.append(MetricSample(name, suffix: "_sum", labels: labels, value: sum))
         samples.append(MetricSample(name, suffix: "_count", labels: labels, value: Double(total)))
         return samples
     }

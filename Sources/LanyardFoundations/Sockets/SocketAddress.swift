@@ -164,3 +164,18 @@ package struct SocketAddress: Sendable, Equatable {
         }
     }
 }
+
+extension SocketAddress: CustomStringConvertible {
+    /// `10.0.0.5:443`, `[::1]:443` or `unix:/path`.
+    package var description: String {
+        guard family != AF_UNIX else {
+            let path = withPointer { address, length in
+                let offset = MemoryLayout<sockaddr_un>.offset(of: \sockaddr_un.sun_path) ?? 0
+                let bytes = UnsafeRawBufferPointer(start: address, count: Int(length)).dropFirst(offset)
+                return String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            return "unix:\(path)"
+        }
+        return host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
+}

@@ -65,8 +65,9 @@ package struct AccessToken: Sendable {
         /// No user of the name exists: it is not configured, or the admin API removed the configured one. The admin API
         /// may add one.
         case userUnknown(wasRemoved: Bool)
-        /// The identity service cannot be reached. The next attempt is due at this instant.
-        case identityUnreachable(nextAttempt: Instant)
+        /// The identity service gives no token for now. The next attempt is due at this instant. The text says why, such as a
+        /// certificate that is not trusted; never a secret. nil: the first attempt is under way.
+        case identityUnreachable(nextAttempt: Instant, because: String? = nil)
     }
 }
 

@@ -34,6 +34,8 @@ package final class ExchangeContext: Sendable {
     let upstreamConnectionsOfShardMax: Int
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
+    /// Which problem responses are logged.
+    let refusals = RefusalLogLimit()
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
 

@@ -21,7 +21,8 @@ package final class Shard: @unchecked Sendable {
     package let idleConnections: IdleConnections
     package let counters: ShardCounters
     let log: Logger
-    var refusals = RefusalLogThrottle()
+    /// Which problem responses are logged at debug level.
+    var debugRefusals = RefusalLogThrottle()
     /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
     private(set) var capabilities: [Secret?]
     /// The buffer for one read of any socket; its bytes are processed before the next read.

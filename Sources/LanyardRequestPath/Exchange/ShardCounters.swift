@@ -14,6 +14,8 @@ package final class ShardCounters: Sendable {
 
     /// By route, with one more row for requests without a route: class × origin.
     private let requests: [Counter]
+    /// By route as `requests`, × origin.
+    private let durations: [Histogram]
     private let rejections = RejectionReason.allCases.map { _ in Counter() }
     private let droppedFields = DroppedField.allCases.map { _ in Counter() }
     private let unauthorized: [Counter]
@@ -27,12 +29,16 @@ package final class ShardCounters: Sendable {
     package init(routeNames: [String]) {
         self.routeNames = routeNames + ["none"]
         unauthorized = routeNames.map { _ in Counter() }
+        durations = (0..<((routeNames.count + 1) * 2)).map { _ in Histogram() }
         requests = (0..<((routeNames.count + 1) * Self.classes.count * 2)).map { _ in Counter() }
     }
 
-    /// - Parameter status: nil if the client disconnected before a response had begun.
-    func request(route: Int?, status: Int?, origin: Origin) {
+    /// - Parameters:
+    ///   - status: nil if the client disconnected before a response had begun.
+    ///   - duration: from the request's first byte on.
+    func request(route: Int?, status: Int?, origin: Origin, duration: Duration) {
         let row = route ?? routeNames.count - 1
+        durations[row * 2 + (origin == .upstream ? 0 : 1)].observe(duration)
         let none = Self.classes.count - 1
         let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
         requests[(row * Self.classes.count + place) * 2 + (origin == .upstream ? 0 : 1)].add()
@@ -65,6 +71,18 @@ package final class ShardCounters: Sendable {
             }
     }
 
+    /// Of routes that have had a request.
+    private var durationSamples: [MetricSample] {
+        durations.enumerated().flatMap { index, histogram -> [MetricSample] in
+            guard histogram.isUsed else { return [] }
+            let origin: Origin = index % 2 == 0 ? .upstream : .lanyard
+            let labels: [MetricSample.Label] = [
+                .init("route", routeNames[index / 2]), .init("origin", origin.rawValue),
+            ]
+            return histogram.samples("lanyard_request_duration_seconds", labels: labels)
+        }
+    }
+
     /// The shard's counters; the sums over all shards are published.
     package var samples: [MetricSample] {
         var samples: [MetricSample] = []
@@ -84,6 +102,7 @@ package final class ShardCounters: Sendable {
                     MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value)))
             }
         }
+        samples += durationSamples
         for (reason, counter) in zip(RejectionReason.allCases, rejections) {
             samples.append(
                 MetricSample(

@@ -20,6 +20,7 @@ package final class Connector: Watcher, @unchecked Sendable {
 
     private struct Attempt {
         let raw: CInt
+        let address: SocketAddress
         let watch: EventLoop.Watch
         let deadlineAt: Instant
     }
@@ -84,11 +85,13 @@ package final class Connector: Watcher, @unchecked Sendable {
         guard code == EINPROGRESS else {
             close(raw)
             // A unix socket with a full backlog returns EAGAIN: the server exists but accepts no connection now.
-            return .failed(.refused(code))
+            return .failed(.refused(code, at: address))
         }
         do {
             let watch = try loop.watch(raw, for: [.write], by: self)
-            attempts.append(Attempt(raw: raw, watch: watch, deadlineAt: loop.now + settings.timeouts.connect))
+            attempts.append(
+                Attempt(
+                    raw: raw, address: address, watch: watch, deadlineAt: loop.now + settings.timeouts.connect))
             return .underWay
         } catch {
             close(raw)
@@ -103,16 +106,16 @@ package final class Connector: Watcher, @unchecked Sendable {
         let code = Socket.pendingError(attempt.raw)
         if code == 0 { return finish(.success(ConnectedSocket(raw: attempt.raw))) }
         close(attempt.raw)
-        failure = .refused(code)
+        failure = .refused(code, at: attempt.address)
         startNextAttempt()
     }
 
     package override func due(_ deadline: Deadline) {
-        if loop.now >= overallDeadline { return finish(.failure(.connectTimedOut)) }
+        if loop.now >= overallDeadline { return finish(.failure(.connectTimedOut(at: attempts.last?.address))) }
         for attempt in attempts where attempt.deadlineAt <= loop.now {
             loop.unwatch(attempt.watch)
             close(attempt.raw)
-            failure = .connectTimedOut
+            failure = .connectTimedOut(at: attempt.address)
         }
         attempts.removeAll { $0.deadlineAt <= loop.now }
         if attempts.isEmpty || loop.now >= nextAttemptAt { startNextAttempt() } else { armDeadline() }

@@ -7,24 +7,40 @@ import LanyardSettings
 package enum UpstreamError: Error, Equatable, Sendable {
     case nameNotFound
     case nameTimedOut
-    case refused(CInt)
-    case connectTimedOut
+    /// The last address that was tried, and its error.
+    case refused(CInt, at: SocketAddress? = nil)
+    /// The last address that was tried; nil: the time of all was over.
+    case connectTimedOut(at: SocketAddress? = nil)
     /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
     case connectionLimit
     /// All of the route's addresses are link-local, which the route does not allow.
-    case forbiddenAddress
+    case forbiddenAddress(SocketAddress? = nil)
     /// None of the addresses is loopback, and the route does not allow plain http to others.
-    case plainBeyondLoopback
+    case plainBeyondLoopback(SocketAddress? = nil)
     /// No descriptor is left, or another error of this machine.
     case local(CInt)
+}
+
+extension UpstreamError {
+    /// The address that the error is about, for the log.
+    var address: SocketAddress? {
+        switch self {
+        case .refused(_, let address), .connectTimedOut(let address), .forbiddenAddress(let address),
+            .plainBeyondLoopback(let address):
+            address
+        case .nameNotFound, .nameTimedOut, .connectionLimit, .local: nil
+        }
+    }
 }
 
 extension UpstreamSettings {
     /// Why this address must not be connected to; nil: it may be. The check needs the address: a name, even
     /// `localhost`, says nothing about it.
     func prohibition(of address: SocketAddress) -> UpstreamError? {
-        if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress }
-        if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback { return .plainBeyondLoopback }
+        if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress(address) }
+        if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback {
+            return .plainBeyondLoopback(address)
+        }
         return nil
     }
 }

@@ -60,6 +60,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private lazy var refreshDeadline = Deadline(of: self)
     /// Connections of this shard, in use or idle.
     package let open = Counter()
+    /// How long it took to establish each connection of this shard, without the lookup of the name.
+    package let connectDuration = Histogram()
     /// Written here only; sequentially consistent, as `SlotScheduler` requires.
     private let idleNumber = Atomic<Int>(0)
     /// Idle connections of this shard. From any thread.
@@ -310,13 +312,16 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func connect(_ request: Acquisition, to addresses: [SocketAddress]) {
+        let beganAt = loop.now
         let connector = Connector(addresses, target.settings, loop: loop) { [self] result in
             request.connector = nil
             switch result {
             case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
                 connectAfterRelease(request, addresses)
             case .failure(let error): fail(request, error)
-            case .success(let socket): adopt(socket.release(), for: request)
+            case .success(let socket):
+                connectDuration.observe(loop.now - beganAt)
+                adopt(socket.release(), for: request)
             }
         }
         request.connector = connector

@@ -122,6 +122,7 @@ extension Session {
     private static func unreachable(
         _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
-        .none(.identityUnreachable(nextAttempt: retryState.nextAttempt ?? now + context.settings.waitMax))
+        let next = retryState.nextAttempt ?? now + context.settings.waitMax
+        return .none(.identityUnreachable(nextAttempt: next, because: retryState.error?.message))
     }
 }

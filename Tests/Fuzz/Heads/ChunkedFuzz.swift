@@ -9,10 +9,10 @@ final class ChunkedFuzz: FuzzTarget {
     private struct Outcome {
         var used = 0
         var isDone = false
-        var fault: HeadError?
+        var error: HeadError?
 
         func isSame(as other: Outcome) -> Bool {
-            switch (fault, other.fault) {
+            switch (error, other.error) {
             case (nil, nil): used == other.used && isDone == other.isDone
             case (let left?, let right?): left.isSame(as: right)
             default: false
@@ -40,7 +40,7 @@ final class ChunkedFuzz: FuzzTarget {
         let pieces = gather(bytes, into: otherData, otherTrailers, .pieces)
         try compare(whole, pieces, "cut and gathered, the body is another")
         guard whole.isDone else {
-            if whole.fault == nil {
+            if whole.error == nil {
                 try BrokenPromise.unless(whole.used == bytes.count, "bytes were left although more are wanted")
             }
             return
@@ -55,7 +55,7 @@ final class ChunkedFuzz: FuzzTarget {
     private func compare(_ whole: Outcome, _ other: Outcome, _ words: StaticString) throws(BrokenPromise) {
         try BrokenPromise.unless(whole.isSame(as: other), words)
         // A fault takes the data in front of it along, as far as `gather` had them.
-        if whole.fault == nil { try BrokenPromise.unless(data.bytes.elementsEqual(otherData.bytes), words) }
+        if whole.error == nil { try BrokenPromise.unless(data.bytes.elementsEqual(otherData.bytes), words) }
     }
 
     // MARK: - Ways to read
@@ -93,7 +93,7 @@ final class ChunkedFuzz: FuzzTarget {
                 outcome.used += position
             } while outcome.used < bytes.count && !outcome.isDone
         } catch {
-            outcome.fault = error
+            outcome.error = error
         }
         return outcome
     }
@@ -119,7 +119,7 @@ final class ChunkedFuzz: FuzzTarget {
                 outcome.isDone = reader.isDone
             } while outcome.used < bytes.count && !outcome.isDone
         } catch {
-            outcome.fault = error
+            outcome.error = error
         }
         return outcome
     }

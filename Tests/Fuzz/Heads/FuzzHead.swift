@@ -1,3 +1,5 @@
+import LanyardRequestPath
+
 /// The fuzz heads, by the names of their corpora.
 package enum FuzzHead: String, CaseIterable, Sendable {
     case request, response, chunked, target, challenge, yaml, json, store, tls
@@ -15,5 +17,24 @@ package enum FuzzHead: String, CaseIterable, Sendable {
         case .store: StoreFuzz()
         case .tls: TLSFuzz()
         }
+    }
+}
+
+/// A reader under test together with what it promises for every input.
+package protocol FuzzTarget: AnyObject {
+    /// Feeds the reader `input`, whole and in pieces, and compares.
+    func check(_ input: Bytes) throws(BrokenPromise)
+}
+
+/// What a reader did that it must not do for any input.
+package struct BrokenPromise: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ words: StaticString) { description = words.description }
+
+    /// Throws unless `holds`.
+    @inline(__always)
+    static func unless(_ holds: Bool, _ words: StaticString) throws(BrokenPromise) {
+        if !holds { throw BrokenPromise(words) }
     }
 }

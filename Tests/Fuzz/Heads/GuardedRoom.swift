@@ -1,7 +1,7 @@
 import Glibc
 import LanyardRequestPath
 
-/// Memory between two pages that nobody may touch: whoever reads past either end dies at once, with or without a sanitizer.
+/// Memory between two pages that no code may touch: a read past either end ends the process at once, with or without a sanitizer.
 final class GuardedRoom {
     private static let pageBytes = 4096
 

@@ -46,7 +46,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
             guard let head = try run.read(bytes, table, limits) else { return .more }
             return .head(head)
         } catch {
-            return .fault(error)
+            return .error(error)
         }
     }
 
@@ -61,7 +61,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
                 if let head = try run.read(pieceRoom.atEnd(bytes[run: 0..<end]), table, limits) { return .head(head) }
             } while end < bytes.count
         } catch {
-            return .fault(error)
+            return .error(error)
         }
         return .more
     }
@@ -73,7 +73,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
             do throws(HeadError) {
                 head = try run.read(bytes[run: 0..<(end + 1)], otherTable, Run.limits)
             } catch {
-                return .fault(error)
+                return .error(error)
             }
             guard let head else { continue }
             try BrokenPromise.unless(
@@ -89,7 +89,7 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
     private func checkTight(_ bytes: Bytes, _ whole: HeadOutcome<Run.Head>) throws(BrokenPromise) {
         let tight = read(bytes, otherTable, Self.tightLimits)
         switch (tight, whole) {
-        case (.fault(let fault), _) where fault.kind == .lineTooLong || fault.kind == .fieldsTooLarge: break
+        case (.error(let error), _) where error.kind == .lineTooLong || error.kind == .fieldsTooLarge: break
         default: try compare(whole, tight, "small limits change what they do not refuse")
         }
         let pieces = readPieces(bytes, otherTable, Self.tightLimits)

@@ -3,13 +3,13 @@ import LanyardRequestPath
 /// What a reader makes of some bytes.
 enum HeadOutcome<Head: FuzzedHead> {
     case head(Head)
-    case fault(HeadError)
+    case error(HeadError)
     case more
 
     func same(as other: HeadOutcome) -> Bool {
         switch (self, other) {
         case (.head(let left), .head(let right)): left == right
-        case (.fault(let left), .fault(let right)): left.isSame(as: right)
+        case (.error(let left), .error(let right)): left.isSame(as: right)
         case (.more, .more): true
         default: false
         }

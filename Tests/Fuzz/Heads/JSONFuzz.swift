@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardIdentity
 import LanyardRequestPath
 
-/// Holds the reading of the identity service's answers to its promises: the reader of JSON, of tokens in it, and of a JSON Web
+/// Holds the reading of the identity service's responses to its promises: the reader of JSON, of tokens in it, and of a JSON Web
 /// Token's claims. What is cut off may end early, but means nothing else; what is accepted means the same when it is written anew.
 final class JSONFuzz: FuzzTarget {
     private static let bytesMax = 64 << 10
@@ -15,22 +15,22 @@ final class JSONFuzz: FuzzTarget {
 
     func check(_ input: Bytes) throws(BrokenPromise) {
         let bytes = UnsafeRawBufferPointer(room.atStart(input[run: 0..<min(input.count, Self.bytesMax)]))
-        let fault = writer.rewrite(bytes)
-        let answer = TokenOutcome(bytes)
-        try checkPieces(bytes, fault, answer)
-        try checkPrefix(bytes, fault)
-        guard fault == nil else {
-            try BrokenPromise.unless(!answer.isAccepted, "an answer was taken that is no JSON")
+        let error = writer.rewrite(bytes)
+        let response = TokenOutcome(bytes)
+        try checkPieces(bytes, error, response)
+        try checkPrefix(bytes, error)
+        guard error == nil else {
+            try BrokenPromise.unless(!response.isAccepted, "an answer was taken that is no JSON")
             _ = JWTClaims(of: Secret(copying: bytes))
             return
         }
-        try BrokenPromise.unless(!answer.isNotJSON, "JSON is called none")
-        try checkWrittenAnew(bytes, answer)
+        try BrokenPromise.unless(!response.isNotJSON, "JSON is called none")
+        try checkWrittenAnew(bytes, response)
     }
 
-    /// An answer arrives in pieces and is put together in wiped memory.
+    /// A response arrives in pieces and is put together in wiped memory.
     private func checkPieces(
-        _ bytes: UnsafeRawBufferPointer, _ fault: JSONError?, _ answer: TokenOutcome
+        _ bytes: UnsafeRawBufferPointer, _ error: JSONError?, _ response: TokenOutcome
     ) throws(BrokenPromise) {
         var cuts = FuzzCuts(bytes.assumingMemoryBound(to: UInt8.self))
         var buffer = SecretBuffer(capacity: 16)
@@ -41,37 +41,37 @@ final class JSONFuzz: FuzzTarget {
             place = end
         }
         let again = buffer.withBytes { TokenOutcome($0) }
-        try BrokenPromise.unless(again == answer, "arrived in pieces, the answer is another")
+        try BrokenPromise.unless(again == response, "arrived in pieces, the answer is another")
     }
 
     /// A fault in the first part of a text is the whole text's, and one far in front of a cut is seen before it.
-    private func checkPrefix(_ bytes: UnsafeRawBufferPointer, _ fault: JSONError?) throws(BrokenPromise) {
+    private func checkPrefix(_ bytes: UnsafeRawBufferPointer, _ error: JSONError?) throws(BrokenPromise) {
         guard bytes.count > 0 else { return }
         var cuts = FuzzCuts(bytes.assumingMemoryBound(to: UInt8.self))
         for _ in 0..<2 {
             let end = Int(cuts.next() % UInt64(bytes.count))
-            let first = JSONRewriter.fault(
+            let first = JSONRewriter.error(
                 in: UnsafeRawBufferPointer(pieceRoom.atEnd(bytes.assumingMemoryBound(to: UInt8.self)[run: 0..<end])))
             if let first {
                 try BrokenPromise.unless(first.offset <= end, "a fault behind the text")
                 let isCut = first.kind == .characters && first.offset + Self.escapeBytesMax > end
                 let mayEnd = first.kind == .endsEarly || isCut
-                try BrokenPromise.unless(mayEnd || first == fault, "a fault that what comes later mends")
+                try BrokenPromise.unless(mayEnd || first == error, "a fault that what comes later mends")
             }
-            if let fault, fault.kind != .duplicateKey, fault.offset + Self.escapeBytesMax <= end {
-                try BrokenPromise.unless(first == fault, "a fault that depends on what stands behind it")
+            if let error, error.kind != .duplicateKey, error.offset + Self.escapeBytesMax <= end {
+                try BrokenPromise.unless(first == error, "a fault that depends on what stands behind it")
             }
         }
     }
 
-    private func checkWrittenAnew(_ bytes: UnsafeRawBufferPointer, _ answer: TokenOutcome) throws(BrokenPromise) {
+    private func checkWrittenAnew(_ bytes: UnsafeRawBufferPointer, _ response: TokenOutcome) throws(BrokenPromise) {
         let again = JSONRewriter()
-        let fault = writer.withBytes { again.rewrite($0) }
-        try BrokenPromise.unless(fault == nil, "what was accepted is refused when it is written anew")
+        let error = writer.withBytes { again.rewrite($0) }
+        try BrokenPromise.unless(error == nil, "what was accepted is refused when it is written anew")
         let isSame = writer.withBytes { text in again.withBytes { text.elementsEqual($0) } }
         try BrokenPromise.unless(isSame, "written anew, the text means something else")
         let other = writer.withBytes { TokenOutcome($0) }
-        try BrokenPromise.unless(other.hasSameTokens(as: answer), "written anew, the answer holds other tokens")
+        try BrokenPromise.unless(other.hasSameTokens(as: response), "written anew, the answer holds other tokens")
         let claims = JWTClaims(of: Self.token(bytes))
         let otherClaims = writer.withBytes { JWTClaims(of: Self.token($0)) }
         try BrokenPromise.unless(claims == otherClaims, "written anew, the claims are others")

@@ -28,7 +28,7 @@ final class JSONRewriter {
     }
 
     /// Why `bytes` are no JSON, or nil.
-    static func fault(in bytes: UnsafeRawBufferPointer) -> JSONError? {
+    static func error(in bytes: UnsafeRawBufferPointer) -> JSONError? {
         var reader = JSONReader(bytes)
         do throws(JSONError) {
             while try reader.next() != .end {}

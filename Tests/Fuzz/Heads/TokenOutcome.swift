@@ -1,34 +1,35 @@
 import LanyardIdentity
 
-/// What `TokenReader` makes of an answer.
+/// What `TokenReader` makes of a response.
 struct TokenOutcome: Equatable {
-    private let answer: TokenResponse?
+    private let response: TokenResponse?
     private let problem: TokenReader.ReadError?
 
     init(_ bytes: UnsafeRawBufferPointer) {
         do throws(TokenReader.ReadError) {
-            answer = try TokenReader.read(bytes)
+            response = try TokenReader.read(bytes)
             problem = nil
         } catch {
-            answer = nil
+            response = nil
             problem = error
         }
     }
 
-    var isAccepted: Bool { answer != nil }
+    var isAccepted: Bool { response != nil }
 
     var isNotJSON: Bool { if case .json = problem { true } else { false } }
 
     /// The same in all that does not depend on how a string was escaped.
     func hasSameTokens(as other: TokenOutcome) -> Bool {
-        problem == other.problem && answer?.accessToken == other.answer?.accessToken
-            && answer?.refreshToken == other.answer?.refreshToken && answer?.userID == other.answer?.userID
-            && answer?.deviceID == other.answer?.deviceID && answer?.hostname == other.answer?.hostname
+        problem == other.problem && response?.accessToken == other.response?.accessToken
+            && response?.refreshToken == other.response?.refreshToken && response?.userID == other.response?.userID
+            && response?.deviceID == other.response?.deviceID && response?.hostname == other.response?.hostname
     }
 
     static func == (left: TokenOutcome, right: TokenOutcome) -> Bool {
-        left.hasSameTokens(as: right) && left.answer?.expiresIn == right.answer?.expiresIn
-            && left.answer?.hasError == right.answer?.hasError && left.answer?.errorCode == right.answer?.errorCode
-            && left.answer?.isUnknownApp == right.answer?.isUnknownApp
+        left.hasSameTokens(as: right) && left.response?.expiresIn == right.response?.expiresIn
+            && left.response?.hasError == right.response?.hasError
+            && left.response?.errorCode == right.response?.errorCode
+            && left.response?.isUnknownApp == right.response?.isUnknownApp
     }
 }

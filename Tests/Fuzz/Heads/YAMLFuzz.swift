@@ -21,7 +21,7 @@ final class YAMLFuzz: FuzzTarget {
     }
 
     private func checkFaults(_ diagnostics: [ConfigurationError]) throws(BrokenPromise) {
-        try BrokenPromise.unless(diagnostics.count <= 101, "more faults than anybody reads")
+        try BrokenPromise.unless(diagnostics.count <= 101, "more errors than an operator reads")
         try BrokenPromise.unless(
             diagnostics.allSatisfy { !$0.message.isEmpty && !$0.remedy.isEmpty && $0.severity != .usage },
             "a fault without words or remedy")

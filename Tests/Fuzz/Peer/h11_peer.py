@@ -5,7 +5,7 @@
 
 INPUT is a row of records: one byte for the kind (0 a request, 1 a response, 2 a response to HEAD), four bytes of length
 (big-endian), the message; a response's connection ends behind it. OUTPUT has one record for each, four bytes of length and the
-meaning, which `MessageReading` in Tests/LanyardTests/Fuzzing writes in the same way.
+meaning, which `MessageReading` in Tests/FuzzHeadsTests writes in the same way.
 """
 
 import struct

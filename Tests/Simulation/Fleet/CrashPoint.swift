@@ -8,7 +8,7 @@ package struct CrashPoint: Hashable, Sendable {
         // Changes of the store.
         case storeIntent, clearIntent, dropRefreshToken, saveSession, recordRefusal, end, logOut, other
         // Between two acts of a session, no disk call under way.
-        case login, refresh, revoke, publish, answer
+        case login, refresh, revoke, publish, response
 
         init(_ change: StoreChange) {
             self =
@@ -58,7 +58,7 @@ package struct CrashPoint: Hashable, Sendable {
         let changes: [Work] = [
             .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .logOut,
         ]
-        let acts: [Work] = [.login, .refresh, .revoke, .publish, .answer]
+        let acts: [Work] = [.login, .refresh, .revoke, .publish, .response]
         return changes.flatMap { work in write.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
             + opening
             + [

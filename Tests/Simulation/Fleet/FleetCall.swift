@@ -5,7 +5,7 @@ struct FleetCall {
     var process: Int
     var life: Int
     var user: Int
-    /// nil: a revocation, whose answer nobody waits for.
+    /// nil: a revocation, whose response no session waits for.
     var call: SessionCall?
     /// nil: a login.
     var token: SimulatedToken?
@@ -13,7 +13,7 @@ struct FleetCall {
     var password = 0
     var fate: FleetWeather.Fate
     /// What the service said, once it was reached.
-    var answer: FleetService.Answer?
+    var response: FleetService.Response?
     /// How often it is still to be heard of.
     var eventsToCome = 0
 }

@@ -1,5 +1,5 @@
 /// What can be next in a simulated world. Processes are named by their place and by which of their lives is meant: what was planned for
-/// one that has died finds nobody.
+/// one that has died finds no receiver.
 enum FleetEvent {
     /// A session's deadline may have come.
     case due(process: Int, life: Int, user: Int, plan: UInt64)
@@ -8,7 +8,7 @@ enum FleetEvent {
     /// A call reaches the service.
     case reach(call: Int)
     /// What becomes of it reaches the process.
-    case answer(call: Int)
+    case response(call: Int)
     /// The clocks are compared.
     case tick(process: Int, life: Int)
     /// The store is looked at beside all sessions' calls.
@@ -16,7 +16,7 @@ enum FleetEvent {
     /// A client's request.
     case request
     /// A request has waited as long as it does.
-    case patience(process: Int, life: Int, user: Int)
+    case waitEnds(process: Int, life: Int, user: Int)
     /// The account of a login was looked at.
     case claimed(process: Int, life: Int, user: Int, operation: UInt64)
     /// The service is told again of sessions that have ended.
@@ -29,16 +29,16 @@ enum FleetEvent {
     /// A session is led where it would seldom come by itself.
     case lead
     case step(FleetLead.Step, user: Int, here: Int)
-    /// Somebody else renews the token that only they renew, or something happens to those who read it.
+    /// The program that renews the outside token renews it, or something happens to its readers.
     case feed
-    /// For a while nothing goes wrong; at its end whoever can live must live.
+    /// For a while nothing goes wrong; at its end every session that can live must live.
     case holiday
     case audit
 
     /// The machine must be awake for it.
     var needsMachine: Bool {
         switch self {
-        case .due, .storeTurn, .answer, .tick, .look, .request, .patience, .claimed, .revocations, .start, .audit,
+        case .due, .storeTurn, .response, .tick, .look, .request, .waitEnds, .claimed, .revocations, .start, .audit,
             .relief, .lead, .step, .feed, .holiday:
             true
         default: false
@@ -48,7 +48,7 @@ enum FleetEvent {
 
 /// What goes wrong, or is done, by chance.
 enum FleetMischief: CaseIterable {
-    case crash, power, wall, suspend, pause, disk, locks, account, person, upstream
+    case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream
 
     /// How many of the plan's units lie between two of a kind.
     var unitsApart: Double {
@@ -61,7 +61,7 @@ enum FleetMischief: CaseIterable {
         case .disk: 8
         case .locks: 15
         case .account: 6
-        case .person: 6
+        case .operatorCall: 6
         case .upstream: 1.5
         }
     }
@@ -75,6 +75,6 @@ enum FleetRelief {
     case wallIsRight
     case accountEnabled(user: Int)
     case credentialMended(user: Int)
-    case personLogsIn(user: Int)
-    case personLeaves(process: Int, life: Int, user: Int)
+    case operatorLogsIn(user: Int)
+    case operatorLogsOut(process: Int, life: Int, user: Int)
 }

@@ -1,7 +1,7 @@
 /// What can go wrong in a simulated world, each counted by the report.
 package enum FleetFault: Int, CaseIterable, Sendable {
     // The way to the identity service and back.
-    case connectionRefused, connectTimedOut, requestLost, answerLost, answerLostAfterRotation, slowAnswer
+    case connectionRefused, connectTimedOut, requestLost, responseLost, responseLostAfterRotation, slowResponse
     case carriedOutAfterTimeout
     // What the service says.
     case serverError, tooManyRequests, retryAfter, gone, unknownApp, htmlInstead, malformedSuccess,
@@ -9,7 +9,7 @@ package enum FleetFault: Int, CaseIterable, Sendable {
     case shortLifetime, wrongLifetime, doubtfulRefusal, wrongDate
     // What becomes of sessions and accounts over there.
     case sessionRevoked, refreshTokenExpired, userDisabled, userEnabled, passwordChanged, familyKilled
-    // What people do.
+    // What operators do.
     case credentialMended, loggedOut, loggedIn, upstreamRefused
     // What happens to the machine and its clocks.
     case processKilled, powerLost, wallForwards, wallBackwards, suspended, paused

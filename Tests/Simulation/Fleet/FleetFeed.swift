@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessions
 
-/// A user whose token somebody else renews, in one process: the real machine, told what is read.
+/// A user whose token another program renews, in one process: the real machine, told what is read.
 final class FleetFeed {
     private var coordinator: SessionCoordinator
     /// What requests would be given.

@@ -3,19 +3,19 @@ import LanyardSessions
 /// What leads a session over one edge between two states: for those edges that need two processes and an accident in
 /// the right moment, so that no world comes to them often by itself.
 ///
-/// What a lead does anybody may do, and any service: it ends a session, grants a token that lives for two seconds,
-/// answers late, fails one process while it serves another; a person logs in meanwhile. It brings the accident about,
+/// What a lead does any operator may do, and any service: it ends a session, grants a token that lives for two seconds,
+/// answers late, fails one process while it serves another; an operator logs in meanwhile. It brings the accident about,
 /// not its outcome: between its steps everything goes on that goes on in any world, and many a lead comes to nothing.
 struct FleetLead {
     /// Which of the two processes.
     enum Place { case here, there }
 
     enum Step {
-        /// How the service seems to this process; nil: as to everybody.
+        /// How the service seems to this process; nil: as to every process.
         case weather(Place, FleetWeather?)
         case logIn(Place)
         case logOut(Place)
-        /// A person wants a new token.
+        /// An operator wants a new token.
         case refresh(Place)
         /// The service ends the session.
         case revoke
@@ -29,7 +29,7 @@ struct FleetLead {
     typealias Way = [(step: Step, rest: Double)]
 
     let edge: FleetReport.Edge
-    /// Whether the user has a credential that needs no person; nil: whichever.
+    /// Whether the user has a credential that needs no operator; nil: either.
     let needsCredential: Bool?
     /// From `valid` in both processes.
     let way: Way
@@ -42,7 +42,7 @@ struct FleetLead {
 
     static let all = lateLogins + takeovers + mendedCredentials + [declaredDead]
 
-    /// A person's login is answered when its token has ended already.
+    /// An operator's login is answered when its token has ended already.
     private static let lateLogins = [SessionState.loggedOut, .loggingIn, .valid, .loginRequired, .refused].map {
         state in
         FleetLead(

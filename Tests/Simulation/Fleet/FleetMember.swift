@@ -6,20 +6,20 @@ struct FleetMember {
     let hasCredential: Bool
     /// The password in the credential's file, by number.
     var password = 1
-    /// A person has logged the user out, and nobody has asked for a login since.
+    /// An operator has logged the user out, and no login was asked for since.
     var isLoggedOut = false
-    /// What a person has asked for last, stored or not.
+    /// What an operator has asked for last, stored or not.
     var wantsOut = false
     /// When the store took the latest login, and the latest logout.
     var loggedInAt = Instant.past
     var loggedOutAt = Instant.past
-    /// The refresh token that was sent last, and how many of its calls have had no answer.
+    /// The refresh token that was sent last, and how many of its calls have had no response.
     var sent: SimulatedToken?
-    var unanswered = 0
+    var unknownOutcomes = 0
     /// Answers that a process which has just died had heard and not stored.
     var unsettled = 0
     /// Something that no client can know or help has made an old token of the one that the client holds: the service
-    /// kept the new one to itself behind an answer that says otherwise, or a process died whose disk took nothing.
+    /// kept the new one to itself behind a response that says otherwise, or a process died whose disk took nothing.
     var isExcused = false
     /// Since when; requests that were sent before may arrive a minute later.
     var excusedAt = Instant.past
@@ -30,7 +30,7 @@ struct FleetMember {
     var refusal: (generation: UInt64, at: Instant)?
     /// The service has said that the session is dead.
     var wasDeclaredDead = false
-    /// A process has died since the last token came: it may have got an answer that it could not store.
+    /// A process has died since the last token came: it may have got a response that it could not store.
     var isUnsettled = false
     /// What the storm is measured by.
     var hour: Int64 = 0

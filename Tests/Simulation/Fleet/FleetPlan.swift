@@ -5,7 +5,7 @@ import LanyardSettings
 /// Everything in it follows from the seed.
 package struct FleetPlan: Sendable {
     package struct Member: Sendable {
-        /// Whether the configuration has a credential that needs no person.
+        /// Whether the configuration has a credential that needs no operator.
         package var hasCredential: Bool
     }
 
@@ -21,7 +21,7 @@ package struct FleetPlan: Sendable {
     /// The service says when refresh tokens end.
     package var tellsExpiry: Bool
     package var bug: PlantedBug?
-    /// Sessions are led to what else comes to them too seldom: `FleetLead`; and a user is there whose token somebody else renews.
+    /// Sessions are led to what else comes to them too seldom: `FleetLead`; and a user is there whose token another program renews.
     package var isGuided: Bool
     /// Prints what happens.
     package var isTold = false

@@ -32,7 +32,7 @@ final class FleetProcess {
     let source = FleetSource()
     let tokenCache: TokenCache
     var sessions: [FleetSession] = []
-    /// nil: nobody has a token that somebody else renews.
+    /// nil: no user has a token that another program renews.
     var feed: FleetFeed?
     var tasks: [Task] = []
     /// The turn that does the first of them is planned.

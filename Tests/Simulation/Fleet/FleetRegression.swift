@@ -21,7 +21,7 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
     package static let all = [
         FleetRegression(
             guided: 22, .seconds(1800),
-            "a person's login that failed left a refresh token in use whose session another process had found dead"),
+            "an operator's login that failed left a refresh token in use whose session another process had found dead"),
         FleetRegression(
             7, .seconds(20), .seconds(108_000),
             "a process that began within another's call took its intent for an open one, although its answer came and was stored"
@@ -39,10 +39,10 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
         ),
         FleetRegression(
             7, .seconds(1800), .seconds(6_480_000),
-            "a process that had refused a credential never learned of a person's login in another"),
+            "a process that had refused a credential never learned of an operator's login in another"),
         FleetRegression(
             291, .seconds(86_400), .seconds(86_400) * 365,
-            "the same, although a person logged in just when the credential was refused there"),
+            "the same, although an operator logged in just when the credential was refused there"),
         FleetRegression(
             157, .seconds(86_400), .seconds(86_400) * 365,
             "a login under way in one process undid the logout of a user without a session in another"),
@@ -64,7 +64,7 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
             guided: 11, .seconds(1800), "a login that the store could not take undid a logout in another process"),
         FleetRegression(
             guided: 88, .seconds(1800),
-            "a person's refresh of a session that was taken over, which failed, lifted the service's Retry-After"),
+            "an operator's refresh of a session that was taken over, which failed, lifted the service's Retry-After"),
         FleetRegression(
             guided: 2, .seconds(2), hours: 6,
             "a refresh token that had been sent without an answer was stored late, when its session had ended"),

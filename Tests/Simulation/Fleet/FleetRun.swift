@@ -75,7 +75,7 @@ package struct FleetRun: Sendable {
         var seed: UInt64 = 1
         while Instant.now < deadline {
             let (life, days) = spans[Int(seed % 3)]
-            // Only there somebody else renews a token.
+            // Only there another program renews a token.
             let plan = FleetPlan(
                 seed: seed, lifetime: .seconds(life), span: .seconds(days * 86_400), bug: bug,
                 isGuided: bug == .unreadServed)

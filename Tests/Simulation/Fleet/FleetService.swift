@@ -23,7 +23,7 @@ struct FleetService {
         var endsAt: Instant
     }
 
-    enum Answer {
+    enum Response {
         case granted(access: SimulatedToken, refresh: SimulatedToken?, stay: Int, isRotation: Bool)
         /// The session is over, or the token is none of its.
         case dead(Death)
@@ -52,14 +52,14 @@ struct FleetService {
     // MARK: Calls that have arrived
 
     /// - Parameter password: which one the caller believes in.
-    mutating func logIn(_ account: Int, password: Int, at now: Instant, life: Duration) -> Answer {
+    mutating func logIn(_ account: Int, password: Int, at now: Instant, life: Duration) -> Response {
         guard password == accounts[account].password, !accounts[account].isDisabled else { return .refused }
         stays.append(Stay(account: account, endsAt: now + sessionLife))
         accounts[account].session = stays.count - 1
         return grant(stays.count - 1, at: now, life: life, withRefresh: true)
     }
 
-    mutating func refresh(_ token: SimulatedToken, at now: Instant, life: Duration) -> Answer {
+    mutating func refresh(_ token: SimulatedToken, at now: Instant, life: Duration) -> Response {
         let place = token.session
         guard stays[place].isAlive else { return .dead(.ended) }
         guard now < stays[place].endsAt else {
@@ -81,7 +81,7 @@ struct FleetService {
 
     mutating func revoke(_ token: SimulatedToken) { stays[token.session].isAlive = false }
 
-    private func grant(_ stay: Int, at now: Instant, life: Duration, withRefresh: Bool) -> Answer {
+    private func grant(_ stay: Int, at now: Instant, life: Duration, withRefresh: Bool) -> Response {
         let access = SimulatedToken(.access, session: stay, value: life.nanoseconds, madeAt: now)
         let refresh = SimulatedToken(
             .refresh, session: stay, value: stays[stay].current, madeAt: stays[stay].rotatedAt)
@@ -90,7 +90,7 @@ struct FleetService {
             isRotation: withRefresh && rotation != .none && stays[stay].current > 1)
     }
 
-    // MARK: What people do over there
+    // MARK: What operators do over there
 
     mutating func revokeAll(of account: Int) {
         let session = accounts[account].session

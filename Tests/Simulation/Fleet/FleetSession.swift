@@ -5,7 +5,7 @@ import LanyardSessions
 /// One user's session in one process: the real machine, and what the world must remember around it.
 final class FleetSession {
     private(set) var coordinator: SessionCoordinator
-    /// What is asked of the desk most often, as of its latest event: to ask a large value in a class means to copy it.
+    /// What is asked of the coordinator most often, as of its latest event: to ask a large value in a class means to copy it.
     private(set) var glance: Glance
 
     struct Glance {
@@ -42,23 +42,23 @@ final class FleetSession {
     var spin = (at: Instant.past, times: 0)
     /// The lock could not be had for a reason other than another's having it: only the process's own single flight protects the call.
     var isLockless = false
-    /// The call whose answer it waits for.
+    /// The call whose response it waits for.
     var call: Int?
     /// When that comes.
-    var answerAt = Instant.past
+    var responseAt = Instant.past
     /// Another process had the user's lock when this one wanted it last.
     var isLockBusy = false
     /// The refresh token that this process was given last.
     var newest: SimulatedToken?
     /// Calls that were answered while nothing of that is stored yet: a crash makes them unanswered again.
     var unsettled = 0
-    /// A person's doing led to the next call.
+    /// An operator's call led to the next call.
     var isAsked = false
     /// One did to the latest call.
     var wasAsked = false
     /// A login takes the place of what was refused, whatever the store holds.
     private(set) var isRearmed = false
-    /// A person has logged in or out while that call was under way.
+    /// An operator has logged in or out while that call was under way.
     var wasLeft = false
 
     // For planted bugs.

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
 
-/// Events and acts in words, for whoever looks into a failure; no secret among them but those that the simulated service has made.
+/// Events and acts in words, for a developer who looks into a failure; no secret among them but those that the simulated service has made.
 enum FleetStory {
     static func event(_ event: SessionCoordinator.Event) -> String {
         switch event {

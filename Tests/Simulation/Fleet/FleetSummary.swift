@@ -1,6 +1,6 @@
 import LanyardSessions
 
-/// A report for people: what was simulated, how fast, and how often each thing came.
+/// A report: what was simulated, how fast, and how often each thing came.
 package struct FleetSummary {
     private let report: FleetReport
     private let seconds: Double
@@ -55,7 +55,7 @@ extension FleetReport.Edge {
     ///   only `refreshing` and `stale`
     ///   have both;
     /// - to `refused` from `login_required`, and to `login_required` from `logging_in`: the one has no credential, the other has;
-    /// - to `logging_in` from `login_required`, for the same reason: a person's login leaves the state as it is until it has succeeded.
+    /// - to `logging_in` from `login_required`, for the same reason: an operator's login leaves the state as it is until it has succeeded.
     package static let possible: [FleetReport.Edge] = [
         edges(from: .loggedOut, to: [.loggingIn, .valid, .refreshing, .unreachable, .loginRequired, .refused]),
         edges(from: .loggingIn, to: [.loggedOut, .valid, .refreshing, .unreachable, .refused]),

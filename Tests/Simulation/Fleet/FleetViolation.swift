@@ -18,14 +18,14 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case readable = "the store can always be read"
         case progress = "deadlines that were told do not stay due"
         case revokedLive = "no session that the store holds is revoked"
-        case fedToken = "a token that somebody else renews is served while it can be read, and no longer"
+        case fedToken = "a token that another program renews is served while it can be read, and no longer"
         case rightUser = "a token goes only on its own user's requests"
     }
 
     package var promise: Promise
     /// The world that shows it: the same plan shows it again.
     package var plan: FleetPlan
-    /// What shows it, in words; no secret of anybody.
+    /// What shows it, in words; no secret.
     package var words: String
 
     package var description: String {

@@ -5,7 +5,7 @@ enum FleetWeather: Int, CaseIterable {
     case clear, fair, slow, lossy, down, silent, swallowing, captivePortal, overloaded, failing, gone, noApp, garbling,
         lying
     case doubting
-    // Only by a lead: tokens of the shortest life that there is, and answers that come when these have ended.
+    // Only by a lead: tokens of the shortest life that there is, and responses that come when these have ended.
     case brief, tardy
 
     /// What comes by itself.
@@ -14,13 +14,13 @@ enum FleetWeather: Int, CaseIterable {
     /// What becomes of one call. The service carries it out at `reachesIn`, nil: never.
     struct Fate {
         var reachesIn: Duration?
-        var answersIn: Duration
-        /// nil: the service's own answer comes through.
+        var respondsIn: Duration
+        /// nil: the service's own response comes through.
         var verdict: IdentityError.Verdict?
         var fault: FleetFault?
-        /// How much longer than the service means it the answer says that the token lives, 1 being honest.
+        /// How much longer than the service means it the response says that the token lives, 1 being honest.
         var stretch = 1.0
-        /// What the answer's `Date` is off.
+        /// What the response's `Date` is off.
         var dateError = Duration.zero
     }
 
@@ -28,7 +28,7 @@ enum FleetWeather: Int, CaseIterable {
     static func next(_ dice: inout Dice) -> FleetWeather {
         guard dice.hits(0.5) else { return .fair }
         let next = common[dice.below(common.count)]
-        // Rare, since only a person ends what follows from it.
+        // Rare, since only an operator ends what follows from it.
         return next == .noApp && dice.hits(0.5) ? .clear : next
     }
 
@@ -43,88 +43,89 @@ enum FleetWeather: Int, CaseIterable {
 
     func fate(isLogin: Bool, _ dice: inout Dice) -> Fate {
         let quick = dice.between(.milliseconds(10), .milliseconds(300))
-        let fair = Fate(reachesIn: quick / 2, answersIn: quick)
+        let fair = Fate(reachesIn: quick / 2, respondsIn: quick)
         switch self {
         case .clear: return fair
         case .fair: return dice.hits(0.98) ? fair : Self.mishap(quick, isLogin: isLogin, &dice)
         case .slow:
             let slow = dice.between(.seconds(1), .seconds(29))
-            return Fate(reachesIn: slow * dice.chance(), answersIn: slow, fault: .slowAnswer)
+            return Fate(reachesIn: slow * dice.chance(), respondsIn: slow, fault: .slowResponse)
         case .lossy: return dice.hits(0.5) ? fair : Self.mishap(quick, isLogin: isLogin, &dice)
         case .down:
-            return Fate(answersIn: .milliseconds(2), verdict: .transient(retryAfter: nil), fault: .connectionRefused)
+            return Fate(respondsIn: .milliseconds(2), verdict: .transient(retryAfter: nil), fault: .connectionRefused)
         case .silent:
-            return Fate(answersIn: .seconds(5), verdict: .transient(retryAfter: nil), fault: .connectTimedOut)
+            return Fate(respondsIn: .seconds(5), verdict: .transient(retryAfter: nil), fault: .connectTimedOut)
         case .swallowing: return dice.hits(0.3) ? fair : Self.lost(quick, isLogin: isLogin, &dice)
         case .captivePortal:
-            return Fate(answersIn: quick, verdict: .transient(retryAfter: nil), fault: .htmlInstead)
+            return Fate(respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .htmlInstead)
         case .overloaded:
             let after: Duration? = dice.hits(0.7) ? dice.between(.seconds(1), .seconds(900)) : nil
             let fault = after == nil ? FleetFault.tooManyRequests : .retryAfter
-            return Fate(answersIn: quick, verdict: .transient(retryAfter: after), fault: fault)
+            return Fate(respondsIn: quick, verdict: .transient(retryAfter: after), fault: fault)
         case .failing:
-            return Fate(answersIn: quick, verdict: .transient(retryAfter: nil), fault: .serverError)
-        case .gone: return Fate(answersIn: quick, verdict: .gone, fault: .gone)
-        case .noApp: return Fate(answersIn: quick, verdict: .unknownApp, fault: .unknownApp)
+            return Fate(respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .serverError)
+        case .gone: return Fate(respondsIn: quick, verdict: .gone, fault: .gone)
+        case .noApp: return Fate(respondsIn: quick, verdict: .unknownApp, fault: .unknownApp)
         case .garbling:
             guard dice.hits(0.7) else { return fair }
             // A gateway's doing, or the service's own.
             let isCarriedOut = dice.hits(0.3)
             return Fate(
-                reachesIn: isCarriedOut ? quick / 2 : nil, answersIn: quick, verdict: .transient(retryAfter: nil),
+                reachesIn: isCarriedOut ? quick / 2 : nil, respondsIn: quick, verdict: .transient(retryAfter: nil),
                 fault: isCarriedOut ? .malformedAfterRotation : .malformedSuccess)
         case .lying: return Self.lie(quick, &dice)
-        case .brief: return Fate(reachesIn: quick / 2, answersIn: quick, fault: .wrongLifetime, stretch: 0)
+        case .brief: return Fate(reachesIn: quick / 2, respondsIn: quick, fault: .wrongLifetime, stretch: 0)
         case .tardy:
             let slow = dice.between(.seconds(3), .seconds(29))
-            return Fate(reachesIn: quick / 2, answersIn: slow, fault: .slowAnswer, stretch: 0)
+            return Fate(reachesIn: quick / 2, respondsIn: slow, fault: .slowResponse, stretch: 0)
         case .doubting:
             guard isLogin else { return fair }
-            return Fate(answersIn: quick, verdict: .credentialDoubted, fault: .doubtfulRefusal)
+            return Fate(respondsIn: quick, verdict: .credentialDoubted, fault: .doubtfulRefusal)
         }
     }
 
-    /// No answer: the request was lost, or carried out now, or long after the caller gave up.
+    /// No response: the request was lost, or carried out now, or long after the caller gave up.
     private static func lost(_ quick: Duration, isLogin: Bool, _ dice: inout Dice) -> Fate {
         // What was sent and not answered is unknown for a refresh; a login is simply made again.
         let verdict: IdentityError.Verdict = isLogin ? .transient(retryAfter: nil) : .unknownOutcome
-        let answersIn = dice.hits(0.5) ? Duration.seconds(30) : dice.between(quick, .seconds(30))
+        let respondsIn = dice.hits(0.5) ? Duration.seconds(30) : dice.between(quick, .seconds(30))
         switch dice.below(4) {
-        case 0: return Fate(answersIn: answersIn, verdict: verdict, fault: .requestLost)
+        case 0: return Fate(respondsIn: respondsIn, verdict: verdict, fault: .requestLost)
         case 1:
-            let late = answersIn + dice.between(.zero, .seconds(20))
-            return Fate(reachesIn: late, answersIn: answersIn, verdict: verdict, fault: .carriedOutAfterTimeout)
-        default: return Fate(reachesIn: quick / 2, answersIn: answersIn, verdict: verdict, fault: .answerLost)
+            let late = respondsIn + dice.between(.zero, .seconds(20))
+            return Fate(reachesIn: late, respondsIn: respondsIn, verdict: verdict, fault: .carriedOutAfterTimeout)
+        default: return Fate(reachesIn: quick / 2, respondsIn: respondsIn, verdict: verdict, fault: .responseLost)
         }
     }
 
     private static func mishap(_ quick: Duration, isLogin: Bool, _ dice: inout Dice) -> Fate {
         switch dice.below(10) {
         case 0:
-            return Fate(answersIn: .milliseconds(2), verdict: .transient(retryAfter: nil), fault: .connectionRefused)
-        case 1: return Fate(answersIn: quick, verdict: .transient(retryAfter: nil), fault: .serverError)
-        case 2: return Fate(answersIn: quick, verdict: .transient(retryAfter: nil), fault: .htmlInstead)
-        case 3: return Fate(answersIn: quick, verdict: .transient(retryAfter: .seconds(20)), fault: .retryAfter)
+            return Fate(respondsIn: .milliseconds(2), verdict: .transient(retryAfter: nil), fault: .connectionRefused)
+        case 1: return Fate(respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .serverError)
+        case 2: return Fate(respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .htmlInstead)
+        case 3: return Fate(respondsIn: quick, verdict: .transient(retryAfter: .seconds(20)), fault: .retryAfter)
         case 4: return lie(quick, &dice)
         case 5:
             let slow = dice.between(.seconds(1), .seconds(29))
-            return Fate(reachesIn: slow / 2, answersIn: slow, fault: .slowAnswer)
+            return Fate(reachesIn: slow / 2, respondsIn: slow, fault: .slowResponse)
         default: return lost(quick, isLogin: isLogin, &dice)
         }
     }
 
-    /// Lifetimes that nobody meant, and a clock of its own.
+    /// Lifetimes by mistake, and a clock of its own.
     private static func lie(_ quick: Duration, _ dice: inout Dice) -> Fate {
         switch dice.below(4) {
         case 0:
-            // Under 2 s: the reader of answers takes that for a malformed success.
+            // Under 2 s: the reader of responses takes that for a malformed success.
             return Fate(
-                reachesIn: quick / 2, answersIn: quick, verdict: .transient(retryAfter: nil), fault: .shortLifetime)
+                reachesIn: quick / 2, respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .shortLifetime)
         case 1:
             let error = dice.between(.seconds(-300), .seconds(300))
-            return Fate(reachesIn: quick / 2, answersIn: quick, fault: .wrongDate, dateError: error)
+            return Fate(reachesIn: quick / 2, respondsIn: quick, fault: .wrongDate, dateError: error)
         default:
-            return Fate(reachesIn: quick / 2, answersIn: quick, fault: .wrongLifetime, stretch: 0.1 + 3 * dice.chance())
+            return Fate(
+                reachesIn: quick / 2, respondsIn: quick, fault: .wrongLifetime, stretch: 0.1 + 3 * dice.chance())
         }
     }
 }

@@ -20,7 +20,7 @@ extension FleetWorld {
         let fingerprint = Self.fingerprint(user, password)
         if refused == fingerprint {
             // The guard of a refused credential: no call.
-            let fate = FleetWeather.Fate(answersIn: .milliseconds(1), verdict: .credentialRefused)
+            let fate = FleetWeather.Fate(respondsIn: .milliseconds(1), verdict: .credentialRefused)
             var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
             sent.password = password
             return send(sent, process, isCall: false)
@@ -33,7 +33,7 @@ extension FleetWorld {
             fate: weather(of: process.number).fate(isLogin: true, &dice))
         sent.password = password
         send(sent, process, isCall: true)
-        if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.fate.answersIn) }
+        if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.fate.respondsIn) }
     }
 
     func refresh(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
@@ -75,7 +75,7 @@ extension FleetWorld {
     private func send(_ call: FleetCall, _ process: FleetProcess, isCall: Bool) {
         let place = keep(call)
         process.sessions[call.user].call = place
-        process.sessions[call.user].answerAt = clocks.now + call.fate.answersIn
+        process.sessions[call.user].responseAt = clocks.now + call.fate.respondsIn
         process.sessions[call.user].wasAsked = process.sessions[call.user].isAsked || call.call?.cause == .asked
         process.sessions[call.user].isAsked = false
         process.sessions[call.user].wasLeft = false
@@ -84,7 +84,7 @@ extension FleetWorld {
             countCall(call.user)
         }
         if let reachesIn = call.fate.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
-        heap.plan(.answer(call: place), at: clocks.now + call.fate.answersIn)
+        heap.plan(.response(call: place), at: clocks.now + call.fate.respondsIn)
     }
 
     private func keep(_ call: FleetCall) -> Int {
@@ -112,39 +112,39 @@ extension FleetWorld {
         if call.call == nil, let token = call.token { return service.revoke(token) }
         if let token = call.token {
             report.refreshes += 1
-            let answer = service.refresh(token, at: clocks.now, life: life)
-            if case .dead(let death) = answer {
+            let response = service.refresh(token, at: clocks.now, life: life)
+            if case .dead(let death) = response {
                 if death == .repeated { count(.familyKilled) }
                 if death == .expired { count(.refreshTokenExpired) }
             }
-            if case .granted(_, _, _, let isRotation) = answer, isRotation { hide(call) }
-            calls[place].answer = answer
+            if case .granted(_, _, _, let isRotation) = response, isRotation { hide(call) }
+            calls[place].response = response
         } else {
             report.logins += 1
-            calls[place].answer = service.logIn(call.user, password: call.password, at: clocks.now, life: life)
+            calls[place].response = service.logIn(call.user, password: call.password, at: clocks.now, life: life)
         }
     }
 
     /// The service has changed the refresh token: does the caller learn that?
     private func hide(_ call: FleetCall) {
         guard let verdict = call.fate.verdict else { return }
-        count(.answerLostAfterRotation)
-        // An answer that says "not done" when it was done: no client can know.
+        count(.responseLostAfterRotation)
+        // A response that says "not done" when it was done: no client can know.
         if case .transient = verdict { excuse(call.user) }
     }
 
     // MARK: Back at the process
 
-    func answer(_ place: Int) {
+    func response(_ place: Int) {
         let call = calls[place]
         defer { release(place) }
         guard let process = process(call.process, call.life), let asked = call.call else { return }
-        guard survives(process, .answer) else { return }
+        guard survives(process, .response) else { return }
         let session = process.sessions[call.user]
         if session.call == place { session.call = nil }
         var result = result(of: call)
         learn(result, call, session)
-        result = plantedAnswer(result, call, process)
+        result = plantedResponse(result, call, process)
         tell(process, call.user, .callCompleted(result, asked))
     }
 
@@ -154,7 +154,7 @@ extension FleetWorld {
             .failure(IdentityError(verdict, message: "simulated", credential: fingerprint))
         }
         if let verdict = call.fate.verdict { return fault(verdict) }
-        switch call.answer {
+        switch call.response {
         case nil: return fault(.transient(retryAfter: nil))
         case .dead: return fault(.sessionDead)
         case .refused: return fault(.credentialRefused)
@@ -170,16 +170,16 @@ extension FleetWorld {
         }
     }
 
-    /// What the checks remember of an answer that a process has got.
+    /// What the checks remember of a response that a process has got.
     private func learn(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
-        let before = members[call.user].unanswered
-        defer { session.unsettled += before - members[call.user].unanswered }
+        let before = members[call.user].unknownOutcomes
+        defer { session.unsettled += before - members[call.user].unknownOutcomes }
         switch result {
         case .success(let grant):
             session.notBefore = .past
             if let refresh = grant.refreshToken { session.newest = SimulatedToken(refresh) }
             members[call.user].shortestLife = min(members[call.user].shortestLife, grant.lifetime)
-            members[call.user].unanswered = 0
+            members[call.user].unknownOutcomes = 0
             members[call.user].wasRefused = false
         case .failure(let fault):
             switch fault.verdict {
@@ -189,9 +189,9 @@ extension FleetWorld {
             }
             if fault.verdict == .sessionDead { members[call.user].wasDeclaredDead = true }
             if call.token != nil, fault.verdict != .unknownOutcome {
-                members[call.user].unanswered = max(0, members[call.user].unanswered - 1)
+                members[call.user].unknownOutcomes = max(0, members[call.user].unknownOutcomes - 1)
             }
-            // A person's login that fails is nothing to the session at hand.
+            // An operator's login that fails is nothing to the session at hand.
             if case .transient(let after?) = fault.verdict, call.token != nil || call.call?.cause != .asked {
                 session.delay(by: after, at: clocks.instant)
             }
@@ -204,9 +204,9 @@ extension FleetWorld {
             bytes: [UInt8(user), UInt8(truncatingIfNeeded: password)] + [UInt8](repeating: 9, count: 30))
     }
 
-    // MARK: People
+    // MARK: Operators
 
-    /// A person logs in with what is right, at one of the processes.
+    /// An operator logs in with what is right, at one of the processes.
     func logIn(_ user: Int) {
         if let process = running.randomElement(&dice) { logIn(user, at: process) }
     }
@@ -243,7 +243,7 @@ extension FleetWorld {
         guard members[user].password != service.accounts[user].password else { return }
         count(.credentialMended)
         let right = service.accounts[user].password
-        // A person's second attempt may be as wrong as the first.
+        // An operator's second attempt may be as wrong as the first.
         let isWrong = clocks.now >= holidayUntil && dice.hits(0.3)
         members[user].password = isWrong ? right + 100 + dice.below(100) : right
         if isWrong {
@@ -267,15 +267,15 @@ extension FleetWorld {
         switch process.tokenCache.decide(UserIndex(user), at: clocks.instant) {
         case .use(let token): checkServed(process, token)
         case .park:
-            let patience = process.sessions[user].coordinator.setup.refresh.waitMax
+            let timeout = process.sessions[user].coordinator.setup.refresh.waitMax
             heap.plan(
-                .patience(process: process.number, life: process.life, user: user), at: clocks.now + patience)
+                .waitEnds(process: process.number, life: process.life, user: user), at: clocks.now + timeout)
         case .refuse: report.refusedRequests += 1
         }
         askSessions(process)
     }
 
-    func losePatience(_ process: FleetProcess, _ user: Int) {
+    func stopWaiting(_ process: FleetProcess, _ user: Int) {
         guard let token = process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) else {
             report.refusedRequests += 1
             return

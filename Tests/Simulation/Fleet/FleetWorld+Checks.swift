@@ -11,14 +11,14 @@ extension FleetWorld {
         checkFlight(process, user, call)
         report.checks += 1
         if let sent = members[user].sent, sent.session != token.session || sent.value != token.value {
-            members[user].unanswered = 0
+            members[user].unknownOutcomes = 0
         }
         members[user].sent = token
         if let newest = process.sessions[user].newest, newest.session == token.session, token.value < newest.value {
             accuse(.oldToken, "\(name(process, user)) sends token \(token.value), and has been given \(newest.value)")
         }
-        let open = members[user].unanswered
-        members[user].unanswered += 1
+        let open = members[user].unknownOutcomes
+        members[user].unknownOutcomes += 1
         guard !members[user].isExcused, !disk.refusesLocks else { return }
         let allowed: Int =
             switch plan.rotation {
@@ -41,7 +41,8 @@ extension FleetWorld {
         guard call.cause != .asked, !session.isAsked, !session.isRearmed, isStoreTrusted, !members[user].isExcused
         else { return }
         report.checks += 1
-        guard members[user].unanswered == 0, let stored = storedContents()?[members[user].name], !stored.isLoggedOut,
+        guard members[user].unknownOutcomes == 0, let stored = storedContents()?[members[user].name],
+            !stored.isLoggedOut,
             stored.intent?.kind != .refresh || stored.intent?.tries == 0,
             let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
         else { return }
@@ -65,7 +66,7 @@ extension FleetWorld {
         guard !session.isLockless, !disk.refusesLocks, clocks.now >= lockTroubleAt + .seconds(60) else { return }
         for other in running {
             guard let place = other.sessions[user].call, !other.sessions[user].isLockless else { continue }
-            // What was under way when a person logged in or out goes on to its late answer.
+            // What was under way when an operator logged in or out goes on to its late response.
             if other === process, isAsked || session.wasLeft { continue }
             if other !== process, other.sessions[user].wasLeft { continue }
             accuse(
@@ -84,7 +85,7 @@ extension FleetWorld {
             members[user].shortestLife = plan.lifetime
         }
         members[user].callsInHour += 1
-        // One in the least part of a lifetime, the back-off with clients waiting, and what starts and people add; for each process.
+        // One in the least part of a lifetime, the back-off with clients waiting, and what starts and operators add; for each process.
         let scheduled = 3600 / max(members[user].shortestLife.inSeconds * 0.6, 1.2)
         let most = Double(plan.processes) * (scheduled + 950) + Double(20 * members[user].startsInHour)
         report.checks += 1
@@ -93,7 +94,7 @@ extension FleetWorld {
         }
     }
 
-    /// What the service is told to end, beside a person's logout, is not what the store says that the user lives by.
+    /// What the service is told to end, beside an operator's logout, is not what the store says that the user lives by.
     private func isHeld(_ token: SimulatedToken, _ user: Int) -> Bool {
         guard let stored = storedContents()?[members[user].name], !stored.isLoggedOut,
             let held = stored.session?.refresh
@@ -160,25 +161,25 @@ extension FleetWorld {
         switch state {
         case .refused:
             if !members[user].wasRefused {
-                accuse(.neededLife, "\(name(process, user)) is refused, and nobody has refused it")
+                accuse(.neededLife, "\(name(process, user)) is refused, and no service has refused it")
             }
         case .loginRequired:
             if members[user].hasCredential {
-                return accuse(.neededLife, "\(name(process, user)) needs a person in spite of its credential")
+                return accuse(.neededLife, "\(name(process, user)) needs an operator in spite of its credential")
             }
-            // An open intent stands for a call that nobody knows to have been made.
-            guard members[user].unanswered == 0, !members[user].isExcused, isStoreTrusted, !isLookOvertaken,
+            // An open intent stands for a call that is not known to have been made.
+            guard members[user].unknownOutcomes == 0, !members[user].isExcused, isStoreTrusted, !isLookOvertaken,
                 // Without locks another process may store a login in the middle of a call.
                 clocks.now >= lockTroubleAt + .seconds(60),
                 let stored = storedContents()?[members[user].name], stored.intent?.tries ?? 0 == 0,
                 let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
             else { return }
-            accuse(.neededLife, "\(name(process, user)) needs a person beside a live session")
+            accuse(.neededLife, "\(name(process, user)) needs an operator beside a live session")
         default: break
         }
     }
 
-    /// After a crash, a loss of power or a plain restart: logged in where it was, and logged out where a person said so.
+    /// After a crash, a loss of power or a plain restart: logged in where it was, and logged out where an operator said so.
     func checkStart(_ process: FleetProcess, _ user: Int, _ stored: StoredUser?) {
         report.checks += 1
         let state = process.sessions[user].glance.state
@@ -230,7 +231,7 @@ extension FleetWorld {
         }
     }
 
-    /// At the end of some quiet minutes everybody who can live has a token.
+    /// At the end of some quiet minutes every session that can live has a token.
     func audit() {
         // A machine that slept may come to it in the next quiet minutes, or after them.
         guard clocks.now >= holidayUntil - .seconds(15), clocks.now < holidayUntil + .seconds(5), weather == .clear
@@ -244,7 +245,7 @@ extension FleetWorld {
         report.checks += 1
         let state = process.sessions[user].glance.state
         // Whether a session without a credential has died rightly was judged when it did.
-        // A person whose login has failed is told so, and nobody tries it again.
+        // An operator whose login has failed is told so, and it is not tried again.
         let stored = storedContents()?[members[user].name]
         if stored?.isLoggedOut == true, state.isAuthenticated, clocks.now > members[user].loggedOutAt + .seconds(45) {
             return accuse(.logoutHolds, "\(name(process, user)) is \(state), and the store says logged out")
@@ -259,7 +260,7 @@ extension FleetWorld {
         guard ![.valid, .refreshing].contains(state), !isOver else { return }
         // The next look finds it.
         if !isAlone, clocks.now < members[user].loggedInAt + .seconds(45) { return }
-        // What was refused is not tried again until it changes, or a person asks.
+        // What was refused is not tried again until it changes, or an operator asks.
         let fingerprint = Self.fingerprint(user, members[user].password)
         if state == .refused, stored?.refused == fingerprint { return }
         if process.startedAt > holidayUntil - .seconds(900), [.loginRequired, .refused].contains(state) { return }

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
 
-/// A token that somebody else renews, in a guided world: it changes, cannot be read for a while, and is refused by an upstream.
+/// A token that another program renews, in a guided world: it changes, cannot be read for a while, and is refused by an upstream.
 extension FleetWorld {
     func startFeed(_ process: FleetProcess) {
         process.feed = FleetFeed(UserIndex(members.count))

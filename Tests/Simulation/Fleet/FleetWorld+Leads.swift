@@ -63,12 +63,12 @@ extension FleetWorld {
         if let process, running.contains(where: { $0 === process }) { act(process) }
     }
 
-    /// Whoever sees a login go out with the wrong password may put the right one into its file while it is under way.
-    func mayMendMeanwhile(_ user: Int, until answer: Instant) {
+    /// An operator who sees a login go out with the wrong password may put the right one into its file while it is under way.
+    func mayMendMeanwhile(_ user: Int, until response: Instant) {
         guard plan.isGuided, !service.accepts(password: members[user].password, of: user), dice.hits(0.5) else {
             return
         }
-        let at = dice.between(.zero, answer - clocks.now)
+        let at = dice.between(.zero, response - clocks.now)
         heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + at)
     }
 }

@@ -4,7 +4,7 @@ import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardSessions
 
-/// What goes wrong in a world, and what people do in it.
+/// What goes wrong in a world, and what operators do in it.
 extension FleetWorld {
     func changeWeather() {
         let units: Double
@@ -32,7 +32,7 @@ extension FleetWorld {
             disk.refusesLocks = true
             heap.plan(.relief(.locksWork), at: clocks.now + plan.unit * (0.3 * dice.chance()))
         case .account: troubleAccount()
-        case .person: letPersonAct()
+        case .operatorCall: letOperatorAct()
         case .upstream: refuseUpstream()
         }
     }
@@ -45,8 +45,8 @@ extension FleetWorld {
         case .wallIsRight: setWall(error: .zero)
         case .accountEnabled(let user): enable(user)
         case .credentialMended(let user): mendCredential(of: user)
-        case .personLogsIn(let user): logIn(user)
-        case .personLeaves(let number, let life, let user):
+        case .operatorLogsIn(let user): logIn(user)
+        case .operatorLogsOut(let number, let life, let user):
             if let process = process(number, life) { logOutForAWhile(user, at: process) }
         }
     }
@@ -83,7 +83,7 @@ extension FleetWorld {
             count(.sessionRevoked)
             service.revokeAll(of: user)
             force(process, user)
-            heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * dice.chance())
+            heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * dice.chance())
         case .clearIntent:
             weather = .failing
             heap.plan(.relief(.weatherClears), at: clocks.now + .seconds(60))
@@ -117,23 +117,23 @@ extension FleetWorld {
         excuseUnsaved()
     }
 
-    /// What a process had heard and not stored is unanswered again: nobody knows it any more.
+    /// What a process had heard and not stored is unanswered again: no process knows it any more.
     private func forgetUnsettled() {
         let contents = storedContents()
         for user in members.indices where members[user].unsettled > 0 {
             let open = contents?[members[user].name]?.intent?.tries ?? 0
-            let all = members[user].unanswered + members[user].unsettled
-            members[user].unanswered = max(members[user].unanswered, min(all, open))
+            let all = members[user].unknownOutcomes + members[user].unsettled
+            members[user].unknownOutcomes = max(members[user].unknownOutcomes, min(all, open))
             members[user].unsettled = 0
         }
     }
 
-    /// A write fell back of a process that had died before: the intent that stood before it stands again, and its answer nobody knows.
+    /// A write fell back of a process that had died before: the intent that stood before it stands again, and its response is unknown.
     private func reopenIntents() {
         let contents = storedContents()
         for user in members.indices {
             guard let intent = contents?[members[user].name]?.intent, intent.kind == .refresh else { continue }
-            members[user].unanswered = max(members[user].unanswered, intent.tries)
+            members[user].unknownOutcomes = max(members[user].unknownOutcomes, intent.tries)
         }
     }
 
@@ -242,7 +242,7 @@ extension FleetWorld {
         disk.refusesLocks = false
     }
 
-    // MARK: Accounts and people
+    // MARK: Accounts and operators
 
     private func troubleAccount() {
         let user = dice.below(members.count)
@@ -257,7 +257,7 @@ extension FleetWorld {
             count(.sessionRevoked)
             service.revokeAll(of: user)
         }
-        heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * (2.2 + dice.chance()))
+        heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * (2.2 + dice.chance()))
     }
 
     private func troublePassword(of user: Int) {
@@ -272,7 +272,7 @@ extension FleetWorld {
         service.disable(user, false)
     }
 
-    private func letPersonAct() {
+    private func letOperatorAct() {
         let user = dice.below(members.count)
         guard let process = running.randomElement(&dice) else { return }
         switch dice.below(5) {
@@ -282,16 +282,16 @@ extension FleetWorld {
         }
     }
 
-    /// Whoever sees trouble may also give up: a session can be left in each of its states.
+    /// An operator who sees trouble may also give up: a session can be left in each of its states.
     func mayLeave(_ process: FleetProcess, _ user: Int, _ state: SessionState) {
         let chance: Double? = [.stale: 0.04, .unreachable: 0.04, .loggingIn: 0.06, .refreshing: 0.002][state]
         guard let chance, clocks.now >= holidayUntil, dice.hits(chance) else { return }
-        let relief = FleetRelief.personLeaves(process: process.number, life: process.life, user: user)
+        let relief = FleetRelief.operatorLogsOut(process: process.number, life: process.life, user: user)
         heap.plan(.relief(relief), at: clocks.now + .seconds(1) * dice.chance())
     }
 
     private func logOutForAWhile(_ user: Int, at process: FleetProcess) {
-        heap.plan(.relief(.personLogsIn(user: user)), at: clocks.now + plan.unit * (0.3 * dice.chance()))
+        heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * (0.3 * dice.chance()))
         logOut(user, at: process)
     }
 

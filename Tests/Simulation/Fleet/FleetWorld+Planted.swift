@@ -78,8 +78,8 @@ extension FleetWorld {
 
     private func user(of stored: StoredUser?) -> Int { members.firstIndex { $0.name == stored?.name } ?? 0 }
 
-    /// What a process hears instead of the answer.
-    func plantedAnswer(
+    /// What a process hears instead of the response.
+    func plantedResponse(
         _ result: Result<Grant, IdentityError>, _ call: FleetCall, _ process: FleetProcess
     ) -> Result<Grant, IdentityError> {
         guard let bug = plan.bug else { return result }
@@ -103,12 +103,12 @@ extension FleetWorld {
         case (.lifeFromArrival, .success(var grant)):
             grant.lifetime = grant.lifetime + (clocks.instant - (call.call?.startedAt ?? clocks.instant))
             return .success(grant)
-        case (.answersSwapped, .success(var grant)):
+        case (.responsesSwapped, .success(var grant)):
             let other = (call.user + 1) % members.count
             guard let token = process.sessions[other].latest?.token else { return result }
             grant.accessToken = token
             return .success(grant)
-        case (.lateAnswerRevives, .success(let grant)):
+        case (.lateResponseRevives, .success(let grant)):
             guard members[call.user].isLoggedOut, let stored = storedContents()?[members[call.user].name] else { break }
             let revived = StoredSession(
                 id: dice.next() | 1, access: grant.accessToken, refresh: grant.refreshToken, refreshExpiry: nil,

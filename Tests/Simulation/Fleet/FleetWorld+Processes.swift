@@ -40,7 +40,7 @@ extension FleetWorld {
         }
     }
 
-    /// Exits 78 or 75, and is started again by whoever looks after it.
+    /// Exits 78 or 75, and is started again by its supervisor.
     private func refuseToStart(_ process: FleetProcess, _ fault: StoreError) {
         switch fault.kind {
         case .busy, .system: break
@@ -49,8 +49,8 @@ extension FleetWorld {
         processes[process.number] = nil
         process.door.die(at: CrashPoint(.open, .none))
         failedStarts += 1
-        let patience = Duration.seconds(1 << min(failedStarts, 9))
-        planStart(process.number, at: clocks.now + dice.between(.seconds(1), patience))
+        let timeout = Duration.seconds(1 << min(failedStarts, 9))
+        planStart(process.number, at: clocks.now + dice.between(.seconds(1), timeout))
     }
 
     private func begin(_ process: FleetProcess, _ contents: StoreContents) {
@@ -93,7 +93,7 @@ extension FleetWorld {
         let due = session.glance.due
         guard due != .never else { return }
         var at = max(clocks.real(due), clocks.now)
-        if session.isLockBusy, let patience = patienceForLock(process, user) { at = max(at, patience) }
+        if session.isLockBusy, let timeout = lockTimeout(process, user) { at = max(at, timeout) }
         guard at < session.plannedAt else { return }
         session.plan += 1
         session.plannedAt = at
@@ -102,9 +102,9 @@ extension FleetWorld {
 
     /// Who waits for a lock asks five to fifty times a second. As long as it cannot be given back, the most of these are the same, and not
     /// simulated.
-    private func patienceForLock(_ process: FleetProcess, _ user: Int) -> Instant? {
+    private func lockTimeout(_ process: FleetProcess, _ user: Int) -> Instant? {
         guard let other = processes[1 - process.number], other.locks[user] != nil else { return nil }
-        guard disk.isTroubled || other.sessions[user].answerAt > clocks.now + .seconds(4) else { return nil }
+        guard disk.isTroubled || other.sessions[user].responseAt > clocks.now + .seconds(4) else { return nil }
         return clocks.now + .seconds(1) + .seconds(2) * dice.chance()
     }
 

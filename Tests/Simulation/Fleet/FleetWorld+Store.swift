@@ -40,7 +40,7 @@ extension FleetWorld {
             return kill(process, at: died)
         }
         guard let outcome else {
-            // The store's lock is busy: its own patience is 10 s.
+            // The store's lock is busy: its own timeout is 10 s.
             count(.storeBusy)
             process.tasks[0].triedSince = task.triedSince ?? clocks.now
             return planTurn(process, after: dice.between(.milliseconds(20), .milliseconds(200)))

@@ -54,7 +54,7 @@ extension FleetWorld {
             // What two processes without locks have sent at once is counted no more; but a token that is stored late
             // may have been sent meanwhile.
             let wasSent = login.session.refresh.map { SimulatedToken($0) } == members[user].sent
-            if members[user].isExcused, !wasSent { members[user].unanswered = stored?.intent?.tries ?? 0 }
+            if members[user].isExcused, !wasSent { members[user].unknownOutcomes = stored?.intent?.tries ?? 0 }
             if clocks.now > members[user].excusedAt + .seconds(60) { members[user].isExcused = false }
             members[user].wasDeclaredDead = false
             members[user].wasRefused = false
@@ -90,10 +90,10 @@ extension FleetWorld {
     private func checkIntent(_ user: Int) {
         guard let open = latest?[members[user].name]?.intent, open.kind == .refresh else { return }
         guard !members[user].isUnsettled, !members[user].isExcused, isStoreTrusted else { return }
-        if open.tries > members[user].unanswered {
+        if open.tries > members[user].unknownOutcomes {
             accuse(
                 .openIntent,
-                "user \(user) has an open intent of \(open.tries) tries, and \(members[user].unanswered) are open")
+                "user \(user) has an open intent of \(open.tries) tries, and \(members[user].unknownOutcomes) are open")
         }
     }
 }

@@ -17,7 +17,7 @@ package final class FleetWorld {
     var weather = FleetWeather.clear
     /// How the service seems to one process alone, by its number: a lead's doing.
     var ownWeather: [FleetWeather?]
-    /// The token that somebody else renews; nil: it cannot be read.
+    /// The token that another program renews; nil: it cannot be read.
     var fedToken: Secret?
     let disk = FleetDisk()
     var members: [FleetMember]
@@ -27,7 +27,7 @@ package final class FleetWorld {
     var lives: [Int]
     /// Which planned start of each is meant.
     var starts: [UInt64]
-    /// In a row: whoever looks after processes starts them less and less often.
+    /// In a row: the supervisor starts processes less and less often.
     var failedStarts = 0
     var calls: [FleetCall] = []
     var spareCalls: [Int] = []
@@ -40,7 +40,7 @@ package final class FleetWorld {
     /// When the last pause by the machine's host was over, the wall clock set right after it, and when the wall clock was last set back, in
     /// real time.
     var pauseEndedAt = Instant.past
-    /// Nobody has told the machine yet how long it was paused: it may fall asleep before.
+    /// The machine does not know yet how long it was paused: it may fall asleep before.
     var owesPause = false
     var wallLostAt = Instant.past
     /// When the wall clock was last wrong otherwise than by a pause.
@@ -112,14 +112,14 @@ package final class FleetWorld {
         case .storeTurn(let number, let life):
             if let process = process(number, life) { storeTurn(process) }
         case .reach(let call): reach(call)
-        case .answer(let call): answer(call)
+        case .response(let call): response(call)
         case .tick(let number, let life):
             if let process = process(number, life) { tick(process) }
         case .look(let number, let life):
             if let process = process(number, life) { enqueue(process, 0, .look) }
         case .request: request()
-        case .patience(let number, let life, let user):
-            if let process = process(number, life) { losePatience(process, user) }
+        case .waitEnds(let number, let life, let user):
+            if let process = process(number, life) { stopWaiting(process, user) }
         case .claimed(let number, let life, let user, let operation):
             if let process = process(number, life) { tell(process, user, .claimed(.free, operation: operation)) }
         case .revocations(let number, let life):
@@ -156,7 +156,7 @@ package final class FleetWorld {
         return EventContext(instant: clocks.instant, wall: clocks.wall, chance: chance, name: dice.next() | 1)
     }
 
-    /// For whoever looks into a failure.
+    /// For a developer who looks into a failure.
     func tell(_ words: @autoclosure () -> String) {
         guard plan.isTold else { return }
         print("\(clocks.now.nanoseconds / 1_000_000) ms: \(words())")

@@ -3,7 +3,7 @@ import LanyardFoundations
 /// The clocks of one simulated machine, and the time that really passes.
 ///
 /// The wall clock can be set; the boot clock goes through a suspend and ends with the boot; a machine whose host pauses it (a virtual
-/// machine, frozen) loses the pause on both, until somebody sets its wall clock right.
+/// machine, frozen) loses the pause on both, until an operator sets its wall clock right.
 package struct HostClocks {
     /// What really passes: the service's clock, and that of the event heap.
     package var now: Instant
@@ -38,7 +38,7 @@ package struct HostClocks {
     /// The real time at which the boot clock will show `instant`, if nothing pauses it before.
     package func real(_ instant: Instant) -> Instant { instant == .never ? .never : instant - bootOffset + lost }
 
-    /// Somebody sets the wall clock.
+    /// An operator sets the wall clock.
     package mutating func setWall(error: Duration) { wallError = error }
 
     /// The machine's host has paused it until now, for `pause`: neither of its clocks has noticed.

@@ -9,7 +9,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case noFolderSync = "no-folder-sync"
     /// No call leaves a trace before it is made.
     case noIntent = "no-intent"
-    /// Whoever wants a user's lock or the store's has it.
+    /// A process that wants a user's lock or the store's has it.
     case lockAlwaysGranted = "lock-always-granted"
     /// What another process wrote since is not looked at.
     case noReadAfterLock = "no-read-after-lock"
@@ -24,23 +24,23 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case retryAfterIgnored = "retry-after-ignored"
     /// A refusal leaves what it has ended in the store.
     case refusalKeepsSession = "refusal-keeps-session"
-    /// A late answer is stored although the user has logged out.
-    case lateAnswerRevives = "late-answer-revives"
+    /// A late response is stored although the user has logged out.
+    case lateResponseRevives = "late-response-revives"
     case clockJumpIgnored = "clock-jump-ignored"
-    /// An answer leaves its intent open.
+    /// A response leaves its intent open.
     case intentNeverSettled = "intent-never-settled"
     /// A one-use refresh token is repeated after an unknown outcome.
     case oneUseRetried = "one-use-retried"
-    /// A definite answer for one that can pass: the session is asked to live on the wrong verdict.
+    /// A definite response for one that can pass: the session is asked to live on the wrong verdict.
     case outageIsDeath = "outage-is-death"
     /// A token lives as long as it pleases from its arrival, not from the moment before its request.
     case lifeFromArrival = "life-from-arrival"
-    /// Nobody looks at the store but for a call.
+    /// The store is read for calls only.
     case noLook = "no-look"
-    /// A refresh's answer is taken for another session's, and that which was at hand is ended.
+    /// A refresh's response is taken for another session's, and that which was at hand is ended.
     case revokesOwn = "revokes-own"
     /// A token that can no longer be read is served on.
     case unreadServed = "unread-served"
-    /// The answer of another user's call.
-    case answersSwapped = "answers-swapped"
+    /// The response of another user's call.
+    case responsesSwapped = "responses-swapped"
 }

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// What the simulated service's tokens say: everything that the checks need, so that nobody keeps a table of them.
+/// What the simulated service's tokens say: everything that the checks need, so that no table is kept of them.
 package struct SimulatedToken: Equatable {
     package enum Kind: UInt64 { case access = 0xacce55, refresh = 0x4ef4e5 }
 

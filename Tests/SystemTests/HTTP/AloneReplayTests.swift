@@ -10,12 +10,12 @@ import Testing
         let size = 200
         let arrived = DispatchGroup()
         for _ in 0..<size { arrived.enter() }
-        // No answer leaves before every request has come with the old token.
+        // No response leaves before every request has come with the old token.
         bench.refuses {
             arrived.leave()
             return arrived.wait(timeout: .now() + 30) == .success
-                ? .answer(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer")], body: "no")
-                : .answer(500, "Too few")
+                ? .response(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer")], body: "no")
+                : .response(500, "Too few")
         }
         let refreshes = try await bench.refreshes()
         let replays = try await bench.count("lanyard_replays_total", "replayed")
@@ -27,8 +27,8 @@ import Testing
                     )
                 }
             }
-            for try await answer in group {
-                #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n") && answer.hasSuffix("\r\n\r\nPOST 4"))
+            for try await response in group {
+                #expect(response.hasPrefix("HTTP/1.1 200 OK\r\n") && response.hasSuffix("\r\n\r\nPOST 4"))
             }
         }
         #expect(try await bench.refreshes() == refreshes + 1)

@@ -18,8 +18,8 @@ import Testing
     @Test("13.1 A connection that ends before a byte, or within the head, is 502")
     func endsEarly() async throws {
         for end in [RawResponse.Step.close, .reset] {
-            let answer = try await bench.drops("", then: [end], .upstreamTerminated)
-            #expect(try answer.json["retryable"].bool == true)
+            let response = try await bench.drops("", then: [end], .upstreamTerminated)
+            #expect(try response.json["retryable"].bool == true)
             for text in [
                 "H", "HTTP/1.1", "HTTP/1.1 200", Self.ok, Self.ok + "Content-Length: 2", Self.ok + "A: 1\r\n\r",
             ] {
@@ -100,7 +100,7 @@ import Testing
 
     // MARK: 13.4
 
-    @Test("13.4 Bytes beyond a response go to nobody, and the connection is never used again")
+    @Test("13.4 Bytes beyond a response go to no client, and the connection is never used again")
     func beyond() async throws {
         let forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
         for (method, head, body) in [
@@ -123,7 +123,7 @@ import Testing
                     _ = try await client.head()
                     #expect(try await client.read(body.utf8.count) == body, name)
                     if isLate { try? await peer.send(behind) }
-                    // The connection ends: nobody's bytes await the next request on it.
+                    // The connection ends: no bytes await the next request on it.
                     #expect(try await peer.rest().text == "", name)
                     #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok", name)
                     client.close()
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test("13.4 A 101 that nobody asked for is 502")
+    @Test("13.4 A 101 that no client asked for is 502")
     func switching() async throws {
         for fields in [
             "", "Upgrade: websocket\r\nConnection: Upgrade\r\n", "Upgrade: h2c\r\nConnection: Upgrade\r\n",

@@ -150,18 +150,18 @@ import Testing
         for method in ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS", "PROPFIND"] {
             bench.startOver()
             try await client.send(post(line: "\(method) /a HTTP/1.1") + post(line: "\(method) /b HTTP/1.1"))
-            #expect(try await client.answer().status == 200)
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
+            #expect(try await client.response().status == 200)
             #expect(bench.received == [HTTPBench.forwarded("\(method) /a") + HTTPBench.forwarded("\(method) /b")])
             bench.startOver()
             try await client.send(post("Content-Length: 0", line: "\(method) /c HTTP/1.1"))
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
             #expect(bench.received == [HTTPBench.forwarded("\(method) /c", ["Content-Length: 0"])])
         }
         bench.startOver()
         try await client.send(post(line: "HEAD /a HTTP/1.1") + HTTPBench.plain("/b"))
-        #expect(try await client.answer(to: "HEAD").status == 200)
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response(to: "HEAD").status == 200)
+        #expect(try await client.response().status == 200)
         #expect(bench.received == [HTTPBench.forwarded("HEAD /a") + HTTPBench.forwarded("GET /b")])
     }
 
@@ -177,8 +177,8 @@ import Testing
             ] {
                 bench.startOver()
                 try await client.send(post(framing, line: "\(method) /a HTTP/1.1", then: body) + HTTPBench.plain("/b"))
-                #expect(try await client.answer(to: method).status == 200)
-                #expect(try await client.answer().status == 200)
+                #expect(try await client.response(to: method).status == 200)
+                #expect(try await client.response().status == 200)
                 #expect(
                     bench.received == [
                         HTTPBench.forwarded("\(method) /a", [framing]) + body + HTTPBench.forwarded("GET /b")
@@ -197,8 +197,8 @@ import Testing
             // What has come so far is sent on before the rest comes.
             try await bench.fence()
             try await client.send(String(both.suffixBytes(from: cut)))
-            #expect(try await client.answer().status == 200)
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
+            #expect(try await client.response().status == 200)
             #expect(!bench.requests.contains { $0.target == "/smuggled" })
             let all = bench.received.joined()
             #expect(all.contains(HTTPBench.forwarded("POST /a", ["Content-Length: 5"]) + "GET /"))
@@ -211,16 +211,16 @@ import Testing
         let client = try await bench.connect()
         let chunks = "0000001;x=\"y\"\r\na\r\nA\r\n0123456789\r\n00\r\nT: 1\r\n\r\n"
         try await client.send(post("A: 1", "Transfer-Encoding: Chunked", "B: 2", "Trailer: T", then: chunks))
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         let head = HTTPBench.forwarded("POST /", ["A: 1", "B: 2", "Transfer-Encoding: chunked"])
         #expect(bench.received == [head + "b\r\na0123456789\r\n0\r\n\r\n"])
         bench.startOver()
         try await client.send(post("Content-Length: 3", "B: 2", then: "abc"))
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         #expect(bench.received == [HTTPBench.forwarded("POST /", ["B: 2", "Content-Length: 3"]) + "abc"])
         bench.startOver()
         try await client.send(post("Transfer-Encoding: chunked", then: Self.empty))
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         #expect(bench.received == [HTTPBench.forwarded("POST /", ["Transfer-Encoding: chunked"]) + "0\r\n\r\n"])
     }
 

@@ -15,7 +15,7 @@ import Testing
 
     /// Clients that ask for a large body and do not read it, until memory is scarce: the last one is not served any more.
     private func crowd(_ bench: HTTPBench) async throws -> (readers: [Wire], refused: RawMessage, peak: Int) {
-        bench.script { $0.message.target == "/large" ? .large(Self.size) : .answer() }
+        bench.script { $0.message.target == "/large" ? .large(Self.size) : .response() }
         var readers: [Wire] = []
         var peak = 0
         for _ in 0..<300 {
@@ -24,7 +24,7 @@ import Testing
             let head = try await client.head()
             peak = max(peak, try await bytesHeld(bench))
             if head.hasPrefix("HTTP/1.1 503 ") {
-                return (readers, try await bench.ask(HTTPBench.plain("/newcomer")), peak)
+                return (readers, try await bench.ask(HTTPBench.plain("/further")), peak)
             }
             readers.append(client)
         }
@@ -39,7 +39,7 @@ import Testing
             $0.limits = "buffer_bytes_max: 1MiB"
             $0.isUnix = true
         }
-        // With memory its copy would be held, and the answer say that the token cannot be renewed.
+        // With memory its copy would be held, and the response say that the token cannot be renewed.
         let body = String(repeating: "r", count: 40_000)
         let post = "POST /hand HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
         for isCrowded in [false, true] {
@@ -51,7 +51,7 @@ import Testing
             try await peer.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             let words = isCrowded ? "body too large" : "refresh failed"
             #expect(
-                try await client.answer(to: "POST")["Proxy-Status"]
+                try await client.response(to: "POST")["Proxy-Status"]
                     == "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"")
             guard let refused else { continue }
             #expect(try Self.overloaded.faults(of: refused) == [])

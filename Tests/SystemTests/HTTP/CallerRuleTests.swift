@@ -21,7 +21,7 @@ import Testing
         let client = try await bench.connect()
         for _ in 0..<2 {
             try await client.send(text)
-            let faults = try refusal.faults(of: try await client.answer(to: method), to: method)
+            let faults = try refusal.faults(of: try await client.response(to: method), to: method)
             #expect(faults == [], "\(text.debugDescription)", sourceLocation: sourceLocation)
         }
         let counted = try await bench.values(of: "lanyard_rejected_requests_total", by: "reason")
@@ -133,7 +133,7 @@ import Testing
     func peers() async throws {
         let folder = try TemporaryFolder(shared: true)
         let path = folder.file("in")
-        let upstream = try RawServer(at: .tcp(0), script: { _ in .answer(body: "passed") })
+        let upstream = try RawServer(at: .tcp(0), script: { _ in .response(body: "passed") })
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "t",
             listener: "address: \"unix:\(path)\", socket_mode: \"0666\", peers: {uids: [7001], gids: [7002]}")
@@ -164,7 +164,7 @@ import Testing
     func crowd() async throws {
         let folder = try TemporaryFolder(shared: true)
         let path = folder.file("in")
-        let upstream = try RawServer(at: .tcp(0), script: { _ in .answer(body: "passed") })
+        let upstream = try RawServer(at: .tcp(0), script: { _ in .response(body: "passed") })
         // The tests' own user is the one that is refused; curl runs as the listed one.
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]\nlimits: {connections_max: 4}",
@@ -183,7 +183,7 @@ import Testing
     func anyAddress() async throws {
         let folder = try TemporaryFolder()
         let file = try folder.write("capability", Self.capability)
-        let upstream = try RawServer(at: .tcp(0), script: { _ in .answer(body: "passed") })
+        let upstream = try RawServer(at: .tcp(0), script: { _ in .response(body: "passed") })
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "t",
             listener: "address: \"0.0.0.0:0\", allowed_hosts: [\"api.internal:80\"], capability_file: \(file)")

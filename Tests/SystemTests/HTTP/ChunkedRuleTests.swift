@@ -36,7 +36,7 @@ import Testing
         try await client.send(Self.request("/", chunks) + HTTPBench.plain("/next"))
         #expect(try await client.head() == Self.responseHead)
         #expect(try await client.read(13) == "3\r\nabc\r\n0\r\n\r\n")
-        #expect(try await client.answer().bodyText == "abc")
+        #expect(try await client.response().bodyText == "abc")
         let head = HTTPBench.forwarded("POST /", ["Transfer-Encoding: chunked"])
         #expect(bench.received == [head + "3\r\nabc\r\n0\r\n\r\n" + HTTPBench.forwarded("GET /next")])
     }
@@ -55,8 +55,8 @@ import Testing
         for (size, count) in [("a", 10), ("A", 10), ("f", 15), ("F", 15), ("1A", 26), ("1a", 26), ("0fF", 255)] {
             bench.startOver()
             let body = String(repeating: "b", count: count)
-            let answer = try await bench.ask(Self.request("/", "\(size)\r\n\(body)\r\n0\r\n\r\n"))
-            #expect(answer.status == 200)
+            let response = try await bench.ask(Self.request("/", "\(size)\r\n\(body)\r\n0\r\n\r\n"))
+            #expect(response.status == 200)
             #expect(bench.requests.last?.bodyText == body)
         }
     }
@@ -162,8 +162,8 @@ import Testing
         try await client.send(
             Self.request("/", "1\r\na\r\n0\r\n\(trailers)\r\n", "A: 1", "Trailer: X-Checksum, A", "trailer: B")
                 + HTTPBench.plain("/next"))
-        #expect(try await client.answer().status == 200)
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
+        #expect(try await client.response().status == 200)
         let head = HTTPBench.forwarded("POST /", ["A: 1", "Transfer-Encoding: chunked"])
         #expect(bench.received == [head + "1\r\na\r\n0\r\n\r\n" + HTTPBench.forwarded("GET /next")])
         // http-rules.md 3 and 8 hold for them.
@@ -192,10 +192,10 @@ import Testing
                 bench.startOver()
                 bench.script { _ in .text(Self.responseHead + "2\r\nok\r\n0\r\n\(lines)X-Checksum: 1\r\n\r\n") }
                 try await client.send(Self.request("/", "1\r\na\r\n0\r\n\(lines)\r\n", fields))
-                let answer = try await client.answer()
+                let response = try await client.response()
                 let passed = fields.hasPrefix("TE") ? "X-Checksum: 1\r\n" : ""
-                #expect(Wire.text(answer.framedBody) == "2\r\nok\r\n0\r\n\(passed)\r\n")
-                #expect(!answer.headText.contains("trailed"))
+                #expect(Wire.text(response.framedBody) == "2\r\nok\r\n0\r\n\(passed)\r\n")
+                #expect(!response.headText.contains("trailed"))
                 #expect(!bench.received.joined().contains("trailed"))
                 #expect(bench.received.joined().hasSuffix("1\r\na\r\n0\r\n\r\n"))
             }
@@ -206,11 +206,11 @@ import Testing
     func joined() async throws {
         let chunks = String(repeating: "1\r\na\r\n", count: 2_000) + "0\r\n\r\n"
         bench.script { _ in .text(Self.responseHead + chunks) }
-        let answer = try await bench.ask(Self.request("/", chunks))
-        #expect(answer.bodyText == String(repeating: "a", count: 2_000))
-        let sent = answer.framedBody.count { $0 == 0x0a }
+        let response = try await bench.ask(Self.request("/", chunks))
+        #expect(response.bodyText == String(repeating: "a", count: 2_000))
+        let sent = response.framedBody.count { $0 == 0x0a }
         let request = try #require(bench.requests.last)
-        #expect(request.bodyText == answer.bodyText)
+        #expect(request.bodyText == response.bodyText)
         let got = request.framedBody.count { $0 == 0x0a }
         // Two line ends a chunk; 12 kB come in a few reads, however the kernel cuts them.
         #expect(sent < 100 && got < 100, "\(sent) and \(got) line ends")

@@ -26,7 +26,7 @@ import Testing
             return all
         }
         let before = try await counts()
-        bench.script { $0.message.target == "/missing" ? .answer(404, "Not Found") : .answer() }
+        bench.script { $0.message.target == "/missing" ? .response(404, "Not Found") : .response() }
         let client = try await bench.connect()
         for _ in 0..<3 { #expect(try await client.ask(HTTPBench.plain("/")).status == 200) }
         #expect(try await client.ask(HTTPBench.plain("/missing")).status == 404)
@@ -35,7 +35,7 @@ import Testing
         #expect(try await client.ask("GET /\r\n\r\n").status == 400)
         bench.script { _ in .text("rubbish") }
         #expect(try await bench.ask(HTTPBench.plain("/bad")).status == 502)
-        // Two whose clients leave before an answer has begun: one that is silent, one in the middle of its upload.
+        // Two whose clients leave before a response has begun: one that is silent, one in the middle of its upload.
         for text in [HTTPBench.plain("/hand"), "PUT /hand HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\na"] {
             let leaving = try await bench.connect()
             try await leaving.send(text)
@@ -124,8 +124,8 @@ import Testing
         let before = try ProcessorTime.used(by: pid)
         let overloaded = Refusal(
             status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true)
-        let answer = try await asks.ask(HTTPBench.plain("/no-socket"))
-        #expect(try overloaded.faults(of: answer) == [])
+        let response = try await asks.ask(HTTPBench.plain("/no-socket"))
+        #expect(try overloaded.faults(of: response) == [])
         // Not to its end: its upstream connection, idle then, would go for the client that waits.
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbu")
         #expect(try await busy.head().hasPrefix("HTTP/1.1 200"))
@@ -137,12 +137,12 @@ import Testing
         try await limit(2000)
         try await peer.send("sy")
         #expect(try await busy.read(2) == "sy")
-        #expect(try await waiting.answer().bodyText == "ok")
+        #expect(try await waiting.response().bodyText == "ok")
     }
 
     // MARK: 20.5
 
-    @Test("20.5 At the cap who has waited longest for a request gives way; if none waits, the newcomer gets 503")
+    @Test("20.5 At the cap who has waited longest for a request gives way; if none waits, the new client gets 503")
     func cap() async throws {
         let bench = try await HTTPBench.start { $0.limits = "connections_max: 2" }
         let first = try await bench.connect()
@@ -154,7 +154,7 @@ import Testing
         #expect(try await third.ask(HTTPBench.plain("/")).status == 200)
         #expect(try await first.rest().text == "")
         try await second.send("st: localhost\r\nConnection: close\r\n\r\n")
-        #expect(try await second.answer().status == 200)
+        #expect(try await second.response().status == 200)
         #expect(try await second.rest() == ("", false))
         second.close()
         try await eventually("its place is free") {
@@ -167,14 +167,14 @@ import Testing
             try await client.send(HTTPBench.plain("/hand"))
             upstreams.append(try await bench.accept())
         }
-        let refused = try await bench.connect().answer()
+        let refused = try await bench.connect().response()
         #expect(refused.status == 503 && refused["Retry-After"] == "1" && refused["Connection"] == "close")
         #expect(try refused.json["type"].string == "urn:lanyard:problem:overloaded")
         #expect(refused["Proxy-Status"] == "lanyard; error=connection_limit_reached")
         for (client, upstream) in zip(busy, upstreams) {
             _ = try await upstream.request()
             try await upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
         }
     }
 
@@ -187,14 +187,14 @@ import Testing
                 idle.append(try await bench.connect())
                 #expect(try await idle.last?.ask(HTTPBench.plain("/")).status == 200)
             }
-            // Each newcomer is answered from then on: one that waits fewer, wherever those are that are left.
+            // Each new client is answered from then on: one that waits fewer, wherever those are that are left.
             var busy: [(client: Wire, upstream: Wire)] = []
             for _ in 0..<6 {
                 let client = try await bench.connect()
                 try await client.send(HTTPBench.plain("/hand"))
                 busy.append((client, try await bench.accept()))
             }
-            #expect(try await bench.connect().answer().status == 503, "round \(round)")
+            #expect(try await bench.connect().response().status == 503, "round \(round)")
             for (client, upstream) in busy {
                 client.close()
                 upstream.close()
@@ -211,7 +211,7 @@ import Testing
         let clients = [try await bench.connect(), try await bench.connect()]
         for client in clients {
             try await client.send("GET / HTTP/1.1\r\n\r\n")
-            #expect(try await client.answer().status == 400)
+            #expect(try await client.response().status == 400)
         }
         // Two seconds never pass without a byte, so that they linger for ten.
         let drips = Task {
@@ -232,7 +232,7 @@ import Testing
         _ = await drips.result
     }
 
-    @Test("20.5 Hundreds of half-sent heads delay nobody")
+    @Test("20.5 Hundreds of half-sent heads delay no client")
     func halfHeads() async throws {
         var slow: [Wire] = []
         for number in 0..<400 {
@@ -281,7 +281,7 @@ import Testing
         let count = 3000
         for _ in 0..<(count / 100) {
             try await client.send(String(repeating: fault, count: 100))
-            for _ in 0..<100 { #expect(try await client.answer().status == 421) }
+            for _ in 0..<100 { #expect(try await client.response().status == 421) }
         }
         func refusals() -> [LogLine] { own.lanyard.process.lines.filter { $0.event == "request.refused" } }
         // The next second's first line tells how many were left out.

@@ -27,10 +27,10 @@ import Testing
                 _ = try await peer.head()
                 _ = try await peer.read(5)
                 try await peer.send("HTTP/1.1 \(status)\r\nContent-Length: 4\r\n\r\n\(body)")
-                let answer = try await client.answer()
-                #expect(answer.startLine == "HTTP/1.1 \(status)")
-                #expect(answer.values("Connection") == ["close"])
-                #expect(answer.bodyText == body)
+                let response = try await client.response()
+                #expect(response.startLine == "HTTP/1.1 \(status)")
+                #expect(response.values("Connection") == ["close"])
+                #expect(response.bodyText == body)
                 // Had the response ended by length, the upstream would now take these for the rest of the body.
                 let rest = try await peer.rest().text
                 #expect("5\r\nabcde\r\n".hasSuffix(rest))
@@ -80,17 +80,18 @@ import Testing
                 try await peer.send("HTTP/1.1 413 Too Large\r\n\(close)Content-Length: 7\r\n\r\ntoo big")
                 // With megabytes unread this close is a reset.
                 if round < 2 { end(peer) } else { peer.close() }
-                let answer = try await client.answer()
-                #expect(answer.status == 413)
-                #expect(answer.bodyText == "too big")
-                #expect(answer["Connection"] == "close")
+                let response = try await client.response()
+                #expect(response.status == 413)
+                #expect(response.bodyText == "too big")
+                #expect(response["Connection"] == "close")
                 _ = await upload.value
             }
         }
     }
 
     @Test(
-        "9.8 After the last answer writing is shut down and what still comes is discarded, so that the answer survives")
+        "9.8 After the last response writing is shut down and what still comes is discarded, so that the response survives"
+    )
     func linger() async throws {
         let requests = [
             post("/", "Content-Length: x"), post("/", "Content-Length: 1\r\nTransfer-Encoding: chunked"),
@@ -101,8 +102,8 @@ import Testing
             let client = try await bench.connect()
             try await client.send(request)
             try await client.send([UInt8](repeating: 0x61, count: 3_000_000))
-            let answer = try await client.answer()
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response["Connection"] == "close")
             // An end in order, while the client's own direction still works.
             #expect(try await client.rest() == ("", false))
             try await client.send([UInt8](repeating: 0x61, count: 100_000))
@@ -130,14 +131,14 @@ import Testing
             ("HTTP/1.1 200 OK\r\n\r\nuntil the end", true, "until the end"),
         ] {
             bench.script { _ in closes ? RawResponse.text(text).closing : .text(text) }
-            let answer = try await client.ask(HTTPBench.plain("/"))
-            #expect(answer["Connection"] == nil)
-            #expect(answer.bodyText == body)
+            let response = try await client.ask(HTTPBench.plain("/"))
+            #expect(response["Connection"] == nil)
+            #expect(response.bodyText == body)
         }
     }
 
     @Test("9.9 Own answers keep the connection unless a body is left unread or their rule says close")
-    func ownAnswers() async throws {
+    func ownResponses() async throws {
         let evil = "Origin: http://evil\r\n"
         let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\(evil)\r\n"
         try await bench.refuses(get, .origin)
@@ -152,7 +153,7 @@ import Testing
         try await bench.refuses(asked, Refusal.origin.closing)
         let options = try await bench.connect()
         try await options.send("OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" + Self.behind)
-        #expect(try await options.answer()["Connection"] == "close")
+        #expect(try await options.response()["Connection"] == "close")
         #expect(try await options.rest() == ("", false))
     }
 

@@ -31,9 +31,9 @@ import Testing
         bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\n\(head)Content-Length: 2\r\n\r\nok")) }
         let client = try await bench.connect()
         try await client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\(head)\r\n")
-        let answer = try await client.head()
+        let response = try await client.head()
         let expected = (passed ?? lines).map { $0 + "\r\n" }.joined()
-        #expect(answer == "HTTP/1.1 200 OK\r\nDate: d\r\n\(expected)Content-Length: 2\r\n\r\n")
+        #expect(response == "HTTP/1.1 200 OK\r\nDate: d\r\n\(expected)Content-Length: 2\r\n\r\n")
         #expect(bench.received == [HTTPBench.forwarded("GET /", passed ?? lines)])
     }
 
@@ -150,8 +150,8 @@ import Testing
             let client = try await bench.connect()
             let lines = connection.map { "connection: \($0)\r\n" }.joined()
             try await client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\(lines)\r\n" + HTTPBench.plain("/behind"))
-            let answer = try await client.answer()
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response["Connection"] == "close")
             #expect(try await client.rest() == ("", false))
             #expect(bench.received == [HTTPBench.forwarded("GET /")])
         }

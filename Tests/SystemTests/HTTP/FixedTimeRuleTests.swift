@@ -15,7 +15,7 @@ import Testing
         _ = try await peer.head()
         let start = ContinuousClock.now
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         #expect(try await peer.rest(within: .seconds(50)) == ("", false))
         #expect(ContinuousClock.now - start >= .milliseconds(29_500))
     }
@@ -26,7 +26,7 @@ import Testing
         let client = try await bench.connect()
         let start = ContinuousClock.now
         try await client.send(text)
-        #expect(try await client.answer().status == 400)
+        #expect(try await client.response().status == 400)
         #expect(try await client.rest() == ("", false))
         try await untilGone(client.localPort, bench)
         #expect(ContinuousClock.now - start >= .milliseconds(1900))
@@ -39,8 +39,8 @@ import Testing
         let client = try RawClient(bench.lanyard.data)
         let start = ContinuousClock.now
         try client.send("GET / HTTP/1.1\r\n\r\n")
-        let answer = try await offPool { try client.response() }
-        #expect(answer.status == 400)
+        let response = try await offPool { try client.response() }
+        #expect(response.status == 400)
         // A thread of its own: whatever else is tested meanwhile, two seconds never pass without a byte.
         Thread.detachNewThread {
             for _ in 0..<200 where (try? client.send("x")) != nil { Thread.sleep(forTimeInterval: 0.3) }

@@ -33,12 +33,12 @@ import Testing
     /// What the upstream gets for these fields.
     private func forwarded(_ fields: [String], _ target: String = "/") async throws -> [String] {
         bench.startOver()
-        let answer = try await bench.ask(request(target, fields))
-        return answer.status == 200 ? bench.received : ["\(answer.status)"]
+        let response = try await bench.ask(request(target, fields))
+        return response.status == 200 ? bench.received : ["\(response.status)"]
     }
 
     /// The head that the client gets for an upstream's fields; a Date is among them and the body is `ok`.
-    private func answered(_ fields: [String], version: String = "1.1") async throws -> String {
+    private func relayed(_ fields: [String], version: String = "1.1") async throws -> String {
         bench.startOver()
         let lines = fields.map { $0 + "\r\n" }.joined()
         bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\n\(lines)Content-Length: 2\r\n\r\nok")) }
@@ -47,7 +47,7 @@ import Testing
         return try await client.head()
     }
 
-    private static func answer(_ fields: [String], end: [String] = []) -> String {
+    private static func response(_ fields: [String], end: [String] = []) -> String {
         "HTTP/1.1 200 OK\r\nDate: d\r\n" + (fields + ["Content-Length: 2"] + end).map { $0 + "\r\n" }.joined() + "\r\n"
     }
 
@@ -60,7 +60,7 @@ import Testing
     @Test("10.1 Fields of one hop are dropped in both directions", arguments: hops)
     func hopByHop(_ field: String) async throws {
         #expect(try await forwarded(["A: 1", field, "B: 2"]) == [HTTPBench.forwarded("GET /", ["A: 1", "B: 2"])])
-        #expect(try await answered(["A: 1", field, "B: 2"]) == Self.answer(["A: 1", "B: 2"]))
+        #expect(try await relayed(["A: 1", field, "B: 2"]) == Self.response(["A: 1", "B: 2"]))
     }
 
     @Test("10.1 Every field that a Connection line names is dropped, before or behind it, in both directions")
@@ -75,7 +75,7 @@ import Testing
         ] {
             let all = ["X-Hopp: 1"] + fields + ["X-Ho: 1"]
             #expect(try await forwarded(all) == [HTTPBench.forwarded("GET /", ["X-Hopp: 1", "X-Ho: 1"])])
-            #expect(try await answered(all) == Self.answer(["X-Hopp: 1", "X-Ho: 1"]))
+            #expect(try await relayed(all) == Self.response(["X-Hopp: 1", "X-Ho: 1"]))
         }
     }
 
@@ -83,14 +83,14 @@ import Testing
     func close() async throws {
         let client = try await bench.connect()
         try await client.send(request("/", ["Close: 1", "Connection: close", "A: 1"]))
-        let answer = try await client.answer()
-        #expect(answer.values("Connection") == ["close"])
+        let response = try await client.response()
+        #expect(response.values("Connection") == ["close"])
         #expect(try await client.rest() == ("", false))
         #expect(bench.received == [HTTPBench.forwarded("GET /", ["A: 1"])])
         // An upstream's own options are its connection's.
-        #expect(try await answered(["Close: 1", "Connection: close", "A: 1"]) == Self.answer(["A: 1"]))
-        let old = Self.answer(["A: 1"], end: ["Connection: close"])
-        #expect(try await answered(["A: 1", "Connection: keep-alive"], version: "1.0") == old)
+        #expect(try await relayed(["Close: 1", "Connection: close", "A: 1"]) == Self.response(["A: 1"]))
+        let old = Self.response(["A: 1"], end: ["Connection: close"])
+        #expect(try await relayed(["A: 1", "Connection: keep-alive"], version: "1.0") == old)
     }
 
     @Test("10.2 What is added cannot be stripped by naming it, nor can a message's own Host and framing")
@@ -118,8 +118,8 @@ import Testing
         #expect(try await forwarded([set], "/key").joined().contains("\r\nX-Api-Key: \(HTTPBench.token)\r\n"))
         // Responses.
         #expect(
-            try await answered(["A: 1", "Connection: content-length, transfer-encoding, close"])
-                == Self.answer(["A: 1"]))
+            try await relayed(["A: 1", "Connection: content-length, transfer-encoding, close"])
+                == Self.response(["A: 1"]))
         bench.script { _ in
             .text(
                 "HTTP/1.1 200 OK\r\nDate: d\r\nConnection: transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
@@ -142,15 +142,15 @@ import Testing
             HTTPBench.plain("/1") + request("/2", ["Content-Length: 1"], body: "x")
                 + request("/3", ["Connection: upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x"])
                 + request("/4", [], version: "1.0"))
-        for _ in 1...4 { #expect(try await client.answer().status == 200) }
+        for _ in 1...4 { #expect(try await client.response().status == 200) }
         let requests = bench.requests
         #expect(requests.map(\.target) == ["/1", "/2", "/3", "/4"])
         for request in requests { #expect(request.values("Authorization") == ["Bearer \(HTTPBench.token)"]) }
         // A stale pooled connection: the retry carries it, too.
         bench.startOver()
-        bench.script { $0.index == 1 ? .close : .answer() }
+        bench.script { $0.index == 1 ? .close : .response() }
         let fresh = try await HTTPBench.start()
-        fresh.script { $0.index == 1 ? .close : .answer() }
+        fresh.script { $0.index == 1 ? .close : .response() }
         // One client: the pooled connection is that of its shard.
         let asks = try await fresh.connect()
         #expect(try await asks.ask(HTTPBench.plain("/first")).status == 200)
@@ -192,14 +192,14 @@ import Testing
         #expect(try await forwarded([], "/pass") == [HTTPBench.forwarded("GET /pass")])
     }
 
-    @Test("10.3 Without a usable token the answer is 503, and nothing is forwarded")
+    @Test("10.3 Without a usable token the response is 503, and nothing is forwarded")
     func tokenless() async throws {
         let bench = try await Self.tokenless.value
         let refusal = Refusal(status: 503, type: "credential-refused", error: "proxy_internal_response", closes: false)
         let client = try await bench.connect()
         for fields in [[], ["Authorization: Bearer mine"]] {
-            let answer = try await client.ask(request("/", fields))
-            #expect(try refusal.faults(of: answer) == [])
+            let response = try await client.ask(request("/", fields))
+            #expect(try refusal.faults(of: response) == [])
         }
         #expect(bench.upstream.connectionCount == 0)
     }
@@ -260,8 +260,8 @@ import Testing
             "Link: <a>",
             "Strict-Transport-Security: max-age=1", "Access-Control-Allow-Origin: *", "Content-Location: /x",
         ]
-        #expect(try await answered(response) == Self.answer(response))
-        #expect(try await answered([]) == Self.answer([]))
+        #expect(try await relayed(response) == Self.response(response))
+        #expect(try await relayed([]) == Self.response([]))
     }
 
     @Test("10.5 Nothing is cached, no body recoded, no redirect followed")
@@ -279,10 +279,10 @@ import Testing
         #expect(bench.received.joined() == HTTPBench.forwarded("GET /same") + HTTPBench.forwarded("GET /same"))
         for status in [301, 302, 303, 307, 308] {
             bench.startOver()
-            bench.script { _ in .answer(status, "Moved", fields: [("Location", "/elsewhere")], body: "") }
-            let answer = try await client.ask(HTTPBench.plain("/moved"))
-            #expect(answer.status == status)
-            #expect(answer["Location"] == "/elsewhere")
+            bench.script { _ in .response(status, "Moved", fields: [("Location", "/elsewhere")], body: "") }
+            let response = try await client.ask(HTTPBench.plain("/moved"))
+            #expect(response.status == status)
+            #expect(response["Location"] == "/elsewhere")
             #expect(bench.received == [HTTPBench.forwarded("GET /moved")])
         }
         bench.script { _ in .text("HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n") }
@@ -304,21 +304,21 @@ import Testing
     @Test("10.6 The token never goes to a client or into the log, and a Lanyard field of the upstream's is dropped")
     func secrecy() async throws {
         let client = try await bench.connect()
-        var answers = ""
+        var responses = ""
         for line in ["TRACE / HTTP/1.1", "GET /reject HTTP/1.1", "OPTIONS * HTTP/1.1", "GET /% HTTP/1.1"] {
             try await client.send("\(line)\r\nHost: localhost\r\nAuthorization: Bearer \(HTTPBench.token)\r\n\r\n")
-            let answer = try await client.answer()
-            answers += answer.headText + answer.bodyText
+            let response = try await client.response()
+            responses += response.headText + response.bodyText
         }
         bench.script { _ in .text("HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n") }
         let broken = try await client.ask(HTTPBench.plain("/"))
-        answers += broken.headText + broken.bodyText
+        responses += broken.headText + broken.bodyText
         #expect(broken.status == 502)
-        #expect(!answers.contains(HTTPBench.token))
+        #expect(!responses.contains(HTTPBench.token))
         #expect(!bench.lanyard.process.log.contains(HTTPBench.token))
         #expect(!bench.lanyard.process.output.contains(HTTPBench.token))
         let fields = ["Lanyard-X: 1", "lanyard-token: x", "Lanyardy: 1"]
-        #expect(try await answered(fields) == Self.answer(["Lanyardy: 1"]))
+        #expect(try await relayed(fields) == Self.response(["Lanyardy: 1"]))
     }
 
     @Test(

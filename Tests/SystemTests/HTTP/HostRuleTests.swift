@@ -105,8 +105,8 @@ import Testing
             let own = "GET / HTTP/1.1\r\nHost: \(value)\r\n\r\n"
             #expect(try await client.ask(own).status == 200)
             for other in ["localhost", "127.0.0.1", "localhost:80", "127.0.0.2:\(port)", "evil.test:\(port)"] {
-                let answer = try await client.ask("GET / HTTP/1.1\r\nHost: \(other)\r\n\r\n")
-                #expect(try Refusal.host.faults(of: answer) == [])
+                let response = try await client.ask("GET / HTTP/1.1\r\nHost: \(other)\r\n\r\n")
+                #expect(try Refusal.host.faults(of: response) == [])
             }
         }
         #expect(bench.upstream.requests.count == 3)
@@ -129,14 +129,14 @@ import Testing
         for bench in [listed, standard, empty] {
             let port = bench.lanyard.data.port
             for line in ["GET /named", "GET /named/x", "GET http://named.test:\(port)/named"] {
-                let answer = try await bench.ask(request("Host: NAMED.test:\(port)", line: "\(line) HTTP/1.1"))
-                #expect(answer.status == 200, "\(line)")
+                let response = try await bench.ask(request("Host: NAMED.test:\(port)", line: "\(line) HTTP/1.1"))
+                #expect(response.status == 200, "\(line)")
             }
             for value in [
                 "named.test", "named.test:1", "x.named.test:\(port)", "named.tes:\(port)", "evil.test:\(port)",
             ] {
-                let answer = try await bench.ask(request("Host: \(value)", line: "GET /named HTTP/1.1"))
-                #expect(try Refusal.host.faults(of: answer) == [], "\(value)")
+                let response = try await bench.ask(request("Host: \(value)", line: "GET /named HTTP/1.1"))
+                #expect(try Refusal.host.faults(of: response) == [], "\(value)")
             }
             let health = bench.lanyard.health
             let probe = try await offPool {
@@ -210,8 +210,8 @@ import Testing
         ] {
             for more in ["A: 1", upgrade] {
                 for bench in [self.bench, strict] {
-                    let answer = try await bench.refuses(request("Host: localhost", field, more), .origin)
-                    #expect(!answer.fields.contains { $0.name.lowercased().hasPrefix("access-control") })
+                    let response = try await bench.refuses(request("Host: localhost", field, more), .origin)
+                    #expect(!response.fields.contains { $0.name.lowercased().hasPrefix("access-control") })
                 }
             }
         }

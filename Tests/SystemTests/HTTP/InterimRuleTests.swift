@@ -39,14 +39,14 @@ import Testing
         let body = isChunked ? "5\r\nhello\r\n0\r\n\r\n" : "hello"
         #expect(try await peer.read(body.utf8.count) == body)
         try await peer.send(Self.done)
-        let answer = try await client.answer()
-        #expect(answer.status == 200)
-        #expect(answer["Connection"] == nil)
+        let response = try await client.response()
+        #expect(response.status == 200)
+        #expect(response["Connection"] == nil)
         // Both connections are in step, and go on.
         try await client.send(HTTPBench.plain("/hand/next"))
         #expect(try await peer.head().hasPrefix("GET /hand/next "))
         try await peer.send(Self.done)
-        #expect(try await client.answer().bodyText == "ok")
+        #expect(try await client.response().bodyText == "ok")
     }
 
     @Test("11.2 If the upstream says nothing for a second, Lanyard sends the 100 itself")
@@ -63,14 +63,14 @@ import Testing
         try await client.send("hello")
         #expect(try await peer.read(5) == "hello")
         try await peer.send(Self.done)
-        #expect(try await client.answer().bodyText == "ok")
+        #expect(try await client.response().bodyText == "ok")
         // Only once, and the connection goes on.
         #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok")
     }
 
     @Test("11.2 A client that does not wait is served at once, and gets no 100 of ours")
     func impatient() async throws {
-        bench.script { _ in .answer(body: "done") }
+        bench.script { _ in .response(body: "done") }
         let client = try await bench.connect()
         let start = ContinuousClock.now
         #expect(try await client.ask(post("/") + "hello").bodyText == "done")
@@ -88,20 +88,21 @@ import Testing
         try await client.send("llo")
         #expect(try await peer.read(3) == "llo")
         try await peer.send(Self.done)
-        #expect(try await client.answer().bodyText == "ok")
+        #expect(try await client.response().bodyText == "ok")
     }
 
-    @Test("11.1 The upstream's final answer reaches the client before any body byte", arguments: [417, 401, 200, 302])
+    @Test(
+        "11.1 The upstream's final response reaches the client before any body byte", arguments: [417, 401, 200, 302])
     func finalInstead(_ status: Int) async throws {
         let client = try await bench.connect()
         try await client.send(post("/hand", ["Expect: 100-continue", "Content-Length: 30"]))
         let peer = try await bench.accept()
         _ = try await peer.head()
         try await peer.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
-        let answer = try await client.answer()
-        #expect(answer.status == status)
-        #expect(answer.bodyText == "no")
-        #expect(answer.values("Connection") == ["close"])
+        let response = try await client.response()
+        #expect(response.status == status)
+        #expect(response.bodyText == "no")
+        #expect(response.values("Connection") == ["close"])
         // 11.3 The upstream waits for a body that never comes: its connection ends without a byte of it.
         #expect(try await peer.rest().text == "")
         // The body may still come: it is thrown away, never read as a request.
@@ -112,26 +113,26 @@ import Testing
         #expect(bench.receivedWithoutFences == [])
     }
 
-    @Test("11.3 A final answer instead of 100 ends both connections, the client's after lingering")
+    @Test("11.3 A final response instead of 100 ends both connections, the client's after lingering")
     func lingers() async throws {
         let client = try await bench.connect()
         try await client.send(post("/hand", ["Expect: 100-continue", "Content-Length: 4000000"]))
         let peer = try await bench.accept()
         _ = try await peer.head()
         try await peer.send("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
-        // The client was under way already: its four megabytes do not cost it the answer.
+        // The client was under way already: its four megabytes do not cost it the response.
         try await client.send([UInt8](repeating: 0x61, count: 4_000_000))
-        let answer = try await client.answer()
-        #expect(answer.status == 413)
-        #expect(answer.bodyText == "big")
-        #expect(answer["Connection"] == "close")
+        let response = try await client.response()
+        #expect(response.status == 413)
+        #expect(response.bodyText == "big")
+        #expect(response["Connection"] == "close")
         #expect(try await client.rest() == ("", false))
         _ = try await peer.rest()
         #expect(try await bench.values(of: "lanyard_upstream_connections", by: "route")["hand"] == 0)
     }
 
     @Test(
-        "11.3 A final answer instead of 100 ends the upstream's connection even if the body has gone: it may read that as a request",
+        "11.3 A final response instead of 100 ends the upstream's connection even if the body has gone: it may read that as a request",
         arguments: [417, 200])
     func distrusted(_ status: Int) async throws {
         let client = try await bench.connect()
@@ -141,16 +142,16 @@ import Testing
         _ = try await peer.head()
         #expect(try await peer.read(body.utf8.count) == body)
         try await peer.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
-        let answer = try await client.answer()
-        #expect(answer.status == status)
+        let response = try await client.response()
+        #expect(response.status == status)
         // All of the client's body has come: its connection is in step.
-        #expect(answer["Connection"] == nil)
+        #expect(response["Connection"] == nil)
         #expect(try await peer.rest().text == "")
         try await client.send(HTTPBench.plain("/hand/next"))
         let fresh = try await bench.accept()
         #expect(try await fresh.head().hasPrefix("GET /hand/next "))
         try await fresh.send(Self.done)
-        #expect(try await client.answer().bodyText == "ok")
+        #expect(try await client.response().bodyText == "ok")
     }
 
     @Test(
@@ -217,7 +218,7 @@ import Testing
             #expect(try await client.head() == expected)
         }
         try await peer.send(Self.done)
-        #expect(try await client.answer().bodyText == "ok")
+        #expect(try await client.response().bodyText == "ok")
         #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok")
     }
 
@@ -231,7 +232,7 @@ import Testing
             _ = try await peer.head()
             if isDripping { try await peer.drip(heads + Self.done) } else { try await peer.send(heads + Self.done) }
             #expect(try await client.read(heads.utf8.count) == heads)
-            #expect(try await client.answer().bodyText == "ok")
+            #expect(try await client.response().bodyText == "ok")
             peer.close()
         }
         // HTTP/1.0 knows none of them.
@@ -250,9 +251,9 @@ import Testing
         arguments: ["Content-Length : 1", " A: 1", "A\u{1}: 1", "A: \u{1}", "Connection: a b"])
     func malformed(_ line: String) async throws {
         bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 103 E\r\n\(line)\r\n\r\n" + Self.done)) }
-        let answer = try await bench.ask(HTTPBench.plain("/"))
-        #expect(answer.status == 502)
-        #expect(try answer.json["type"].string == "urn:lanyard:problem:upstream-invalid")
+        let response = try await bench.ask(HTTPBench.plain("/"))
+        #expect(response.status == 502)
+        #expect(try response.json["type"].string == "urn:lanyard:problem:upstream-invalid")
     }
 
     @Test("11.5 Interim responses and then the end is 502")
@@ -267,22 +268,22 @@ import Testing
                 try await peer.send(hints + end)
                 #expect(try await client.head() == hints)
                 if isReset { peer.reset() } else { peer.close() }
-                let answer = try await client.answer()
-                #expect(try refusal.faults(of: answer) == [])
+                let response = try await client.response()
+                #expect(try refusal.faults(of: response) == [])
                 #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok")
             }
         }
         // Not even a reused connection makes it another try: the upstream has begun to answer.
         bench.startOver()
         bench.script { request in
-            request.message.target == "/again" ? RawResponse.text(hints).closing : .answer()
+            request.message.target == "/again" ? RawResponse.text(hints).closing : .response()
         }
         let client = try await bench.connect()
         #expect(try await client.ask(HTTPBench.plain("/first")).status == 200)
         try await client.send(HTTPBench.plain("/again"))
         #expect(try await client.head() == hints)
-        let answer = try await client.answer()
-        #expect(try Refusal.upstreamIncomplete.faults(of: answer) == [])
+        let response = try await client.response()
+        #expect(try Refusal.upstreamIncomplete.faults(of: response) == [])
         #expect(bench.upstream.requests.count { $0.target == "/again" } == 1)
     }
 }

@@ -216,10 +216,10 @@ import Testing
         ] {
             bench.startOver()
             bench.script { _ in .text(text) }
-            let answer = try await bench.ask(HTTPBench.plain("/"))
-            #expect(answer.status == 200)
-            #expect(answer.bodyText == "ok")
-            #expect(answer.head.count > text.utf8.count - 30)
+            let response = try await bench.ask(HTTPBench.plain("/"))
+            #expect(response.status == 200)
+            #expect(response.bodyText == "ok")
+            #expect(response.head.count > text.utf8.count - 30)
         }
         for text in [
             Self.response([], line: reason + "a"), Self.response([Self.field(32769)]),
@@ -248,8 +248,8 @@ import Testing
                 #expect(try await client.head() == interim)
             }
             try await peer.send(interim)
-            let answer = try await client.answer()
-            #expect(try Refusal.upstreamHeadTooLarge.faults(of: answer) == [])
+            let response = try await client.response()
+            #expect(try Refusal.upstreamHeadTooLarge.faults(of: response) == [])
             #expect(try await peer.rest().text == "")
             #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok")
         }
@@ -259,7 +259,7 @@ import Testing
         _ = try await peer.head()
         try await peer.send(String(repeating: short, count: 16) + Self.response([]))
         for _ in 0..<16 { #expect(try await client.head() == short) }
-        #expect(try await client.answer().bodyText == "ok")
+        #expect(try await client.response().bodyText == "ok")
     }
 
     @Test("8 Heads that upstreams leave unfinished fill no memory for long: they give way, and other requests go on")
@@ -267,12 +267,12 @@ import Testing
         let own = try await HTTPBench.start { $0.limits = "buffer_bytes_max: 1MiB" }
         let line = "A: \(String(repeating: "b", count: 30_000))\r\n"
         let part = "HTTP/1.1 200 OK\r\n" + String(repeating: line, count: 4)
-        own.script { $0.message.target == "/hoard" ? .text(part) : .answer() }
-        var hoarders: [Wire] = []
+        own.script { $0.message.target == "/hoard" ? .text(part) : .response() }
+        var partialHeads: [Wire] = []
         for _ in 0..<16 {
             let client = try await own.connect()
             try await client.send(HTTPBench.plain("/hoard"))
-            hoarders.append(client)
+            partialHeads.append(client)
         }
         try await eventually("some gave way") {
             try await own.values(of: "lanyard_requests_total", by: "code_class")["5xx"] ?? 0 > 0

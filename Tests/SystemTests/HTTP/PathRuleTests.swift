@@ -29,8 +29,8 @@ import Testing
     /// What the upstream gets for a target, or the status if that is not 200.
     private func forwarded(_ target: String) async throws -> String {
         bench.startOver()
-        let answer = try await bench.ask(HTTPBench.plain(target))
-        guard answer.status == 200 else { return "\(answer.status)" }
+        let response = try await bench.ask(HTTPBench.plain(target))
+        guard response.status == 200 else { return "\(response.status)" }
         return bench.received.first?.split(separator: " ").dropFirst().first.map(String.init) ?? "nothing"
     }
 
@@ -135,12 +135,12 @@ import Testing
         }
     }
 
-    @Test("2.4 Without a route the answer is 404, never a redirect")
+    @Test("2.4 Without a route the response is 404, never a redirect")
     func noRoute() async throws {
         let narrow = try await Self.narrow.value
         for path in ["/", "/on", "/onlyx", "/ONLY", "/x/only", "/?/only", "/hands"] {
-            let answer = try await narrow.refuses(HTTPBench.plain(path), .noRoute)
-            #expect(answer["Location"] == nil)
+            let response = try await narrow.refuses(HTTPBench.plain(path), .noRoute)
+            #expect(response["Location"] == nil)
         }
         narrow.startOver()
         #expect(try await narrow.ask(HTTPBench.plain("/only")).status == 200)

@@ -18,7 +18,7 @@ import Testing
     // MARK: 9.1
 
     @Test(
-        "9.1 A Connection field that says close, wherever it says so, ends the connection with the answer",
+        "9.1 A Connection field that says close, wherever it says so, ends the connection with the response",
         arguments: [
             ["Connection: close"], ["Connection: Close"], ["connection: CLOSE"], ["Connection: foo, close"],
             ["Connection: close, foo"], ["Connection: ,, close ,"], ["Connection: foo", "Connection: close"],
@@ -29,9 +29,9 @@ import Testing
         let client = try await bench.connect()
         let request = "GET /last HTTP/1.1\r\nHost: localhost\r\n" + lines.map { $0 + "\r\n" }.joined() + "\r\n"
         try await client.send(request + HTTPBench.plain("/behind") + "rubbish")
-        let answer = try await client.answer()
-        #expect(answer.status == 200)
-        #expect(answer.values("Connection") == ["close"])
+        let response = try await client.response()
+        #expect(response.status == 200)
+        #expect(response.values("Connection") == ["close"])
         #expect(try await client.rest() == ("", false))
         client.close()
         try await bench.fence()
@@ -44,18 +44,18 @@ import Testing
     func persists(_ line: String) async throws {
         let client = try await bench.connect()
         for _ in 0..<3 {
-            let answer = try await client.ask(get("/", line))
-            #expect(answer.status == 200)
-            #expect(answer["Connection"] == nil)
+            let response = try await client.ask(get("/", line))
+            #expect(response.status == 200)
+            #expect(response["Connection"] == nil)
         }
-        let answer = try await client.ask(get("/", "Connection: close"))
-        #expect(answer["Connection"] == "close")
+        let response = try await client.ask(get("/", "Connection: close"))
+        #expect(response["Connection"] == "close")
         #expect(try await client.rest() == ("", false))
     }
 
     // MARK: 9.2
 
-    private static let answers: [(name: String, text: String, closes: Bool)] = [
+    private static let responses: [(name: String, text: String, closes: Bool)] = [
         ("a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false),
         ("no body", "HTTP/1.1 204 No Content\r\n\r\n", false),
         ("not modified", "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n", false),
@@ -68,7 +68,7 @@ import Testing
 
     @Test("9.2 HTTP/1.0 persists only if it asks and the length is known; it gets no chunks and no interim response")
     func http10() async throws {
-        for (name, text, closes) in Self.answers {
+        for (name, text, closes) in Self.responses {
             for (field, asks) in [
                 ("A: 1", false), ("Connection: keep-alive", true), ("Connection: Keep-Alive, foo", true),
                 ("Connection: keep-alive, close", false),
@@ -76,9 +76,9 @@ import Testing
                 let comment = Comment(rawValue: "\(name), \(field)")
                 bench.startOver()
                 bench.script { request in
-                    guard request.message.target == "/x" else { return .answer() }
-                    let answer = RawResponse.text("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + text)
-                    return name == "until the end" ? answer.closing : answer
+                    guard request.message.target == "/x" else { return .response() }
+                    let response = RawResponse.text("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + text)
+                    return name == "until the end" ? response.closing : response
                 }
                 let client = try await bench.connect()
                 try await client.send(get("/x", field, version: "1.0"))
@@ -105,9 +105,9 @@ import Testing
         bench.script { _ in .text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") }
         let head = "HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
         for _ in 0..<2 {
-            let answer = try await client.ask(head, to: "HEAD")
-            #expect(answer["Connection"] == "keep-alive")
-            #expect(answer["Transfer-Encoding"] == nil)
+            let response = try await client.ask(head, to: "HEAD")
+            #expect(response["Connection"] == "keep-alive")
+            #expect(response["Transfer-Encoding"] == nil)
         }
         client.close()
         bench.startOver()
@@ -115,8 +115,8 @@ import Testing
         let old = try await bench.connect()
         try await old.send(
             "POST / HTTP/1.0\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nab" + get("/next", version: "1.0"))
-        #expect(try await old.answer()["Connection"] == "keep-alive")
-        #expect(try await old.answer()["Connection"] == "close")
+        #expect(try await old.response()["Connection"] == "keep-alive")
+        #expect(try await old.response()["Connection"] == "close")
         #expect(try await old.rest() == ("", false))
         #expect(
             bench.received == [
@@ -131,7 +131,7 @@ import Testing
     func pipelined() async throws {
         bench.script { request in
             let pause: Duration = request.message.target.hasSuffix("0") ? .milliseconds(30) : .zero
-            return RawResponse.answer(body: request.message.target + ":" + request.message.bodyText).after(pause)
+            return RawResponse.response(body: request.message.target + ":" + request.message.bodyText).after(pause)
         }
         let client = try await bench.connect()
         let requests = (0..<40).map { number in
@@ -141,7 +141,7 @@ import Testing
         }
         try await client.send(requests.joined())
         for number in 0..<40 {
-            #expect(try await client.answer().bodyText == "/\(number):" + (number % 3 == 0 ? "GET " : ""))
+            #expect(try await client.response().bodyText == "/\(number):" + (number % 3 == 0 ? "GET " : ""))
         }
         let expected = (0..<40).map { number in
             number % 3 == 0
@@ -151,7 +151,7 @@ import Testing
         #expect(bench.received == [expected.joined()])
     }
 
-    @Test("9.3 The next pipelined request goes upstream only when the answer before it has ended")
+    @Test("9.3 The next pipelined request goes upstream only when the response before it has ended")
     func oneAtATime() async throws {
         let client = try await bench.connect()
         try await client.send(HTTPBench.plain("/hand/1") + HTTPBench.plain("/hand/2"))
@@ -166,7 +166,7 @@ import Testing
         #expect(try await peer.head().hasPrefix("GET /hand/2 "))
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         #expect(try await client.read(2) == "cd")
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         client.close()
     }
 
@@ -186,12 +186,12 @@ import Testing
         let unsent = try KernelSocket.find(local: client.localPort, remote: port)?.sendQueue ?? 0
         #expect(unread + unsent >= ahead.utf8.count - 65536)
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        for _ in 0...200 { #expect(try await client.answer().status == 200) }
+        for _ in 0...200 { #expect(try await client.response().status == 200) }
     }
 
-    @Test("9.3 A faulty request never takes away the answers before it")
+    @Test("9.3 A faulty request never takes away the responses before it")
     func faultBehind() async throws {
-        bench.script { RawResponse.answer(body: $0.message.target).after(.milliseconds(50)) }
+        bench.script { RawResponse.response(body: $0.message.target).after(.milliseconds(50)) }
         let faults: [(String, Refusal)] = [
             ("GET / HTTP/1.1\r\n\r\n", .malformed), ("\u{16}\u{3}\u{1}", .malformed),
             ("GET / HTTP/3.0\r\n\r\n", .versionNotSupported),
@@ -204,10 +204,10 @@ import Testing
             let client = try await bench.connect()
             try await client.send(
                 HTTPBench.plain("/a") + HTTPBench.plain("/b") + fault + HTTPBench.plain("/behind"))
-            #expect(try await client.answer().bodyText == "/a")
-            #expect(try await client.answer().bodyText == "/b")
-            let answer = try await client.answer()
-            #expect(try refusal.faults(of: answer) == [])
+            #expect(try await client.response().bodyText == "/a")
+            #expect(try await client.response().bodyText == "/b")
+            let response = try await client.response()
+            #expect(try refusal.faults(of: response) == [])
             #expect(try await client.rest() == ("", false))
         }
         #expect(bench.upstream.requests.allSatisfy { $0.target != "/behind" })
@@ -228,12 +228,12 @@ import Testing
                 try KernelSocket.find(local: bench.lanyard.data.port, remote: client.localPort)?.receiveQueue == 0
             }
             try await client.send(String(text.dropFirst(cut)))
-            for _ in 1...4 { #expect(try await client.answer().status == 200, "cut at \(cut)") }
+            for _ in 1...4 { #expect(try await client.response().status == 200, "cut at \(cut)") }
             client.close()
         }
         let dripping = try await bench.connect()
         try await dripping.drip(text)
-        for _ in 1...4 { #expect(try await dripping.answer().status == 200) }
+        for _ in 1...4 { #expect(try await dripping.response().status == 200) }
         let seen = bench.upstream.requests.filter { $0.target.hasPrefix("/split/") }
         #expect(
             Set(seen.map { "\($0.target) \($0.bodyText)" }) == [
@@ -243,21 +243,21 @@ import Testing
 
     // MARK: 9.4, 9.5
 
-    @Test("9.4 A client that has ended its direction still gets every answer, then the end")
+    @Test("9.4 A client that has ended its direction still gets every response, then the end")
     func halfClose() async throws {
-        bench.script { RawResponse.answer(body: $0.message.target).after(.milliseconds(80)) }
+        bench.script { RawResponse.response(body: $0.message.target).after(.milliseconds(80)) }
         let post = "POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc"
-        for (text, answers) in [
+        for (text, responses) in [
             (HTTPBench.plain("/a"), ["/a"]), (post, ["/p"]),
             (HTTPBench.plain("/a") + post + HTTPBench.plain("/c"), ["/a", "/p", "/c"]),
         ] {
             let client = try await bench.connect()
             try await client.send(text)
             client.halfClose()
-            for answer in answers { #expect(try await client.answer().bodyText == answer) }
+            for response in responses { #expect(try await client.response().bodyText == response) }
             #expect(try await client.rest() == ("", false))
         }
-        // An end between two requests has no answer.
+        // An end between two requests has no response.
         let silent = try await bench.connect()
         silent.halfClose()
         #expect(try await silent.rest() == ("", false))

@@ -4,7 +4,7 @@ import Testing
 /// http-rules.md 16: upstream connections.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct PoolRuleTests {
     private static let shared = Task {
-        // Ended at once: nobody listens there, until a test does.
+        // Ended at once: nothing listens there, until a test does.
         let dead = try RawServer()
         dead.stop()
         let bench = try await HTTPBench.start {
@@ -68,20 +68,20 @@ import Testing
         _ = try await two.head()
         let done = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         try await two.send(done)
-        #expect(try await second.answer().status == 200)
+        #expect(try await second.response().status == 200)
         try await one.send(done)
-        #expect(try await first.answer().status == 200)
+        #expect(try await first.response().status == 200)
         for number in 3..<6 {
             try await second.send(HTTPBench.plain("/hand/\(number)"))
             #expect(try await one.head().hasPrefix("GET /hand/\(number) "))
             try await one.send(done)
-            #expect(try await second.answer().status == 200)
+            #expect(try await second.response().status == 200)
         }
         one.close()
         two.close()
     }
 
-    @Test("16.2 An end, a reset or any byte on an idle connection closes it and answers nobody")
+    @Test("16.2 An end, a reset or any byte on an idle connection closes it and reaches no client")
     func watched() async throws {
         let forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
         let late = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -95,7 +95,7 @@ import Testing
             let peer = try await bench.accept()
             _ = try await peer.head()
             try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
             try await deed(peer)
             try await eventually("the idle connection is closed") {
                 try await bench.values(of: "lanyard_upstream_connections", by: "route")["hand"] == 0
@@ -104,7 +104,7 @@ import Testing
             let fresh = try await bench.accept()
             #expect(try await fresh.head().hasPrefix("GET /hand/next "))
             try await fresh.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmine")
-            #expect(try await client.answer().bodyText == "mine")
+            #expect(try await client.response().bodyText == "mine")
         }
     }
 
@@ -116,7 +116,7 @@ import Testing
         for number in 1...40 {
             _ = try await peer.request()
             try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
             peer.close()
             try await client.send(request("POST", "/hand/\(number)", "x"))
             peer = try await bench.accept()
@@ -149,7 +149,7 @@ import Testing
             ("GET", ok + "Content-Length: 2\r\n\r\nok?", false),
         ] {
             try await emptyPools()
-            bench.script { $0.message.target == "/first" ? .text(text) : .answer() }
+            bench.script { $0.message.target == "/first" ? .text(text) : .response() }
             let name = Comment(rawValue: "\(method) \(text)")
             #expect(try await bench.ask(request(method, "/first"), to: method).status > 0, name)
             #expect(try await bench.ask(HTTPBench.plain("/second")).status == 200, name)
@@ -168,8 +168,8 @@ import Testing
         for _ in 0..<3 {
             for method in ["GET", "POST"] {
                 let client = try await bench.connect()
-                let answer = try await client.ask(request(method, "/dead"))
-                #expect(try refused.faults(of: answer) == [])
+                let response = try await client.ask(request(method, "/dead"))
+                #expect(try refused.faults(of: response) == [])
                 #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
             }
         }
@@ -202,28 +202,28 @@ import Testing
             upstream.closeAll()
         }
         #expect(upstream.requests.map(\.method) == ["GET", "POST", "PATCH", "FOO"])
-        // 16.7: a name that nobody knows.
+        // 16.7: an unknown name.
         let unknown = Refusal(status: 502, type: "upstream-unreachable", error: "dns_error", closes: false)
-        let answer = try await own.ask(HTTPBench.plain("/none"))
-        #expect(try unknown.faults(of: answer) == [])
+        let response = try await own.ask(HTTPBench.plain("/none"))
+        #expect(try unknown.faults(of: response) == [])
     }
 
     // MARK: 16.5, 16.6
 
-    /// Lets a pooled connection end when `/stale` has come on it, without an answer or behind `bytes`.
+    /// Lets a pooled connection end when `/stale` has come on it, without a response or behind `bytes`.
     private func stale(
         _ method: String, _ body: String?, after bytes: String = "", by end: RawResponse.Step, always: Bool = false
     )
-        async throws -> (answer: RawMessage, tries: Int)
+        async throws -> (response: RawMessage, tries: Int)
     {
         try await emptyPools()
         bench.script { request in
-            guard request.message.target == "/stale", always || request.index > 0 else { return .answer() }
+            guard request.message.target == "/stale", always || request.index > 0 else { return .response() }
             return RawResponse([.send(Array(bytes.utf8)), end])
         }
         #expect(try await bench.ask(HTTPBench.plain("/prime")).status == 200)
-        let answer = try await bench.ask(request(method, "/stale", body), to: method)
-        return (answer, bench.received.joined().matches(of: #/ \/stale /#).count)
+        let response = try await bench.ask(request(method, "/stale", body), to: method)
+        return (response, bench.received.joined().matches(of: #/ \/stale /#).count)
     }
 
     @Test("16.5 A reused connection that ends after our bytes and before its own: one retry, for idempotent methods")
@@ -231,16 +231,16 @@ import Testing
         for end in [RawResponse.Step.close, .reset] {
             for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"] {
                 for body in [nil, "held"] {
-                    let (answer, tries) = try await stale(method, body, by: end)
-                    #expect(answer.status == 200, "\(method) \(body ?? "")")
+                    let (response, tries) = try await stale(method, body, by: end)
+                    #expect(response.status == 200, "\(method) \(body ?? "")")
                     #expect(tries == 2, "\(method) \(body ?? "")")
                     let seen = bench.received.filter { $0.contains(" /stale ") }
                     #expect(seen.allSatisfy { body == nil || $0.hasSuffix(body!) })
                 }
             }
             // Once only: the fresh connection's end is final.
-            let (answer, tries) = try await stale("GET", nil, by: end, always: true)
-            #expect(try Refusal.upstreamTerminated.faults(of: answer) == [])
+            let (response, tries) = try await stale("GET", nil, by: end, always: true)
+            #expect(try Refusal.upstreamTerminated.faults(of: response) == [])
             #expect(tries == 2)
         }
     }
@@ -250,8 +250,8 @@ import Testing
         for end in [RawResponse.Step.close, .reset] {
             for method in ["POST", "PATCH", "FOO", "get", "MKCOL"] {
                 for body in [nil, "held"] {
-                    let (answer, tries) = try await stale(method, body, by: end)
-                    #expect(try Refusal.upstreamTerminated.faults(of: answer) == [], "\(method)")
+                    let (response, tries) = try await stale(method, body, by: end)
+                    #expect(try Refusal.upstreamTerminated.faults(of: response) == [], "\(method)")
                     #expect(tries == 1, "\(method)")
                 }
             }
@@ -261,14 +261,14 @@ import Testing
     @Test("16.6 Nothing is repeated after a response byte came, or after failing on a fresh connection")
     func notAfterBytes() async throws {
         for bytes in ["H", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"] {
-            let (answer, tries) = try await stale("GET", nil, after: bytes, by: .close)
-            #expect(try Refusal.upstreamIncomplete.faults(of: answer) == [])
+            let (response, tries) = try await stale("GET", nil, after: bytes, by: .close)
+            #expect(try Refusal.upstreamIncomplete.faults(of: response) == [])
             #expect(tries == 1)
         }
         try await emptyPools()
         bench.script { _ in .close }
-        let answer = try await bench.ask(HTTPBench.plain("/fresh"))
-        #expect(try Refusal.upstreamTerminated.faults(of: answer) == [])
+        let response = try await bench.ask(HTTPBench.plain("/fresh"))
+        #expect(try Refusal.upstreamTerminated.faults(of: response) == [])
         #expect(bench.received.count == 1)
     }
 
@@ -300,8 +300,8 @@ import Testing
         for method in ["GET", "POST"] {
             try await client.send(request(method, "/lost"))
             #expect(try await own.ask(HTTPBench.plain("/other")).status == 200)
-            let answer = try await client.answer(within: .seconds(30))
-            #expect(try refusal.faults(of: answer) == [])
+            let response = try await client.response(within: .seconds(30))
+            #expect(try refusal.faults(of: response) == [])
         }
         #expect(silence.questions() > 0)
         #expect(try await client.ask(HTTPBench.plain("/next")).status == 200)

@@ -27,7 +27,7 @@ import Testing
         message(target, "Content-Length: \(body.utf8.count)", body, fields)
     }
 
-    private static func answer(_ body: String) -> String {
+    private static func response(_ body: String) -> String {
         "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\nDate: d\r\nConnection: close\r\n\r\n\(body)"
     }
 
@@ -36,7 +36,7 @@ import Testing
     }
 
     private static let refusal: @Sendable () -> RawResponse = {
-        .answer(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")], body: "no")
+        .response(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")], body: "no")
     }
 
     /// What a client gets of `refusal` when it is relayed.
@@ -49,13 +49,13 @@ import Testing
     func renewed() async throws {
         bench.refuses(first: Self.refusal)
         let before = try await bench.refreshes()
-        #expect(try await bench.ask(Self.post("/renewed", "body")) == Self.answer("POST 4"))
+        #expect(try await bench.ask(Self.post("/renewed", "body")) == Self.response("POST 4"))
         let sent = bench.received("/renewed")
         #expect(sent.count == 2 && Set(sent.map { $0["Authorization"] }).count == 2)
         #expect(try await bench.refreshes() == before + 1)
         // Judged by its status: a body that says otherwise changes nothing.
-        bench.refuses { .answer(401, "OK", body: "{\"error\": \"insufficient_scope\"}") }
-        #expect(try await bench.ask(Self.post("/renewed2", "body")) == Self.answer("POST 4"))
+        bench.refuses { .response(401, "OK", body: "{\"error\": \"insufficient_scope\"}") }
+        #expect(try await bench.ask(Self.post("/renewed2", "body")) == Self.response("POST 4"))
         #expect(try await bench.refreshes() == before + 2)
     }
 
@@ -66,13 +66,13 @@ import Testing
         let upstream = try await bench.accept()
         #expect(try await upstream.request()?.bodyText == "slow")
         bench.refuses(first: Self.refusal)
-        #expect(try await bench.ask(Self.post("/meanwhile", "body")) == Self.answer("POST 4"))
+        #expect(try await bench.ask(Self.post("/meanwhile", "body")) == Self.response("POST 4"))
         let before = try await bench.refreshes()
         try await upstream.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
         let again = try await bench.accept()
         #expect(try await again.request()?.bodyText == "slow")
         try await again.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await slow.answer(to: "POST").status == 200)
+        #expect(try await slow.response(to: "POST").status == 200)
         #expect(try await bench.refreshes() == before)
     }
 
@@ -83,7 +83,7 @@ import Testing
             "Bearer error=\"insufficient_scope\"",
             "Basic realm=\"a, \\\"b\", bearer realm=\"c\", ERROR = insufficient_scope",
         ].enumerated() {
-            bench.refuses { .answer(401, "No", fields: [("WWW-Authenticate", challenge)], body: "") }
+            bench.refuses { .response(401, "No", fields: [("WWW-Authenticate", challenge)], body: "") }
             let text = try await bench.ask(Self.post("/scope\(index)", "body"))
             #expect(
                 text == "HTTP/1.1 401 No\r\nWWW-Authenticate: \(challenge)\r\nContent-Length: 0\r\nDate: d\r\n"
@@ -96,7 +96,7 @@ import Testing
     @Test("17.1 Which statuses mean a refused token is the route's to say")
     func statuses() async throws {
         for (status, sendings) in [(403, 2), (440, 2), (401, 1), (404, 1)] {
-            bench.refuses { .answer(status, "No", body: "") }
+            bench.refuses { .response(status, "No", body: "") }
             let text = try await bench.ask(Self.post("/statuses/\(status)", "body"))
             #expect(text.hasPrefix("HTTP/1.1 \(sendings == 2 ? 200 : status) "))
             #expect(!text.contains("Proxy-Status"))
@@ -117,9 +117,9 @@ import Testing
                 ("l", Self.post(target + "l", body)),
                 ("c", Self.message(target + "c", "Transfer-Encoding: chunked", chunks)),
             ] where !(target == "/none/1" && name == "c") {
-                let answer = try await bench.ask(text)
+                let response = try await bench.ask(text)
                 #expect(
-                    answer == (sendings == 2 ? Self.answer("POST \(size)") : Self.relayed("body too large")),
+                    response == (sendings == 2 ? Self.response("POST \(size)") : Self.relayed("body too large")),
                     "\(target)\(name)")
                 let sent = bench.received(target + name)
                 #expect(sent.count == sendings && sent.allSatisfy { $0.bodyText == body }, "\(target)\(name)")
@@ -146,7 +146,7 @@ import Testing
                 let second = try await bench.accept()
                 #expect(try await second.request()?.bodyText == "1234567890")
                 try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-                #expect(try await client.answer(to: "POST").status == 200)
+                #expect(try await client.response(to: "POST").status == 200)
             }
         }
     }
@@ -163,7 +163,7 @@ import Testing
         #expect(try await bench.ask(Self.post("/pass/2", "body")) == Self.relayed("client authorization"))
         #expect(bench.received("/pass/2").count == 1)
         // A 200 that is cut, then nothing more: no second sending.
-        bench.answers { .text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").closing }
+        bench.responses { .text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").closing }
         #expect(try await bench.ask(Self.post("/cut", "body")).hasSuffix("\r\n\r\nhalf"))
         #expect(bench.received("/cut").count == 1)
     }
@@ -171,23 +171,23 @@ import Testing
     @Test("17.3 A 401 in place of 100 is replayed with a body of any size, sent by the client once")
     func continued() async throws {
         let client = try await bench.connect()
-        async let answered = bench.acceptAndAnswer([
+        async let responded = bench.acceptAndRespond([
             "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n",
         ])
         try await client.send(Self.message("/hand", "Content-Length: 1000000", "", "Expect: 100-continue\r\n"))
-        let ends = try await answered
+        let ends = try await responded
         let (first, head) = ends[0]
         let (second, again) = ends[1]
         func normalized(_ text: String) -> String { text.replacing(/Bearer [^\r]*/, with: "Bearer TOKEN") }
         #expect(normalized(head) == normalized(again) && head != again && head.contains("Expect: 100-continue\r\n"))
         #expect(try await first.rest().text == "")
-        #expect(try await client.answer().status == 100)
+        #expect(try await client.response().status == 100)
         let body = String(repeating: "b", count: 1_000_000)
         async let sending: Void = client.send(body)
         #expect(try await second.read(body.utf8.count) == body)
         try await sending
         try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await client.answer(to: "POST").status == 200)
+        #expect(try await client.response(to: "POST").status == 200)
     }
 
     @Test(
@@ -199,17 +199,17 @@ import Testing
         let (fields, target) = (
             "X-a: 1\r\nCookie: c\r\nx-A: 2\r\nVia: 1.0 v\r\nAuthorization: mine\r\n", "/\(method)?a=%2f&b"
         )
-        let answer = try await bench.ask(
+        let response = try await bench.ask(
             Self.message(
                 target, "Transfer-Encoding: chunked", "2\r\nab\r\n1;x\r\nc\r\n0\r\n\r\n", fields, method: method))
-        #expect(answer == Self.answer("\(method) 3"))
+        #expect(response == Self.response("\(method) 3"))
         let sent = bench.received(target)
         try #require(sent.count == 2)
         #expect(sent[0].bodyText == "abc" && sent[1].bodyText == "abc")
         let heads = sent.map { bench.normalized($0.headText) }
         #expect(heads[0] == heads[1] && sent[0]["Authorization"] != sent[1]["Authorization"])
         #expect(sent.allSatisfy { $0.values("Authorization").count == 1 })
-        // One for the request where none was kept; a POST, which nobody could repeat, takes a fresh one for the replay.
+        // One for the request where none was kept; a POST, which cannot be repeated, takes a fresh one for the replay.
         #expect(bench.upstream.connectionCount <= connections + (method == "POST" ? 2 : 1))
     }
 
@@ -224,12 +224,12 @@ import Testing
         #expect(try await first.rest().text == "")
         #expect(try await second.request()?.bodyText == "body")
         try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await client.answer(to: "POST").status == 200)
+        #expect(try await client.response(to: "POST").status == 200)
     }
 
     @Test("17.4 A second 401 is relayed as it is and stops refreshing for the route, not for others")
     func breaker() async throws {
-        bench.answers(Self.refusal)
+        bench.responses(Self.refusal)
         let before = try await bench.refreshes()
         #expect(try await bench.ask(Self.post("/stubborn/1", "body")) == Self.relayed(nil))
         #expect(bench.received("/stubborn/1").count == 2)
@@ -239,7 +239,7 @@ import Testing
         #expect(try await bench.count("lanyard_route_breaker_open", "route=\"stubborn\"") == 1)
         #expect(try await bench.count("lanyard_route_breaker_open", "route=\"all\"") == 0)
         bench.refuses(first: Self.refusal)
-        #expect(try await bench.ask(Self.post("/other", "body")) == Self.answer("POST 4"))
+        #expect(try await bench.ask(Self.post("/other", "body")) == Self.response("POST 4"))
         #expect(try await bench.refreshes() == before + 2)
     }
 

@@ -39,9 +39,9 @@ import Testing
         // A problem's `instance` is ours in any case; the log has both.
         bench.startOver()
         bench.script { _ in .close }
-        let answer = try await bench.ask(request("/set", ["X-Request-Id: mine-7"]))
-        #expect(answer.status == 502)
-        let instance = try #require(try answer.json["instance"].string)
+        let response = try await bench.ask(request("/set", ["X-Request-Id: mine-7"]))
+        #expect(response.status == 502)
+        let instance = try #require(try response.json["instance"].string)
         #expect(!instance.contains("mine-7"))
         try await eventually("the log has both") {
             bench.lines.contains {

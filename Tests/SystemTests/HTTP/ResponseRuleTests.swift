@@ -19,9 +19,9 @@ import Testing
     {
         bench.startOver()
         bench.script { request in
-            guard request.message.target == "/x" else { return .answer(body: "next") }
-            let answer = RawResponse([.send(Wire.bytes(response))])
-            return closes ? answer.closing : answer
+            guard request.message.target == "/x" else { return .response(body: "next") }
+            let scripted = RawResponse([.send(Wire.bytes(response))])
+            return closes ? scripted.closing : scripted
         }
         let client = try await bench.connect()
         try await client.send("\(method) /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -209,13 +209,13 @@ import Testing
         #expect(nominated.contains("\r\nDate: "))
     }
 
-    @Test("12.5 Upgrade is relayed with 426 and dropped from other answers; no Via is added to responses")
+    @Test("12.5 Upgrade is relayed with 426 and dropped from other responses; no Via is added to responses")
     func upgradeAndVia() async throws {
         for status in [200, 400, 426, 503] {
             let got = try await relay(
                 "HTTP/1.1 \(status) X\r\n\(Self.date)Upgrade: h2c, x\r\nConnection: upgrade\r\nContent-Length: 0\r\n\r\n"
             )
-            // Whoever sends Upgrade says so in Connection.
+            // A server that sends Upgrade says so in Connection.
             let (line, connection) = status == 426 ? ("Upgrade: h2c, x\r\n", "Connection: Upgrade\r\n") : ("", "")
             #expect(
                 got.head == "HTTP/1.1 \(status) X\r\n\(Self.date)\(line)Content-Length: 0\r\n\(connection)\r\n")

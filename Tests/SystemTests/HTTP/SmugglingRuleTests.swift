@@ -66,8 +66,8 @@ import Testing
         let client = try await bench.connect()
         let requests = String(repeating: HTTPBench.plain("/smuggled"), count: 20_000)
         try await client.send("GET / HTTP/1.1\r\nHost : localhost\r\n\r\n")
-        let answer = try await client.answer()
-        #expect(try Refusal.malformed.faults(of: answer) == [])
+        let response = try await client.response()
+        #expect(try Refusal.malformed.faults(of: response) == [])
         // Nearly a megabyte is taken without a reset.
         try await client.send(requests)
         client.halfClose()
@@ -110,8 +110,8 @@ import Testing
         _ = try await peer.head()
         #expect(try await peer.read(2) == "ab")
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        let answer = try await client.answer()
-        #expect(answer["Connection"] == "close")
+        let response = try await client.response()
+        #expect(response["Connection"] == "close")
         #expect(try await client.rest() == ("", false))
         #expect(try await peer.rest().text == "")
         // Another connection serves the next request.
@@ -120,12 +120,12 @@ import Testing
         let fresh = try await bench.accept()
         _ = try await fresh.request()
         try await fresh.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await next.answer().status == 200)
+        #expect(try await next.response().status == 200)
         next.close()
         fresh.close()
     }
 
-    @Test("7.3 A connection with bytes left over is not used again, and they answer nobody")
+    @Test("7.3 A connection with bytes left over is not used again, and they reach no client")
     func leftOver() async throws {
         let client = try await bench.connect()
         let extra = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
@@ -133,7 +133,7 @@ import Testing
             bench.startOver()
             bench.script { request in
                 request.message.target == "/drop"
-                    ? .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + left) : .answer()
+                    ? .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + left) : .response()
             }
             #expect(try await client.ask(HTTPBench.plain("/drop")).bodyText == "ok")
             #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok")

@@ -4,7 +4,7 @@ import Testing
 
 /// http-rules.md 20.1: the drain. Each test ends a process of its own.
 @Suite(.timeLimit(.minutes(2))) struct StopRuleTests {
-    private static let slow = RawResponse.answer(body: "slow").after(.milliseconds(900))
+    private static let slow = RawResponse.response(body: "slow").after(.milliseconds(900))
 
     /// A process with time to drain.
     private func start(_ shards: Int) async throws -> HTTPBench {
@@ -17,7 +17,7 @@ import Testing
     /// Begins the end, and waits until the listener is closed.
     private func stop(_ bench: HTTPBench) async throws {
         bench.lanyard.process.signal(SIGTERM)
-        try await eventually("nobody listens any more") { (try? await bench.connect()) == nil }
+        try await eventually("nothing listens any more") { (try? await bench.connect()) == nil }
     }
 
     /// The process ends as soon as the last of its clients is gone.
@@ -26,12 +26,12 @@ import Testing
         #expect(try await lanyard.process.waitForExit() == .code(143))
     }
 
-    /// Asks without a pause until an answer says that it is the last.
+    /// Asks without a pause until a response says that it is the last.
     private func untilLast(_ client: Wire) async throws {
-        var answer = try await client.ask(HTTPBench.plain("/"))
-        while answer["Connection"] == nil { answer = try await client.ask(HTTPBench.plain("/")) }
-        #expect(answer.status == 200)
-        #expect(answer["Connection"] == "close")
+        var response = try await client.ask(HTTPBench.plain("/"))
+        while response["Connection"] == nil { response = try await client.ask(HTTPBench.plain("/")) }
+        #expect(response.status == 200)
+        #expect(response["Connection"] == "close")
     }
 
     @Test("20.1 For drain_min it is not ready but serves as ever; health answers to the end")
@@ -47,9 +47,9 @@ import Testing
         while ContinuousClock.now - start < .seconds(1) {
             let fresh = try await bench.connect()
             for client in [kept, fresh] {
-                let answer = try await client.ask(HTTPBench.plain("/"))
-                #expect(answer.status == 200)
-                #expect(answer["Connection"] == nil)
+                let response = try await client.ask(HTTPBench.plain("/"))
+                #expect(response.status == 200)
+                #expect(response["Connection"] == nil)
             }
             try await Task.sleep(for: .milliseconds(50))
         }
@@ -60,11 +60,11 @@ import Testing
     }
 
     @Test(
-        "20.1 Every answer whose head is written from then on says close; what was begun is served to its end",
+        "20.1 Every response whose head is written from then on says close; what was begun is served to its end",
         arguments: [1, 3])
     func underWay(_ shards: Int) async throws {
         let bench = try await start(shards)
-        bench.script { $0.message.target == "/slow" ? Self.slow : .answer() }
+        bench.script { $0.message.target == "/slow" ? Self.slow : .response() }
         let (slow, half, streaming) = (
             try await bench.connect(), try await bench.connect(), try await bench.connect()
         )
@@ -78,12 +78,12 @@ import Testing
         try await slow.send(HTTPBench.plain("/slow"))
         try await eventually("it is under way") { bench.received.joined().contains("/slow") }
         try await stop(bench)
-        let answer = try await slow.answer()
-        #expect(answer.bodyText == "slow")
-        #expect(answer["Connection"] == "close")
+        let response = try await slow.response()
+        #expect(response.bodyText == "slow")
+        #expect(response["Connection"] == "close")
         #expect(try await slow.rest() == ("", false))
         try await half.send("calhost\r\n\r\n")
-        #expect(try await half.answer()["Connection"] == "close")
+        #expect(try await half.response()["Connection"] == "close")
         #expect(try await half.rest() == ("", false))
         // The stream's head was written before: it is whole, and then the process ends.
         #expect(bench.lanyard.process.exit == nil)
@@ -104,7 +104,7 @@ import Testing
         let start = ContinuousClock.now
         bench.lanyard.process.signal(SIGTERM)
         try await untilLast(asks)
-        try await eventually("nobody listens any more") { (try? await bench.connect()) == nil }
+        try await eventually("nothing listens any more") { (try? await bench.connect()) == nil }
         #expect(try await silent.rest() == ("", false))
         #expect(ContinuousClock.now - start >= .milliseconds(480))
         #expect(ContinuousClock.now - start < .seconds(5))
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test(
-        "20.1 A client that is slow to take the end of an answer is not cut by the drain, and its next request is served",
+        "20.1 A client that is slow to take the end of a response is not cut by the drain, and its next request is served",
         arguments: [1, 3])
     func tails(_ shards: Int) async throws {
         let bench = try await start(shards)
@@ -133,7 +133,7 @@ import Testing
         for (index, client) in clients.enumerated() {
             #expect(try await client.read(sizes[index]).utf8.count == sizes[index])
             try await client.send(index % 2 == 0 ? "TP/1.1\r\nHost: localhost\r\n\r\n" : HTTPBench.plain("/5"))
-            let last = try await client.answer()
+            let last = try await client.response()
             #expect(last.bodyCount == 5)
             #expect(last["Connection"] == "close")
             #expect(try await client.rest() == ("", false))
@@ -156,8 +156,8 @@ import Testing
         bench.lanyard.process.signal(SIGTERM)
         bench.lanyard.process.signal(SIGCONT)
         for client in clients {
-            let answer = try await client.answer()
-            #expect(answer.status == 200)
+            let response = try await client.response()
+            #expect(response.status == 200)
             client.close()
         }
         try await expectEnd(of: bench.lanyard, without: [])
@@ -187,7 +187,7 @@ import Testing
                 "lanyard_parked_requests 1")
         }
         lanyard.process.signal(SIGTERM)
-        try await eventually("nobody listens any more") {
+        try await eventually("nothing listens any more") {
             (try? await Wire.connect(to: lanyard.data)) == nil
         }
         let refused = try await comes.ask(HTTPBench.plain("/comes"))
@@ -195,9 +195,9 @@ import Testing
             status: 503, type: "shutting-down", error: "proxy_internal_response", hasRetryAfter: true)
         #expect(try shuttingDown.faults(of: refused) == [])
         #expect(try await comes.rest() == ("", false))
-        let answer = try await waits.answer()
-        #expect(try answer.json["type"].string == "urn:lanyard:problem:identity-unreachable")
-        #expect(answer["Connection"] == "close")
+        let response = try await waits.response()
+        #expect(try response.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+        #expect(response["Connection"] == "close")
         try await expectEnd(of: lanyard, without: [waits, comes])
     }
 

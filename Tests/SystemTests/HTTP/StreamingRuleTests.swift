@@ -58,7 +58,7 @@ import Testing
                 #expect(try await peer.read(5) == "0\r\n\r\n")
             }
             try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            #expect(try await client.answer().status == 200)
+            #expect(try await client.response().status == 200)
             client.close()
         }
     }
@@ -139,7 +139,7 @@ import Testing
         #expect(try await peer.read(size, within: .seconds(60)).utf8.count == size)
         try await upload.value
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         #expect(bench.lanyard.process.residentBytes - before < Self.growthMax)
     }
 }

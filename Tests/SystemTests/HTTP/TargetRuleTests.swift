@@ -63,8 +63,8 @@ import Testing
         bench.startOver()
         #expect(try await bench.ask("GET http://localhost/x HTTP/1.0\r\n\r\n").status == 200)
         #expect(bench.received == [HTTPBench.forwarded("GET /x", via: "1.0")])
-        let answer = try await bench.ask("GET http://evil/ HTTP/1.0\r\n\r\n")
-        #expect(try Refusal.host.closing.faults(of: answer) == [])
+        let response = try await bench.ask("GET http://evil/ HTTP/1.0\r\n\r\n")
+        #expect(try Refusal.host.closing.faults(of: response) == [])
     }
 
     @Test("1.7 A client never chooses where Lanyard connects")
@@ -93,11 +93,11 @@ import Testing
     func asterisk() async throws {
         let client = try await bench.connect()
         for target in ["*", "http://localhost", "HTTP://localhost:80"] {
-            let answer = try await client.ask(request("OPTIONS \(target)"))
-            #expect(answer.startLine == "HTTP/1.1 200 OK")
-            #expect(answer["Content-Length"] == "0")
-            #expect(answer["Date"] != nil)
-            #expect(answer["Connection"] == nil)
+            let response = try await client.ask(request("OPTIONS \(target)"))
+            #expect(response.startLine == "HTTP/1.1 200 OK")
+            #expect(response["Content-Length"] == "0")
+            #expect(response["Date"] != nil)
+            #expect(response["Connection"] == nil)
         }
         #expect(bench.received == [])
         try await bench.refuses(request("OPTIONS *", host: "evil"), .host)
@@ -128,22 +128,22 @@ import Testing
         }
     }
 
-    @Test("1.9 CONNECT gets 405 and the end, no tunnel to anybody; Allow is told")
+    @Test("1.9 CONNECT gets 405 and the end, no tunnel; Allow is told")
     func connect() async throws {
         for target in ["localhost:80", "evil.example:443", "/", "*", "http://localhost/", "localhost"] {
-            let answer = try await bench.refuses(request("CONNECT \(target)"), Refusal.method.closing)
-            #expect(answer["Allow"]?.contains("GET") == true)
-            #expect(answer["Allow"]?.contains("CONNECT") == false)
+            let response = try await bench.refuses(request("CONNECT \(target)"), Refusal.method.closing)
+            #expect(response["Allow"]?.contains("GET") == true)
+            #expect(response["Allow"]?.contains("CONNECT") == false)
         }
     }
 
     @Test("1.9 TRACE gets 405 and is never forwarded, lest its echo show the bearer; Allow is told")
     func trace() async throws {
         for fields in ["X: 1", "Max-Forwards: 0", "Max-Forwards: 5"] {
-            let answer = try await bench.refuses(request("TRACE /", fields), .method)
-            #expect(answer["Allow"]?.contains("GET") == true)
-            #expect(answer["Allow"]?.contains("TRACE") == false)
-            #expect(!answer.bodyText.contains(HTTPBench.token))
+            let response = try await bench.refuses(request("TRACE /", fields), .method)
+            #expect(response["Allow"]?.contains("GET") == true)
+            #expect(response["Allow"]?.contains("TRACE") == false)
+            #expect(!response.bodyText.contains(HTTPBench.token))
         }
     }
 
@@ -151,9 +151,9 @@ import Testing
     func maxForwards() async throws {
         let client = try await bench.connect()
         for zero in ["0", "00"] {
-            let answer = try await client.ask(request("OPTIONS /x", "Max-Forwards: \(zero)"))
-            #expect(answer.startLine == "HTTP/1.1 200 OK")
-            #expect(answer["Content-Length"] == "0")
+            let response = try await client.ask(request("OPTIONS /x", "Max-Forwards: \(zero)"))
+            #expect(response.startLine == "HTTP/1.1 200 OK")
+            #expect(response["Content-Length"] == "0")
         }
         #expect(bench.received == [])
         for (number, next) in [("1", "0"), ("7", "6"), ("010", "9"), ("4294967296", "4294967295")] {

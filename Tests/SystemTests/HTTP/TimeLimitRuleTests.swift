@@ -68,8 +68,8 @@ import Testing
         try await Task.sleep(for: .milliseconds(300))
         try await lasts(3000) {
             try await kept.send("GET ")
-            let answer = try await kept.answer()
-            #expect(try Refusal.timeout.faults(of: answer) == [])
+            let response = try await kept.response()
+            #expect(try Refusal.timeout.faults(of: response) == [])
             #expect(try await kept.rest() == ("", false))
         }
     }
@@ -82,12 +82,12 @@ import Testing
             guard (try? await client.send(String(byte))) != nil else { break }
             try await Task.sleep(for: Self.ms(70))
         }
-        let answer = try await client.answer()
-        #expect(try Refusal.timeout.faults(of: answer) == [])
+        let response = try await client.response()
+        #expect(try Refusal.timeout.faults(of: response) == [])
         #expect(bench.received == [])
     }
 
-    @Test("8 An idle kept connection is closed after idle_timeout without an answer")
+    @Test("8 An idle kept connection is closed after idle_timeout without a response")
     func idle() async throws {
         let client = try await bench.connect()
         try await lasts(3000) {
@@ -162,15 +162,15 @@ import Testing
 
     // MARK: Upstreams
 
-    @Test("8 An upstream that takes no byte for write, before any answer: 504 connection_write_timeout")
+    @Test("8 An upstream that takes no byte for write, before any response: 504 connection_write_timeout")
     func upstreamTakesNothing() async throws {
         let client = try await bench.connect()
         try await client.send(post("/hand", "Content-Length: 90000000"))
         let peer = try await bench.accept()
         let upload = Task { try? await client.send([UInt8](repeating: 0x61, count: 60_000_000)) }
-        let answer = try await client.answer()
+        let response = try await client.response()
         let refusal = Refusal(status: 504, type: "upstream-timeout", error: "connection_write_timeout")
-        #expect(try refusal.faults(of: answer) == [])
+        #expect(try refusal.faults(of: response) == [])
         client.reset()
         await upload.value
         _ = try await peer.rest()
@@ -182,8 +182,8 @@ import Testing
         for path in ["/full", "/full/all"] {
             try await lasts(400, Comment(rawValue: path)) {
                 let client = try await bench.connect()
-                let answer = try await client.ask(HTTPBench.plain(path))
-                #expect(try refusal.faults(of: answer) == [])
+                let response = try await client.ask(HTTPBench.plain(path))
+                #expect(try refusal.faults(of: response) == [])
                 #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
             }
         }
@@ -205,8 +205,8 @@ import Testing
             guard (try? await peer.send(String(byte))) != nil else { break }
             try await Task.sleep(for: .milliseconds(80))
         }
-        let answer = try await client.answer()
-        #expect(try Refusal.upstreamTimeout.faults(of: answer) == [])
+        let response = try await client.response()
+        #expect(try Refusal.upstreamTimeout.faults(of: response) == [])
     }
 
     @Test("8 A response body without a byte for response_idle is aborted; 0 is no limit")
@@ -245,7 +245,7 @@ import Testing
             _ = try await peer.head()
             try await lasts(least * 1000 / Sanitizer.stretch, Comment(rawValue: field)) {
                 try await peer.send("HTTP/1.1 200 OK\r\nKeep-Alive: \(field)\r\nContent-Length: 0\r\n\r\n")
-                #expect(try await client.answer()["Keep-Alive"] == nil)
+                #expect(try await client.response()["Keep-Alive"] == nil)
                 #expect(try await peer.rest() == ("", false))
             }
         }
@@ -260,7 +260,7 @@ import Testing
                 "{name: one, match: {path: /one}, upstream: \"UP\", connections_max: 1, timeouts: {\(Self.times)}},"
         }
         bench.script { request in
-            .answer(body: request.message.target).after(request.message.target == "/one/0" ? Self.ms(200) : .zero)
+            .response(body: request.message.target).after(request.message.target == "/one/0" ? Self.ms(200) : .zero)
         }
         var clients: [Wire] = []
         for _ in 0..<4 { clients.append(try await bench.connect()) }
@@ -274,22 +274,22 @@ import Testing
             }
         }
         for (number, client) in clients.enumerated() {
-            #expect(try await client.answer().bodyText == "/one/\(number)")
+            #expect(try await client.response().bodyText == "/one/\(number)")
         }
         let order = bench.received.joined().matches(of: #/GET \/one\/(\d)/#).map(\.1)
         #expect(order == ["0", "1", "2", "3"])
         #expect(bench.received.count == 1)
         bench.startOver()
-        bench.script { _ in RawResponse.answer().after(Self.ms(800)) }
+        bench.script { _ in RawResponse.response().after(Self.ms(800)) }
         let overloaded = Refusal(
             status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true)
         try await clients[0].send(HTTPBench.plain("/one/slow"))
         try await eventually("it is under way") { !bench.received.isEmpty }
         let start = ContinuousClock.now
-        let answer = try await clients[1].ask(HTTPBench.plain("/one/late"))
-        #expect(try overloaded.faults(of: answer) == [])
+        let response = try await clients[1].ask(HTTPBench.plain("/one/late"))
+        #expect(try overloaded.faults(of: response) == [])
         #expect(ContinuousClock.now - start >= Self.ms(400) - .milliseconds(20))
-        #expect(try await clients[0].answer().status == 200)
+        #expect(try await clients[0].response().status == 200)
         #expect(!bench.received.joined().contains("late"))
     }
 
@@ -309,7 +309,7 @@ import Testing
                 })
             usleep(20_000)
             now.withLock { $0 -= 1 }
-            return .answer(body: request.message.target)
+            return .response(body: request.message.target)
         }
         // Clients spread over the shards, so that some of each wait.
         var clients: [Wire] = []
@@ -319,7 +319,7 @@ import Testing
                 try await client.send(HTTPBench.plain("/\(round)/\(number)"))
             }
             for (number, client) in clients.enumerated() {
-                #expect(try await client.answer().bodyText == "/\(round)/\(number)")
+                #expect(try await client.response().bodyText == "/\(round)/\(number)")
             }
         }
         #expect(most.value == 1)
@@ -338,7 +338,7 @@ import Testing
         for round in 0..<200 {
             let start = ContinuousClock.now
             for client in clients { try await client.send(HTTPBench.plain("/\(round)")) }
-            for client in clients { #expect(try await client.answer().status == 200) }
+            for client in clients { #expect(try await client.response().status == 200) }
             #expect(start.duration(to: .now) < .seconds(5 * Sanitizer.stretch))
         }
         #expect(try await own.values(of: "lanyard_parked_requests")[""] == 0)

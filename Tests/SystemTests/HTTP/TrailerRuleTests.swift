@@ -11,9 +11,10 @@ import Testing
         bench.startOver()
     }
 
-    /// The body of an answer to these request fields, as it came, and the head.
-    private func answer(_ fields: String, _ trailers: String, version: String = "1.1") async throws -> (String, String)
-    {
+    /// The body of a response to these request fields, as it came, and the head.
+    private func response(_ fields: String, _ trailers: String, version: String = "1.1") async throws -> (
+        String, String
+    ) {
         bench.script { _ in
             .text(
                 "HTTP/1.1 200 OK\r\nDate: d\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\(trailers)\r\n"
@@ -35,7 +36,7 @@ import Testing
             "TE: trailers\r\nConnection: TE\r\n", "Connection: te, x\r\nte: deflate;q=0.5, TRAILERS\r\nX: 1\r\n",
         ] {
             bench.startOver()
-            let (head, body) = try await answer(fields, "X-Sum: 1\r\nX-sum:  2 \r\nServer-Timing: a;dur=1\r\n")
+            let (head, body) = try await response(fields, "X-Sum: 1\r\nX-sum:  2 \r\nServer-Timing: a;dur=1\r\n")
             #expect(head == "HTTP/1.1 200 OK\r\nDate: d\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n")
             #expect(body == "2\r\nhi\r\n0\r\nX-Sum: 1\r\nX-sum: 2\r\nServer-Timing: a;dur=1\r\n\r\n")
             #expect(
@@ -48,14 +49,14 @@ import Testing
         }
     }
 
-    @Test("6.5 Everybody else gets neither trailers nor Trailer, and the upstream is not asked for them")
+    @Test("6.5 All others get neither trailers nor Trailer, and the upstream is not asked for them")
     func unwanted() async throws {
         for (fields, version) in [
             ("", "1.1"), ("TE: trailers\r\n", "1.1"), ("Connection: TE\r\n", "1.1"),
             ("TE: gzip\r\nConnection: TE\r\n", "1.1"), ("TE: trailers\r\nConnection: TE\r\n", "1.0"),
         ] {
             bench.startOver()
-            let (head, body) = try await answer(fields, "X-Sum: 1\r\n", version: version)
+            let (head, body) = try await response(fields, "X-Sum: 1\r\n", version: version)
             let framing = version == "1.1" ? "Transfer-Encoding: chunked" : "Connection: close"
             #expect(head == "HTTP/1.1 200 OK\r\nDate: d\r\n\(framing)\r\n\r\n")
             #expect(body == (version == "1.1" ? "2\r\nhi\r\n0\r\n\r\n" : "hi"))
@@ -77,7 +78,7 @@ import Testing
             "Lanyard-User",
         ])
     func filtered(_ name: String) async throws {
-        let (_, body) = try await answer("TE: trailers\r\nConnection: TE\r\n", "A: 1\r\n\(name): 7\r\nB: 2\r\n")
+        let (_, body) = try await response("TE: trailers\r\nConnection: TE\r\n", "A: 1\r\n\(name): 7\r\nB: 2\r\n")
         #expect(body == "2\r\nhi\r\n0\r\nA: 1\r\nB: 2\r\n\r\n")
     }
 
@@ -102,10 +103,10 @@ import Testing
             #expect(try await client.read(body.utf8.count) == body, "\(options)")
         }
         bench.startOver()
-        let answer = try await client.ask(
+        let response = try await client.ask(
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: X-Hop\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Hop: 1\r\n\r\n"
         )
-        #expect(answer.status == 200)
+        #expect(response.status == 200)
         #expect(!bench.received.joined().lowercased().contains("x-hop"))
     }
 

@@ -163,7 +163,7 @@ import Testing
 
     // MARK: 15.4
 
-    @Test("15.4 Bytes behind the request reach nobody before the 101, then they are the tunnel's")
+    @Test("15.4 Bytes behind the request reach no upstream before the 101, then they are the tunnel's")
     func held() async throws {
         let client = try await bench.connect()
         let early = String(repeating: "GET /early HTTP/1.1\r\n\r\n", count: 4000)
@@ -180,21 +180,21 @@ import Testing
 
     @Test("15.4 After any other final status they are the next request, on a connection in step")
     func refused() async throws {
-        for answer in [
+        for response in [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno",
             "HTTP/1.1 400 No\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "HTTP/1.1 103 Hint\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
             "HTTP/1.1 426 No\r\nUpgrade: foo\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
         ] {
             bench.startOver()
-            bench.script { $0.message.target == "/up" ? .text(answer) : .answer(body: $0.message.target) }
+            bench.script { $0.message.target == "/up" ? .text(response) : .response(body: $0.message.target) }
             let client = try await bench.connect()
             try await client.send(Self.asking(Self.upgrade, line: "GET /up") + HTTPBench.plain("/next"))
-            var first = try await client.answer()
-            if first.status == 103 { first = try await client.answer() }
-            #expect(answer.contains(" \(first.status) "))
+            var first = try await client.response()
+            if first.status == 103 { first = try await client.response() }
+            #expect(response.contains(" \(first.status) "))
             #expect(first["Connection"] == (first.status == 426 ? "Upgrade" : nil))
-            #expect(try await client.answer().bodyText == "/next")
+            #expect(try await client.response().bodyText == "/next")
             #expect(try await client.ask(HTTPBench.plain("/last")).bodyText == "/last")
             #expect(
                 bench.received == [
@@ -205,10 +205,10 @@ import Testing
         #expect(try await openTunnels(bench) == 0)
     }
 
-    @Test("13.4 A 101 that nobody asked for, or for another protocol, is dropped")
+    @Test("13.4 A 101 that no client asked for, or for another protocol, is dropped")
     func notAsked() async throws {
         let drop = "GET /drop"
-        for (fields, answer) in [
+        for (fields, response) in [
             ("", Self.granting), ("Upgrade: websocket\r\n", Self.granting),
             ("Upgrade: h2c\r\nConnection: Upgrade\r\n", Self.granting),
             (Self.upgrade, "HTTP/1.1 101 Ok\r\nConnection: Upgrade\r\n\r\n"),
@@ -216,7 +216,7 @@ import Testing
             (Self.upgrade, "HTTP/1.1 101 Ok\r\nConnection: Upgrade\r\nUpgrade: websocket, tcp\r\n\r\n"),
             (Self.upgrade, "HTTP/1.1 101 Ok\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"),
         ] {
-            try await bench.drops(answer + "late", request: Self.asking(fields, line: drop))
+            try await bench.drops(response + "late", request: Self.asking(fields, line: drop))
         }
     }
 

@@ -36,7 +36,7 @@ import Testing
             (["Via: 1.1 a"], ["Via: 1.1 a", "Via: 1.1 lanyard-x"]),
             (["via: 1.0 a, HTTP/2 b (c)"], ["Via: 1.0 a, HTTP/2 b (c)", "Via: 1.1 lanyard-x"]),
             (["Via: 1.1 a", "A: 1", "VIA: 1.1 b"], ["Via: 1.1 a", "A: 1", "Via: 1.1 b", "Via: 1.1 lanyard-x"]),
-            // Nobody strips it by naming it.
+            // It is not stripped by naming it.
             (["Via: 1.1 a", "Connection: via"], ["Via: 1.1 a", "Via: 1.1 lanyard-x"]),
             (["Connection: Via"], ["Via: 1.1 lanyard-x"]),
         ] {

@@ -83,7 +83,7 @@ struct CurlClientTests {
         }
     }
 
-    @Test("HTTP/1.0: the answer is whole, without chunks, and ends with the connection")
+    @Test("HTTP/1.0: the response is whole, without chunks, and ends with the connection")
     func oldVersion() async throws {
         let run = try await curl(["-0", "-v", url("/text.txt")])
         #expect(run.output.utf8.count == 300_000)
@@ -113,7 +113,7 @@ struct CurlClientTests {
         #expect(try await curl(["--compressed", url("/text.txt")]).output.utf8.count == 300_000)
     }
 
-    @Test("a connection is used for all requests of a run, whatever the answers are")
+    @Test("a connection is used for all requests of a run, whatever the responses are")
     func reuse() async throws {
         let paths = ["/large", "/missing", "/seen", "/text.txt", "/large"]
         let targets = paths.flatMap { ["-o", "/dev/null", url($0)] }

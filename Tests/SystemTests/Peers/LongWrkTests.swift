@@ -8,7 +8,7 @@ import Testing
     .enabled("needs wrk and nginx") { NginxProcess.isInstalled && access("/usr/bin/wrk", X_OK) == 0 })
 struct LongWrkTests {
     @Test(
-        "no request of wrk's fails: small and large answers, kept and closed connections, on TCP and unix upstreams",
+        "no request of wrk's fails: small and large responses, kept and closed connections, on TCP and unix upstreams",
         arguments: [
             ["/small"], ["/large"], ["/small", "Connection: close"], ["/listing"], ["/closing"],
             ["/small", "Authorization: Basic Zm9v"],

@@ -43,16 +43,16 @@ struct NginxPathTests {
         let forwarded = try await offPool {
             let client = try RawClient(data)
             return try all.filter { path in
-                let answer = try client.exchange("GET", path, host: "\(data)")
-                guard answer.status == 200 else {
-                    #expect([400, 403].contains(answer.status), "\(path)")
+                let response = try client.exchange("GET", path, host: "\(data)")
+                guard response.status == 200 else {
+                    #expect([400, 403].contains(response.status), "\(path)")
                     return false
                 }
                 let place = ["/api", "/b"].first { Self.isBelow(path, $0) } ?? "/"
                 let isRight =
-                    Self.isBelow(answer.bodyText, place == "/b" ? "/base" : place)
-                    && (place != "/" || !Self.isBelow(answer.bodyText, "/secret"))
-                #expect(isRight, "\(path): \(answer.bodyText)")
+                    Self.isBelow(response.bodyText, place == "/b" ? "/base" : place)
+                    && (place != "/" || !Self.isBelow(response.bodyText, "/secret"))
+                #expect(isRight, "\(path): \(response.bodyText)")
                 return true
             }.count
         }

@@ -41,24 +41,24 @@ struct NginxUpstreamTests {
     /// Fields that belong to one connection or one moment.
     private static let ownFields: Set<String> = ["connection", "keep-alive", "date", "transfer-encoding"]
 
-    /// An answer but for what may differ; Lanyard prints lengths anew, behind the other fields.
+    /// A response but for what may differ; Lanyard prints lengths anew, behind the other fields.
     private static func gist(_ message: RawMessage) -> [String] {
         let fields = message.fields.filter { !ownFields.contains($0.name.lowercased()) }
         return [message.startLine] + fields.filter { $0.name != "Content-Length" }.map { "\($0.name): \($0.value)" }
             + message.values("Content-Length") + ["\(message.bodyCount) bytes, \(message.bodyDigest)"]
     }
 
-    @Test("each answer is as nginx gives it: files, ranges, 304, gzip, redirects, errors, listings")
-    func answers() async throws {
+    @Test("each response is as nginx gives it: files, ranges, 304, gzip, redirects, errors, listings")
+    func responses() async throws {
         let (nginx, data) = (nginx.endpoint, lanyard.data)
         try await offPool {
             let through = try RawClient(data)
             func compare(_ method: String, _ target: String, _ fields: [(String, String)] = []) throws -> RawMessage {
                 let direct = try RawClient(nginx)
                 let expected = try direct.exchange(method, target, host: "localhost", fields: fields)
-                let answer = try through.exchange(method, target, host: "\(data)", fields: fields)
-                #expect(Self.gist(answer) == Self.gist(expected), "\(method) \(target) \(fields)")
-                return answer
+                let response = try through.exchange(method, target, host: "\(data)", fields: fields)
+                #expect(Self.gist(response) == Self.gist(expected), "\(method) \(target) \(fields)")
+                return response
             }
             let whole = try compare("GET", "/noise")
             #expect(whole.status == 200 && whole.bodyCount == 1 << 20)
@@ -93,15 +93,15 @@ struct NginxUpstreamTests {
     @Test("nginx sees the target as it was sent, one token, our Via, and no Connection field")
     func seen() async throws {
         let data = lanyard.data
-        let answer = try await offPool {
+        let response = try await offPool {
             try RawClient(data).exchange(
                 "GET", "/seen/%7Ea//b?x=%20&&", host: "\(data)",
                 fields: [("Authorization", "Basic Zm9v"), ("Connection", "close")])
         }
-        let parts = answer.bodyText.split(separator: "|", omittingEmptySubsequences: false)
+        let parts = response.bodyText.split(separator: "|", omittingEmptySubsequences: false)
         #expect(parts.prefix(3) == ["GET", "/seen/%7Ea//b?x=%20&&", "Bearer stream-token"])
         #expect(parts[3].wholeMatch(of: /1\.1 lanyard-[0-9a-f]{8}/) != nil)
-        #expect(answer["Connection"] == "close")
+        #expect(response["Connection"] == "close")
     }
 
     @Test("uploads arrive whole, by length and in chunks, and deletions too")
@@ -132,9 +132,9 @@ struct NginxUpstreamTests {
         let bodies = try await offPool {
             let client = try RawClient(data)
             return try (0..<200).map { _ in
-                let answer = try client.exchange("GET", "/count", host: "\(data)")
-                guard answer.status == 200 else { throw TestFailure(answer.headText + answer.bodyText) }
-                return answer.bodyText
+                let response = try client.exchange("GET", "/count", host: "\(data)")
+                guard response.status == 200 else { throw TestFailure(response.headText + response.bodyText) }
+                return response.bodyText
             }
         }
         // nginx ends a connection after its fiftieth request.

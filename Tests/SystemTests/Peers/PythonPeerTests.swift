@@ -115,7 +115,7 @@ struct PythonPeerTests {
     }
 
     @Test(
-        "http.client sees the same answers with Lanyard between it and http.server, in each version of both",
+        "http.client sees the same responses with Lanyard between it and http.server, in each version of both",
         arguments: ["HTTP/1.0", "HTTP/1.1"], [10, 11])
     func same(_ serverVersion: String, _ clientVersion: Int) async throws {
         let (server, endpoint) = try await PythonProcess.serve([folder.file("server.py"), serverVersion])
@@ -126,7 +126,7 @@ struct PythonPeerTests {
             ).split(separator: "\n")
         }
         let through = try await ask(lanyard.data)
-        // An HTTP/1.0 server writes its chunks for nobody: RFC 9112 §6.1 makes that a fault, which Lanyard refuses to pass on.
+        // An HTTP/1.0 server writes its chunks unasked: RFC 9112 §6.1 makes that a fault, which Lanyard refuses to pass on.
         let faulty = serverVersion == "HTTP/1.0" ? "\"/chunks\"" : "none"
         let expected = try await ask(endpoint).filter { !$0.contains(faulty) }
         #expect(through.filter { !$0.contains(faulty) } == expected)
@@ -158,8 +158,8 @@ struct PythonPeerTests {
                 let body = [UInt8](repeating: 0x75, count: 2 << 20)
                 try client.send("POST /file.txt HTTP/1.1\r\nHost: \(data)\r\nContent-Length: \(body.count)\r\n\r\n")
                 try? client.send(body)
-                let answer = try client.response()
-                #expect(answer.status == 501, "\(answer.headText)\(answer.bodyText.prefix(300))")
+                let response = try client.response()
+                #expect(response.status == 501, "\(response.headText)\(response.bodyText.prefix(300))")
                 client = try RawClient(data)
             }
         }

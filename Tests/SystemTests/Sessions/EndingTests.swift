@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// "When it is stopped or somebody leaves, nothing is lost and nothing is left behind, here or over there."
+/// "When it is stopped or a user leaves, nothing is lost and nothing is left behind, here or over there."
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     private func bench(rotation: String = "none") async throws -> (emulator: EmulatorProcess, device: Device) {
         let emulator = try await EmulatorProcess.start(tokens: "1800s", arguments: ["--rotation", rotation])
@@ -49,8 +49,8 @@ import Testing
         let running = try await device.start()
         try await running.untilReady()
         try permit(device, 0o500)
-        let answer = try await running.admin.call("POST", "/v1/users/alice/logout")
-        #expect(answer["stored"].bool == false && answer["revoked"].bool == true)
+        let response = try await running.admin.call("POST", "/v1/users/alice/logout")
+        #expect(response["stored"].bool == false && response["revoked"].bool == true)
         try await running.process.event("store.logout_unsaved")
         #expect(try await running.process.terminate() == .code(143))
         let lines = running.process.lines.filter { $0.event == "store.unsaved" }
@@ -66,12 +66,12 @@ import Testing
         try await running.untilReady()
         try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         let admin = running.admin
-        async let answer = admin.ask("POST", "/v1/users", Self.carol)
+        async let response = admin.ask("POST", "/v1/users", Self.carol)
         try await eventually("it is under way") {
             try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
         }
         #expect(try await running.process.terminate() == .code(143))
-        #expect(try await answer.status == 201)
+        #expect(try await response.status == 201)
         #expect(!running.process.lines.contains { $0.event == "store.write_failed" }, "\(running.process.log)")
         let again = try await device.start()
         try await eventually("carol is back") { try await again.admin.status()["carol"]?.isIn == true }

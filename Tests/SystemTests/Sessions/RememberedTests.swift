@@ -24,7 +24,7 @@ import Testing
         let page = try await running.metrics()
         #expect(page.filter { $0.name == "lanyard_active_user_info" }.map { $0.labels["user"] } == ["bob"])
 
-        // Under the same configuration somebody goes back to alice; then the configuration changes its mind.
+        // Under the same configuration an operator goes back to alice; then the configuration changes its mind.
         try await running.admin.call("POST", "/v1/users/alice/activate")
         #expect(try await running.process.terminate() == .code(143))
         device.set(rest: "active_user: bob\n")
@@ -53,12 +53,12 @@ import Testing
         running = try await device.start()
         try await running.process.event("session.credential.refused")
         #expect(try await running.admin.status()["alice"]?.session == "refused")
-        let answer = try await RawClient.ask(running.data, "GET", "/as/alice")
-        #expect(answer.status == 503 && UsersBench.problem(answer) == "credential-refused")
+        let response = try await RawClient.ask(running.data, "GET", "/as/alice")
+        #expect(response.status == 503 && UsersBench.problem(response) == "credential-refused")
         #expect(!running.process.log.contains("session.restored"), "\(running.process.log)")
         #expect(try await emulator.calls("login") == 2)
 
-        // Mended over there: a person logs in, and that holds.
+        // Mended over there: an operator logs in, and that holds.
         try await emulator.control("POST", "/users/enable", #"{"user":"\#(Device.alice.email)"}"#)
         try await running.admin.call("POST", "/v1/users/alice/login")
         #expect(try await running.account(at: "/as/alice") == account)

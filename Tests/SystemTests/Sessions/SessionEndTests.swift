@@ -8,7 +8,7 @@ import Testing
         let device: Device
         let running: DeviceProcess
 
-        /// Alice is configured with her password; carol was logged in by a person, once.
+        /// Alice is configured with her password; carol was logged in by an operator, once.
         static func start(rotation: String = "none", refreshTokens: String = "60d") async throws -> Bench {
             let emulator = try await EmulatorProcess.start(
                 tokens: "30m", arguments: ["--rotation", rotation, "--refresh-token-lifetime", refreshTokens])
@@ -35,10 +35,10 @@ import Testing
             return try await running.process.event("session.credential.refused")
         }
 
-        /// Has the session found out, and waits for what becomes of it; what whoever asked for the refresh was told.
+        /// Has the session found out, and waits for what becomes of it; what the operator who asked for the refresh was told.
         @discardableResult
         func refresh(_ name: String, until session: String) async throws -> RawMessage {
-            let answer = try await running.admin.ask("POST", "/v1/users/\(name)/refresh", within: .seconds(30))
+            let response = try await running.admin.ask("POST", "/v1/users/\(name)/refresh", within: .seconds(30))
             do {
                 try await eventually("\(name) is \(session)", within: .seconds(20)) {
                     try await user(name)["session"].string == session
@@ -46,12 +46,12 @@ import Testing
             } catch {
                 throw TestFailure("\(error); it said:\n\(running.process.log)")
             }
-            return answer
+            return response
         }
     }
 
     @Test(
-        "the end of a refresh token is told 7 days, a day and an hour before, as a warning if a person must log in then",
+        "the end of a refresh token is told 7 days, a day and an hour before, as a warning if an operator must log in then",
         arguments: [(7 * 86_400, "7_days"), (86_400, "1_day"), (3600, "1_hour")])
     func expiring(_ before: Int, _ reason: String) async throws {
         let bench = try await Bench.start(refreshTokens: "\(before + 4)s")
@@ -81,8 +81,8 @@ import Testing
         #expect(lastError?.contains("the user is disabled at the service") == true)
         #expect(try await bench.reason("alice") == "credential_refused")
         #expect(try await bench.running.metric("lanyard_session_state", ["user": "alice", "state": "refused"]) == 1)
-        let answer = try await RawClient.ask(bench.running.data, "GET", "/as/alice")
-        #expect(answer.status == 503 && UsersBench.problem(answer) == "credential-refused")
+        let response = try await RawClient.ask(bench.running.data, "GET", "/as/alice")
+        #expect(response.status == 503 && UsersBench.problem(response) == "credential-refused")
         #expect(try await bench.running.process.terminate() == .code(143))
     }
 
@@ -96,7 +96,7 @@ import Testing
         #expect(try await bench.running.process.terminate() == .code(143))
     }
 
-    @Test("a session that was revoked: with a credential a login mends it, without one a person is asked for")
+    @Test("a session that was revoked: with a credential a login mends it, without one an operator is asked for")
     func revoked() async throws {
         let bench = try await Bench.start()
         try await bench.emulator.control("POST", "/sessions/revoke", "{}")
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test(
-        "a lost answer where refresh tokens are good for one use: without a credential a person is asked for, and told why"
+        "a lost response where refresh tokens are good for one use: without a credential an operator is asked for, and told why"
     )
     func outcomeUnknown() async throws {
         let bench = try await Bench.start(rotation: "one_use")

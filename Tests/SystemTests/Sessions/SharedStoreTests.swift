@@ -4,7 +4,7 @@ import Testing
 /// "Two Lanyards on one store are one session."
 @Suite struct SharedStoreTests {
     @Test(
-        "two processes on one store make the refresh calls of one, however slow the answer", .timeLimit(.minutes(2)),
+        "two processes on one store make the refresh calls of one, however slow the response", .timeLimit(.minutes(2)),
         arguments: [0, 3000])
     func short(delay: Int) async throws {
         try await SharedLoad(
@@ -38,9 +38,9 @@ import Testing
             }
             try await again.admin.call("POST", "/v1/users/\(user.name)/refresh")
         }
-        let ledger = try await emulator.control("GET", "/ledger")
+        let statistics = try await emulator.control("GET", "/ledger")
         for user in [Device.alice, Device.bob] {
-            let sum = ledger["accounts"][user.email]
+            let sum = statistics["accounts"][user.email]
             #expect(sum["logins"]["local-userpass"].int == 1 && sum["family_kills"].int == 0, "\(user.name): \(sum)")
             #expect(sum["refreshes"].int ?? 0 >= seconds / 4, "\(user.name): \(sum)")
         }

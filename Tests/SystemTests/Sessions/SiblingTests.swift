@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// "What a person does at one Lanyard holds at the other one on the same store, too."
+/// "What an operator does at one Lanyard holds at the other one on the same store, too."
 @Suite(.timeLimit(.minutes(3))) struct SiblingTests {
     /// The others' changes are looked for every 30 s.
     private static let look = Duration.seconds(45)
@@ -18,8 +18,8 @@ import Testing
         try await eventually("the other one has logged alice out", within: Self.look) {
             try await two.admin.status()["alice"]?.session == "logged_out"
         }
-        let answer = try await RawClient.ask(two.data, "GET", "/as/alice")
-        #expect(answer.status == 503 && UsersBench.problem(answer) == "login-required")
+        let response = try await RawClient.ask(two.data, "GET", "/as/alice")
+        #expect(response.status == 503 && UsersBench.problem(response) == "login-required")
         try await one.admin.call("POST", "/v1/users/alice/login")
         try await eventually("the other one serves alice again", within: Self.look) {
             try await two.account(at: "/as/alice") == account
@@ -42,9 +42,9 @@ import Testing
         try await one.admin.call("POST", "/v1/users", Self.user("bob", as: "bob"))
         let refused = try await two.admin.ask("POST", "/v1/users", Self.user("bob", as: "carol"))
         #expect(refused.status == 409 && UsersBench.problem(refused) == "name-in-use")
-        let ledger = try await emulator.control("GET", "/ledger")
-        #expect(ledger["accounts"]["carol@example.com"]["logins"]["local-userpass"].int ?? 0 == 0)
-        #expect(ledger["total"]["revocations"].int == 0)
+        let statistics = try await emulator.control("GET", "/ledger")
+        #expect(statistics["accounts"]["carol@example.com"]["logins"]["local-userpass"].int ?? 0 == 0)
+        #expect(statistics["total"]["revocations"].int == 0)
         let known = try await two.admin.status()["bob"]
         let given = try await one.admin.status()["bob"]
         #expect(known?.accountID != nil && known?.accountID == given?.accountID)
@@ -67,14 +67,14 @@ import Testing
         try await eventually("the other one knows", within: Self.look) {
             try await two.admin.status()["alice"]?.session == "refused"
         }
-        let answer = try await RawClient.ask(two.data, "GET", "/as/alice")
-        #expect(answer.status == 503 && UsersBench.problem(answer) == "credential-refused")
+        let response = try await RawClient.ask(two.data, "GET", "/as/alice")
+        #expect(response.status == 503 && UsersBench.problem(response) == "credential-refused")
         // The refused credential was not sent a second time.
         #expect(try await emulator.calls("login") == 2)
         for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
     }
 
-    @Test("an account in which somebody is logged in at one is in use at the other, too")
+    @Test("an account in which a user is logged in at one is in use at the other, too")
     func accountInUse() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "1800s")
         let device = try await Device.make(emulator, users: [Device.alice])
@@ -92,7 +92,7 @@ import Testing
         }
         // The first one's is another, and lives.
         try await one.admin.call("POST", "/v1/users/dave1/refresh")
-        // What the name of the one who was turned away is worth: it can be given to somebody else.
+        // What the name of the one who was turned away is worth: it can be given to another user.
         try await emulator.add("erin@example.com", password: "erin-secret-word")
         #expect(try await two.admin.ask("POST", "/v1/users", Self.user("dave2", as: "erin")).status == 201)
         for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// "A token that the store does not hold yet is used by nobody."
+/// "A token that the store does not hold yet is used by no request."
 @Suite struct StoreOrderTests {
     private static let calls = [
         "openat", "write", "pwrite64", "writev", "fsync", "fdatasync", "rename", "renameat", "renameat2", "sendto",

@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    /// The store holds the newest token: after a crash nothing but that is used, and nobody logs in anew.
+    /// The store holds the newest token: after a crash nothing but that is used, and no user logs in anew.
     private func expectNothingLost(
         _ running: DeviceProcess, _ emulator: EmulatorProcess, startAgain: () async throws -> DeviceProcess
     ) async throws {
@@ -67,13 +67,13 @@ import Testing
         try await expectNothingLost(running, emulator) { try await device.start() }
     }
 
-    /// Whoever has the process' user may set its limits; root in a container may not.
+    /// A process of the same user may set its limits; root in a container may not.
     private func limit(_ pid: pid_t, _ option: String, _ account: ServerProcess.UnixUser) async throws {
         let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(pid)", option], as: account)
         guard try await prlimit.waitForExit() == .code(0) else { throw TestFailure("prlimit: \(prlimit.log)") }
     }
 
-    /// A small file system in a namespace of its own, which outlives the program: somebody else holds it. Whom to ask,
+    /// A small file system in a namespace of its own, which outlives the program: another process holds it. Whom to ask,
     /// and how to start there.
     private func mount(_ options: String, at folder: String) async throws -> (ServerProcess, launcher: [String]) {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
@@ -150,8 +150,8 @@ import Testing
         #expect(try await running.admin.call("POST", "/v1/users/bob/activate")["stored"].bool == true)
         #expect(chmod(device.storeFolder, 0o500) == 0)
         for (path, body) in calls {
-            let answer = try await running.admin.call("POST", path, body)
-            #expect(answer["stored"].bool == false && answer["state"].string == "active", "\(path): \(answer)")
+            let response = try await running.admin.call("POST", path, body)
+            #expect(response["stored"].bool == false && response["state"].string == "active", "\(path): \(response)")
         }
         #expect(chmod(device.storeFolder, 0o700) == 0)
         try await eventually("all of it is stored", within: .seconds(90)) {

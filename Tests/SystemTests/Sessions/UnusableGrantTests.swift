@@ -4,12 +4,12 @@ import Testing
 
 /// The identity service answers 200 with something that cannot be used: whatever session it has made is ended.
 @Suite(.timeLimit(.minutes(2))) struct UnusableGrantTests {
-    /// An App Services identity whose answers a test writes.
+    /// An App Services identity whose responses a test writes.
     private final class Service: Sendable {
         let server: RawServer
 
         /// - Parameters:
-        ///   - login: the body of the n-th login's answer, from 1.
+        ///   - login: the body of the n-th login's response, from 1.
         ///   - refresh: the same of refreshes.
         ///   - logout: the status of logouts.
         init(
@@ -20,16 +20,16 @@ import Testing
             server = try RawServer { request in
                 let json = [("Content-Type", "application/json")]
                 switch (request.message.method, request.message.target.split(separator: "/").last ?? "") {
-                case (_, "location"): return .answer(fields: json, body: #"{"hostname":""}"#)
+                case (_, "location"): return .response(fields: json, body: #"{"hostname":""}"#)
                 case (_, "login"):
                     logins.add()
-                    return .answer(fields: json, body: login(logins.value))
+                    return .response(fields: json, body: login(logins.value))
                 case ("POST", _):
                     refreshes.add()
-                    return .answer(fields: json, body: refresh(refreshes.value))
+                    return .response(fields: json, body: refresh(refreshes.value))
                 default:
                     let status = logout()
-                    return .answer(status, "Said", body: status == 204 ? "" : "no")
+                    return .response(status, "Said", body: status == 204 ? "" : "no")
                 }
             }
         }
@@ -71,29 +71,30 @@ import Testing
         return parts.joined(separator: ".")
     }
 
-    struct Answer: Sendable, CustomTestStringConvertible {
+    struct Response: Sendable, CustomTestStringConvertible {
         let name: String
         let members: String
 
         var testDescription: String { name }
 
         static let all = [
-            Answer(name: "an access token that is no JWT", members: #""access_token":"junk","user_id":"u""#),
-            Answer(name: "an access token with a blank", members: #""access_token":"a b","user_id":"u""#),
-            Answer(name: "an access token that is a number", members: #""access_token":7,"user_id":"u""#),
-            Answer(name: "no access token", members: #""user_id":"u""#),
-            Answer(name: "no user", members: #""access_token":"TOKEN""#),
-            Answer(name: "a user that is an object", members: #""access_token":"TOKEN","user_id":{}"#),
-            Answer(name: "a life of one second", members: #""access_token":"TOKEN","user_id":"u","expires_in":1"#),
-            Answer(name: "an error beside the tokens", members: #""access_token":"TOKEN","user_id":"u","error":"no""#),
+            Response(name: "an access token that is no JWT", members: #""access_token":"junk","user_id":"u""#),
+            Response(name: "an access token with a blank", members: #""access_token":"a b","user_id":"u""#),
+            Response(name: "an access token that is a number", members: #""access_token":7,"user_id":"u""#),
+            Response(name: "no access token", members: #""user_id":"u""#),
+            Response(name: "no user", members: #""access_token":"TOKEN""#),
+            Response(name: "a user that is an object", members: #""access_token":"TOKEN","user_id":{}"#),
+            Response(name: "a life of one second", members: #""access_token":"TOKEN","user_id":"u","expires_in":1"#),
+            Response(
+                name: "an error beside the tokens", members: #""access_token":"TOKEN","user_id":"u","error":"no""#),
         ]
     }
 
     @Test(
-        "a login's answer that cannot be used: its session is ended, and the next login comes at least 10 s later",
-        arguments: Answer.all, ["email_password", "anonymous"])
-    func login(_ answer: Answer, _ kind: String) async throws {
-        let members = answer.members.replacing("TOKEN", with: Self.token(1800))
+        "a login's response that cannot be used: its session is ended, and the next login comes at least 10 s later",
+        arguments: Response.all, ["email_password", "anonymous"])
+    func login(_ response: Response, _ kind: String) async throws {
+        let members = response.members.replacing("TOKEN", with: Self.token(1800))
         let service = try Service { number in "{\(members),\"refresh_token\":\"refresh-\(number)\"}" }
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: kind))
@@ -139,7 +140,7 @@ import Testing
     }
 
     @Test(
-        "a refresh whose answer holds a new refresh token and no usable access token: its session is ended once another has come"
+        "a refresh whose response holds a new refresh token and no usable access token: its session is ended once another has come"
     )
     func rotated() async throws {
         let (short, long) = (Self.token(5), Self.token(1800))

@@ -6,7 +6,7 @@ import TestSupport
 final class LyingIdentity: Sendable {
     static let app = "liar-abcde"
 
-    private final class Book: Sendable {
+    private final class Record: Sendable {
         let tokens = KnownTokens()
         let serial = Guarded(0)
 
@@ -30,12 +30,12 @@ final class LyingIdentity: Sendable {
         }
     }
 
-    private let book = Book()
+    private let record = Record()
     private let server: RawServer
 
     init(seed: UInt64, findings: SoakFindings) throws {
         let random = SoakRandom(seed)
-        let book = book
+        let record = record
         server = try RawServer(requestsKeptMax: 0) { request in
             findings.count("calls of the lying identity")
             let target = request.message.target
@@ -46,8 +46,8 @@ final class LyingIdentity: Sendable {
                 )
             }
             if request.message.method == "DELETE" { return .text("HTTP/1.1 204 No Content\r\n\r\n") }
-            if random.chance(50) { return Self.lie(random, book) }
-            let access = book.accessToken()
+            if random.chance(50) { return Self.lie(random, record) }
+            let access = record.accessToken()
             if target.hasSuffix("/auth/session") { return Self.json(#"{"access_token":"\#(access)"}"#, status: 201) }
             return Self.json(Self.login(access))
         }
@@ -56,19 +56,19 @@ final class LyingIdentity: Sendable {
     var endpoint: RawEndpoint { server.endpoint }
 
     /// Whether it gave that token out.
-    func knows(_ token: String) -> Bool { book.tokens.contains(token) }
+    func knows(_ token: String) -> Bool { record.tokens.contains(token) }
 
-    private static func login(_ access: String, refresh: String = Book.jwt(#"{"typ":"refresh"}"#)) -> String {
+    private static func login(_ access: String, refresh: String = Record.jwt(#"{"typ":"refresh"}"#)) -> String {
         #"{"access_token":"\#(access)","refresh_token":"\#(refresh)","user_id":"liar","device_id":"1"}"#
     }
 
     private static func json(_ text: String, status: Int = 200) -> RawResponse {
-        .answer(status, "Whatever", fields: [("Content-Type", "application/json")], body: text)
+        .response(status, "Whatever", fields: [("Content-Type", "application/json")], body: text)
     }
 
     /// None of these carries an access token that may be used.
-    private static func lie(_ random: SoakRandom, _ book: Book) -> RawResponse {
-        let never = Book.jwt(#"{"typ":"access","jti":"never","iat":1000,"exp":1001}"#)
+    private static func lie(_ random: SoakRandom, _ record: Record) -> RawResponse {
+        let never = Record.jwt(#"{"typ":"access","jti":"never","iat":1000,"exp":1001}"#)
         switch random.number(0...15) {
         case 0: return .close
         case 1: return .reset
@@ -79,9 +79,9 @@ final class LyingIdentity: Sendable {
         case 6: return json(String(repeating: "[", count: 100_000))
         case 7: return .large(3 << 20, byte: 0x5b)
         case 8: return .text("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n")
-        case 9: return .answer(500, "Broken", body: "<html>no</html>")
-        case 10: return .answer(503, "Later", fields: [("Retry-After", "1")])
-        case 11: return .answer(429, "Slowly", fields: [("Retry-After", "yesterday")])
+        case 9: return .response(500, "Broken", body: "<html>no</html>")
+        case 10: return .response(503, "Later", fields: [("Retry-After", "1")])
+        case 11: return .response(429, "Slowly", fields: [("Retry-After", "yesterday")])
         case 12: return .text("HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n{").after(.milliseconds(200)).closing
         case 13: return .text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").closing
         case 14: return json(login("two words\\r\\nX-Smuggled: yes"))

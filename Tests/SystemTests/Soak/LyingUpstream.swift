@@ -6,7 +6,7 @@ final class LyingUpstream: Sendable {
     /// Says what is wrong with a bearer token that came at that time (seconds since 1970); nil: nothing.
     typealias Judge = @Sendable (_ token: String, _ arrivedAt: Double) -> String?
 
-    /// While it is 0, all answers are honest.
+    /// While it is 0, all responses are honest.
     let dishonesty: Tally
     let server: RawServer
 
@@ -31,17 +31,17 @@ final class LyingUpstream: Sendable {
 
     private static func truth(_ request: RawMessage, _ random: SoakRandom) -> RawResponse {
         if request.method == "HEAD" { return .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") }
-        return random.chance(10) ? .large(random.number(0...300_000)) : .answer(body: "ok \(request.bodyCount)")
+        return random.chance(10) ? .large(random.number(0...300_000)) : .response(body: "ok \(request.bodyCount)")
     }
 
     /// What no honest server says, or not so (docs/http.md has the rules that each of them breaks).
     private static func lie(_ request: RawMessage, _ random: SoakRandom) -> RawResponse {
-        let answer = RawResponse.answer(body: String(repeating: "x", count: 2000))
+        let response = RawResponse.response(body: String(repeating: "x", count: 2000))
         switch random.number(0...21) {
         case 0: return .close
         case 1: return .reset
-        case 2: return answer.torn(after: random.number(1...60))
-        case 3: return answer.torn(after: random.number(60...1500), by: .reset)
+        case 2: return response.torn(after: random.number(1...60))
+        case 3: return response.torn(after: random.number(60...1500), by: .reset)
         case 4: return .text("this is no HTTP\r\n\r\n").closing
         case 5: return .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc")
         case 6: return .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
@@ -53,17 +53,18 @@ final class LyingUpstream: Sendable {
                 .send(Array("HTTP/1.1 200 OK\r\n".utf8)), .repeated(Array("X-Y: z\r\n".utf8), times: 20_000),
             ])
         case 11: return RawResponse.close.after(random.milliseconds(500...2500))
-        case 12: return answer.after(random.milliseconds(10...400))
+        case 12: return response.after(random.milliseconds(10...400))
         case 13: return drip("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n01234567890123456789")
         case 14, 15:
-            return .answer(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")])
+            return .response(401, "Unauthorized", fields: [("WWW-Authenticate", "Bearer error=\"invalid_token\"")])
         case 16:
             return .text("HTTP/1.1 101 Switching Protocols\r\nUpgrade: nonsense\r\nConnection: upgrade\r\n\r\nhello")
-        case 17: return RawResponse([.repeated(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8), times: 50)] + answer.steps)
+        case 17:
+            return RawResponse([.repeated(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8), times: 50)] + response.steps)
         case 18: return .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more than was announced")
         case 19: return RawResponse.large(8 << 20).torn(after: random.number(100_000...8_000_000), by: .reset)
         case 20: return .text("HTTP/1.1 999 Nonsense\r\nContent-Length: -1\r\n\r\n").closing
-        default: return answer.closing
+        default: return response.closing
         }
     }
 

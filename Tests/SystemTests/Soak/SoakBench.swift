@@ -138,7 +138,7 @@ final class SoakBench: Sendable {
         return samples.filter { $0.name == name && fits($0.labels) }.reduce(0) { $0 + $1.value }
     }
 
-    /// What was under way has ended, and whoever can be logged in is: everything is at rest.
+    /// What was under way has ended, and every user that can be logged in is: everything is at rest.
     func untilCalm(within limit: Duration) async throws {
         do {
             try await eventually("no request and no client is left", within: limit) {
@@ -170,7 +170,9 @@ final class SoakBench: Sendable {
         return folder + "/soak-lanyard.log"
     }
 
-    private func expect200(_ answer: RawMessage, _ user: String) {
-        if answer.status != 200 { findings.fault("at rest \(user) is answered \(answer.status): \(answer.bodyText)") }
+    private func expect200(_ response: RawMessage, _ user: String) {
+        if response.status != 200 {
+            findings.fault("at rest \(user) is answered \(response.status): \(response.bodyText)")
+        }
     }
 }

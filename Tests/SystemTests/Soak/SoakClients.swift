@@ -9,8 +9,8 @@ final class SoakClients: Sendable {
         let running = Guarded(0)
     }
 
-    /// No answer may take longer: every wait of the configuration is shorter.
-    private static let patience = Duration.seconds(20)
+    /// No response may take longer: every wait of the configuration is shorter.
+    private static let timeout = Duration.seconds(20)
 
     private let shared = Shared()
 
@@ -67,7 +67,7 @@ final class SoakClients: Sendable {
             Thread.sleep(forTimeInterval: random.milliseconds(0...100) / .seconds(1))
             try client.send("0\r\n\r\n")
         case 10:
-            // Several at once; each is answered, in order, unless an answer ends the connection.
+            // Several at once; each is answered, in order, unless a response ends the connection.
             try client.send(String(repeating: "GET \(head)\r\n", count: 3))
             for _ in 0..<2 where try !read(client, "GET", findings) { return false }
         case 11:
@@ -85,22 +85,22 @@ final class SoakClients: Sendable {
             try client.send("GET \(head)Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: a2V5\r\n\r\n")
         default:
             try client.send("GET \(head)\r\n")
-            // Goes while the answer is on its way.
+            // Goes while the response is on its way.
             _ = try? client.read(random.number(1...2000), within: .milliseconds(100))
             return false
         }
         return try read(client, "GET", findings)
     }
 
-    /// Reads one answer; false if it is the connection's last.
+    /// Reads one response; false if it is the connection's last.
     private static func read(_ client: RawClient, _ method: String, _ findings: SoakFindings) throws -> Bool {
-        let answer = try client.response(to: method, within: patience)
-        findings.count("answers \(answer.status / 100)xx")
-        let text = answer.headText + answer.bodyText.prefix(4096)
+        let response = try client.response(to: method, within: timeout)
+        findings.count("answers \(response.status / 100)xx")
+        let text = response.headText + response.bodyText.prefix(4096)
         if text.contains("internal-error") { findings.fault("an internal error: \(text)") }
         if text.contains("Bearer ey") || text.contains("fixed-token") {
             findings.fault("an answer with a token: \(text)")
         }
-        return answer.status != 101 && answer["Connection"]?.lowercased() != "close"
+        return response.status != 101 && response["Connection"]?.lowercased() != "close"
     }
 }

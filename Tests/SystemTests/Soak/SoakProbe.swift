@@ -3,9 +3,9 @@ import Glibc
 import LanyardFoundations
 import TestSupport
 
-/// Asks the health listener, on a new connection each time, and keeps the slowest answer.
+/// Asks the health listener, on a new connection each time, and keeps the slowest response.
 ///
-/// An answer's time ends when the kernel has it: how late this process comes for it says nothing of Lanyard.
+/// A response's time ends when the kernel has it: how late this process comes for it says nothing of Lanyard.
 final class SoakProbe: Sendable {
     private struct State {
         var isStopped = false
@@ -47,20 +47,20 @@ final class SoakProbe: Sendable {
     var isRunning: Bool { state.box.withLock { $0.isRunning } }
     /// Questions so far.
     var count: Int { state.box.withLock { $0.count } }
-    /// The slowest answer in seconds.
+    /// The slowest response in seconds.
     var slowest: Double { state.box.withLock { $0.slowest } }
-    /// Questions without a sound answer.
+    /// Questions without a sound response.
     var failures: [String] { state.box.withLock { $0.failures } }
 
-    /// Seconds from the question to the arrival of the answer.
+    /// Seconds from the question to the arrival of the response.
     private static func ask(_ endpoint: RawEndpoint, _ path: String) throws -> Double {
         let start = Date().timeIntervalSince1970
         let client = try RawClient(endpoint)
         defer { client.close() }
         client.socket.stampArrivals()
         try client.send("GET \(path) HTTP/1.1\r\nHost: \(endpoint)\r\nConnection: close\r\n\r\n")
-        let answer = try client.response(within: .seconds(10))
-        guard [200, 503].contains(answer.status) else { throw TestFailure("\(answer.status)") }
+        let response = try client.response(within: .seconds(10))
+        guard [200, 503].contains(response.status) else { throw TestFailure("\(response.status)") }
         return (client.reader.lastArrival ?? Date().timeIntervalSince1970) - start
     }
 }

@@ -46,7 +46,7 @@ struct SoakTrouble: Sendable {
         }
     }
 
-    /// Guests come and go, tokens are refreshed by hand, and somebody guesses the admin token.
+    /// Guests come and go, tokens are refreshed by hand, and the admin token is guessed.
     func operators(until end: ContinuousClock.Instant) async throws {
         var number = 0
         while ContinuousClock.now < end {
@@ -86,7 +86,7 @@ struct SoakTrouble: Sendable {
         HangingFiles.release(bench.folder.file(name))
     }
 
-    /// As an editor does: nobody may believe what is there in between.
+    /// As an editor does: no reader may believe what is there in between.
     private func changeInPlace(_ name: String) async throws {
         bench.findings.count("files changed in place")
         let text = Array(content(name).utf8)
@@ -165,12 +165,12 @@ struct SoakTrouble: Sendable {
 
     // MARK: Operators
 
-    /// Whatever it says: while the token's file is away or descriptors are short nobody is let in.
+    /// Whatever it says: while the token's file is away or descriptors are short no client is let in.
     private func admin(_ method: String, _ path: String, _ body: String? = nil, token: String? = nil) async {
         let held = (try? String(contentsOfFile: bench.folder.file("admin"), encoding: .utf8)) ?? SoakBench.adminToken(0)
         let fields = [("Authorization", "Bearer \(token ?? held)")]
-        let answer = try? await RawClient.ask(
+        let response = try? await RawClient.ask(
             bench.admin, method, path, fields: fields, body: body, within: .seconds(15))
-        bench.findings.count("admin calls \(answer.map { "\($0.status / 100)xx" } ?? "without an answer")")
+        bench.findings.count("admin calls \(response.map { "\($0.status / 100)xx" } ?? "without an answer")")
     }
 }

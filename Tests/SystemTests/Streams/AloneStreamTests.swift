@@ -81,13 +81,13 @@ import Testing
         return slowest
     }
 
-    /// A client and the upstream connection of its request, both heads but the answer's read.
+    /// A client and the upstream connection of its request, both heads but the response's read.
     private static func meet(
         _ endpoint: RawEndpoint, _ listener: RawSocket, _ request: String
     ) throws -> (client: RawSocket, upstream: RawSocket) {
         let client = try RawSocket.connect(to: endpoint)
         try client.send(Array((request + "Host: \(endpoint)\r\n\r\n").utf8))
-        guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+        guard let upstream = listener.accept() else { throw TestFailure("no connection comes") }
         _ = try upstream.receive(through: "\r\n\r\n")
         return (client, upstream)
     }
@@ -114,7 +114,7 @@ import Testing
         #expect(times.last! <= Self.most, "\(times)")
     }
 
-    @Test("both directions stream at the same time: the answer comes while the request is still being sent")
+    @Test("both directions stream at the same time: the response comes while the request is still being sent")
     func both() async throws {
         let (endpoint, listener) = (lanyard.data, upstream)
         let times = try await Self.measure {

@@ -10,7 +10,7 @@ import Testing
     private static let framings = ["Content-Length: 1000000", "Transfer-Encoding: chunked"]
 
     @Test(
-        "11.3 An upstream that refuses the body: its answer reaches the client, no body byte goes up, neither connection is used again",
+        "11.3 An upstream that refuses the body: its response reaches the client, no body byte goes up, neither connection is used again",
         arguments: framings)
     func refused(_ framing: String) async throws {
         let bench = try await HTTPBench.start()
@@ -20,10 +20,10 @@ import Testing
         let head = try await upstream.head()
         #expect(head.contains("\r\nExpect: 100-continue\r\n") && head.contains("\r\n\(framing)\r\n"))
         try await upstream.send("HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\n\r\ntoo big\n")
-        let answer = try await client.answer()
-        #expect(answer.status == 413 && answer.bodyText == "too big\n")
-        #expect(answer["Connection"] == "close")
-        // It may have begun to send before the answer came, and a request in it is none.
+        let response = try await client.response()
+        #expect(response.status == 413 && response.bodyText == "too big\n")
+        #expect(response["Connection"] == "close")
+        // It may have begun to send before the response came, and a request in it is none.
         try await client.send("18\r\nGET /smuggled HTTP/1.1\r\n\r\n")
         let upstreamRest = try await upstream.rest()
         #expect(upstreamRest.text.isEmpty)
@@ -35,7 +35,7 @@ import Testing
         let fresh = try await bench.accept()
         #expect(try await fresh.head().hasPrefix("GET /hand/next "))
         try await fresh.send("HTTP/1.1 204 No Content\r\n\r\n")
-        #expect(try await other.answer().status == 204)
+        #expect(try await other.response().status == 204)
         try await bench.lanyard.process.terminate()
     }
 
@@ -49,23 +49,23 @@ import Testing
         let upstream = try await bench.accept()
         _ = try await upstream.head()
         try await upstream.send("HTTP/1.1 100 Continue\r\n\r\n")
-        #expect(try await client.answer().status == 100)
+        #expect(try await client.response().status == 100)
         try await client.send("hello ")
         #expect(try await upstream.read(6) == "hello ")
         try await client.send("world")
         #expect(try await upstream.read(5) == "world")
         try await upstream.send("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
-        let answer = try await client.answer()
-        #expect(answer.status == 201 && answer["Connection"] == nil)
+        let response = try await client.response()
+        #expect(response.status == 201 && response["Connection"] == nil)
         try await client.send(HTTPBench.plain("/hand/next"))
         #expect(try await upstream.head().hasPrefix("GET /hand/next "))
         try await upstream.send("HTTP/1.1 204 No Content\r\n\r\n")
-        #expect(try await client.answer().status == 204)
+        #expect(try await client.response().status == 204)
         try await bench.lanyard.process.terminate()
     }
 
     @Test(
-        "11.2 A client that does not wait for 100 is served at once, and gets the final answer alone if the upstream says no 100"
+        "11.2 A client that does not wait for 100 is served at once, and gets the final response alone if the upstream says no 100"
     )
     func impatient() async throws {
         let bench = try await HTTPBench.start()
@@ -76,7 +76,7 @@ import Testing
         _ = try await upstream.head()
         #expect(try await upstream.read(5) == "hello")
         try await upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await client.answer().status == 200)
+        #expect(try await client.response().status == 200)
         #expect(ContinuousClock.now - start < .seconds(1))
         try await bench.lanyard.process.terminate()
     }

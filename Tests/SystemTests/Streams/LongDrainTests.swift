@@ -8,13 +8,13 @@ import Testing
     private static let clients = 200
     private static let largeBytes = 200_000
 
-    /// Small and large answers, quick and slow ones.
+    /// Small and large responses, quick and slow ones.
     private static func upstream() throws -> RawServer {
         try RawServer(requestsKeptMax: 0) { request in
             switch request.message.target {
             case "/large": .large(largeBytes)
-            case "/slow": .answer(body: "slow").after(.milliseconds(80))
-            default: .answer(body: "\(request.message.bodyCount)")
+            case "/slow": .response(body: "slow").after(.milliseconds(80))
+            default: .response(body: "\(request.message.bodyCount)")
             }
         }
     }
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "a drain under load of 200 connections fails no request: each connection ends after an answer that says so",
+        "a drain under load of 200 connections fails no request: each connection ends after a response that says so",
         arguments: [0, 2])
     func drain(_ drainMin: Int) async throws {
         let upstream = try Self.upstream()
@@ -51,8 +51,8 @@ import Testing
         let clients = try await offPool {
             try LoyalClients(Self.clients, to: data, pauseMost: .milliseconds(100)) { Self.request(data, $0, $1) }
         }
-        try await eventually("the load is on", within: .seconds(30)) { clients.outcome.answers > 5 * Self.clients }
-        // While readiness is off and the listeners are still open, whoever comes is served as before.
+        try await eventually("the load is on", within: .seconds(30)) { clients.outcome.responses > 5 * Self.clients }
+        // While readiness is off and the listeners are still open, a client that comes is served as before.
         let comers = drainMin > 0 ? ClosedLoop(clients: 4, data, "/quick", pause: .milliseconds(10)) : nil
         lanyard.process.signal(SIGTERM)
         let signalled = ContinuousClock.now
@@ -92,8 +92,8 @@ import Testing
         try await lanyard.process.event("shutdown.started")
         try await Task.sleep(for: .milliseconds(300))
         try await offPool {
-            let answer = try late.exchange("GET", "/late", host: "\(data)")
-            #expect(answer.status == 200 && answer["Connection"] == "close")
+            let response = try late.exchange("GET", "/late", host: "\(data)")
+            #expect(response.status == 200 && response["Connection"] == "close")
             #expect(try late.readToEnd().isEmpty)
             #expect(try silent.readToEnd().isEmpty)
         }

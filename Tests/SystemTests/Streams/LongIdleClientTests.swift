@@ -52,8 +52,8 @@ import Testing
             let socket = try RawSocket.connect(to: endpoint, within: .seconds(10))
             let asked = ContinuousClock.now
             try socket.send(request)
-            let answer = try RawReader(socket).readResponse()
-            guard answer.status == 200, answer["Connection"] == nil else { throw TestFailure(answer.headText) }
+            let response = try RawReader(socket).readResponse()
+            guard response.status == 200, response["Connection"] == nil else { throw TestFailure(response.headText) }
             return Guest(socket: socket, asked: asked)
         }
     }

@@ -49,8 +49,8 @@ import Testing
             most = max(most, now)
             if ContinuousClock.now - started < .seconds(10) { settled = max(settled, now) }
             let asked = ContinuousClock.now
-            let answer = try await lanyard.get("/other", within: .seconds(30))
-            #expect(answer.status == 200, "\(answer.bodyText)")
+            let response = try await lanyard.get("/other", within: .seconds(30))
+            #expect(response.status == 200, "\(response.bodyText)")
             slowest = max(slowest, .now - asked)
             buffers = max(buffers, try await lanyard.metric("lanyard_buffer_bytes"))
         }

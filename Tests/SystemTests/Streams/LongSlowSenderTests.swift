@@ -7,9 +7,9 @@ import Testing
     private static let timeout = 8
 
     /// A lone request now and then takes so long while nothing else goes on, at worst.
-    private static let patience = Duration.milliseconds(500)
+    private static let delayMax = Duration.milliseconds(500)
 
-    @Test("500 half-sent heads delay nobody, and each is cut with 408 at header_timeout, however steadily it drips")
+    @Test("500 half-sent heads delay no client, and each is cut with 408 at header_timeout, however steadily it drips")
     func heads() async throws {
         let upstream = try RawServer(requestsKeptMax: 0)
         let lanyard = try await LanyardProcess.start(
@@ -20,7 +20,7 @@ import Testing
         try await eventually("all are cut", within: .seconds(Self.timeout + 5)) { senders.endings.count == 500 }
         let tally = try await loop.stop()
         #expect(tally.failed == 0, "\(tally.failures)")
-        #expect(tally.requests > 500 && tally.slowest < Self.patience, "\(tally.requests), \(tally.slowest)")
+        #expect(tally.requests > 500 && tally.slowest < Self.delayMax, "\(tally.requests), \(tally.slowest)")
         let times = senders.endings.map(\.after)
         // Looked at ten times a second.
         #expect(times.min()! >= .seconds(Self.timeout) - .milliseconds(50))

@@ -60,8 +60,8 @@ import Testing
                 if chunked { try client.send("\r\n") }
             }
             if chunked { try client.send("0\r\n\r\n") }
-            let answer = try client.response(within: .seconds(60))
-            #expect(answer.status == 200)
+            let response = try client.response(within: .seconds(60))
+            #expect(response.status == 200)
         }
         let received = try #require(upstream.requests.last)
         #expect(received.bodyCount == size)
@@ -79,11 +79,11 @@ import Testing
         var random = SeededGenerator(31)
         let block = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
         let length = untilClose ? "" : "Content-Length: \(size)\r\n"
-        let answer = RawResponse([
+        let response = RawResponse([
             .send(Array("HTTP/1.1 200 OK\r\n\(length)\r\n".utf8)), .repeated(block, times: size >> 20),
         ])
         let upstream = try RawServer {
-            $0.message.target == "/down" ? (untilClose ? answer.closing : answer) : .answer()
+            $0.message.target == "/down" ? (untilClose ? response.closing : response) : .response()
         }
         let lanyard = try await Self.start(before: upstream, in: folder)
         let digest = SHA256Digest()
@@ -94,10 +94,10 @@ import Testing
             let client = try RawClient(data)
             defer { client.close() }
             try client.send("GET /down HTTP/1.1\r\nHost: \(data)\r\n\r\n")
-            let answer = try client.reader.readResponse(within: .seconds(60), bodyBytesMax: 1)
-            #expect(answer.bodyCount == size)
-            #expect(answer.bodyDigest == expected)
-            #expect((answer["Transfer-Encoding"] == "chunked") == untilClose)
+            let response = try client.reader.readResponse(within: .seconds(60), bodyBytesMax: 1)
+            #expect(response.bodyCount == size)
+            #expect(response.bodyDigest == expected)
+            #expect((response["Transfer-Encoding"] == "chunked") == untilClose)
         }
         #expect(growth < Self.growthMax, "grew by \(growth) bytes")
         try await lanyard.process.terminate()

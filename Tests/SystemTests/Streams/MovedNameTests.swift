@@ -32,12 +32,12 @@ struct MovedNameTests {
         let (oldSeen, newSeen) = (oldSeen, newSeen)
         old = try RawServer(at: .loopback(2, 0), requestsKeptMax: 0) { _ in
             oldSeen.note()
-            return .answer(body: "old")
+            return .response(body: "old")
         }
         // Another program that listens at this port of this address would be a rare accident, and be told.
         new = try RawServer(at: .loopback(3, old.endpoint.port), requestsKeptMax: 0) { _ in
             newSeen.note()
-            return .answer(body: "new")
+            return .response(body: "new")
         }
     }
 
@@ -49,7 +49,8 @@ struct MovedNameTests {
     }
 
     @Test(
-        "under load, requests go to a name's new address within upstream_dns.refresh, and none fails while both answer")
+        "under load, requests go to a name's new address within upstream_dns.refresh, and none fails while both respond"
+    )
     func underLoad() async throws {
         let lanyard = try await lanyard()
         let loop = ClosedLoop(clients: 8, lanyard.data, "/", pause: .milliseconds(5))
@@ -83,7 +84,7 @@ struct MovedNameTests {
             old.openCount == 0
         }
         #expect(try await lanyard.get("/").bodyText == "new")
-        // Nothing is open for longer than the answer serves: whoever comes then asks anew.
+        // Nothing is open for longer than the response serves: a request that comes then asks anew.
         new.closeAll()
         try await Task.sleep(for: Self.refresh)
         try hosts.write([Self.first])

@@ -1,15 +1,15 @@
 import TestSupport
 import Testing
 
-/// A hundred requests sent without waiting for an answer.
+/// A hundred requests sent without waiting for a response.
 @Suite(.timeLimit(.minutes(2))) struct PipelineTests {
     private static let count = 100
 
-    /// The burst, and what each answer must say.
-    private static func burst(bodyBytes: Int, host: RawEndpoint) -> (bytes: [UInt8], answers: [String]) {
+    /// The burst, and what each response must say.
+    private static func burst(bodyBytes: Int, host: RawEndpoint) -> (bytes: [UInt8], responses: [String]) {
         var random = SeededGenerator(9)
         var bytes: [UInt8] = []
-        var answers: [String] = []
+        var responses: [String] = []
         for number in 0..<count {
             let target = "/burst/\(number)"
             let body = (0..<(number % 3 == 0 ? 0 : bodyBytes)).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -26,9 +26,9 @@ import Testing
             }
             let method = number % 3 == 0 ? "GET" : "POST"
             bytes += Array("\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\n\(framing)\r\n".utf8) + framed
-            answers.append("\(target) \(SHA256Digest.hex(of: body))")
+            responses.append("\(target) \(SHA256Digest.hex(of: body))")
         }
-        return (bytes, answers)
+        return (bytes, responses)
     }
 
     /// How large the pieces are in which a burst is sent.
@@ -41,18 +41,18 @@ import Testing
             (.random(2), 4000), (.whole, 4000),
         ])
     func burst(_ cut: Cut, _ bodyBytes: Int) async throws {
-        let upstream = try RawServer { .answer(body: "\($0.message.target) \($0.message.bodyDigest)") }
+        let upstream = try RawServer { .response(body: "\($0.message.target) \($0.message.bodyDigest)") }
         let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
         let data = lanyard.data
-        let (bytes, answers) = Self.burst(bodyBytes: bodyBytes, host: data)
+        let (bytes, responses) = Self.burst(bodyBytes: bodyBytes, host: data)
         let got = try await offPool {
             let client = try RawClient(data)
             defer { client.close() }
             for piece in Self.pieces(of: bytes, cut) { try client.send(piece) }
-            return try answers.map { _ in try client.response().bodyText }
+            return try responses.map { _ in try client.response().bodyText }
         }
-        #expect(got == answers)
-        // One at a time on one connection: the next is sent when the answer before it has ended.
+        #expect(got == responses)
+        // One at a time on one connection: the next is sent when the response before it has ended.
         #expect(upstream.connectionCount == 1)
         #expect(upstream.requests.count == Self.count)
         try await lanyard.process.terminate()

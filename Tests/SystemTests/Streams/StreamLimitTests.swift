@@ -20,7 +20,7 @@ import Testing
     ) throws -> (client: RawClient, upstream: RawSocket) {
         let client = try RawClient(endpoint)
         try client.send(request + "Host: \(endpoint)\r\n\r\n")
-        guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+        guard let upstream = listener.accept() else { throw TestFailure("no connection comes") }
         _ = try upstream.receive(through: "\r\n\r\n")
         return (client, upstream)
     }
@@ -57,8 +57,8 @@ import Testing
                 try client.send("1\r\nx\r\n")
                 Thread.sleep(forTimeInterval: 0.4)
             }
-            let answer = try client.response()
-            #expect(answer.status == 408 && answer["Connection"] == "close")
+            let response = try client.response()
+            #expect(response.status == 408 && response["Connection"] == "close")
             let text = String(decoding: try RawReader(upstream).readToEnd(), as: UTF8.self)
             #expect(text == String(repeating: "1\r\nx\r\n", count: 10))
         }
@@ -70,7 +70,7 @@ import Testing
         let (sent, received) = try await offPool {
             let socket = try RawSocket.connect(to: endpoint, receiveBuffer: 8192)
             try socket.send(Array("GET /large HTTP/1.1\r\nHost: \(endpoint)\r\n\r\n".utf8))
-            guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+            guard let upstream = listener.accept() else { throw TestFailure("no connection comes") }
             _ = try upstream.receive(through: "\r\n\r\n")
             let size = 32 << 20
             try upstream.send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n".utf8))
@@ -85,8 +85,8 @@ import Testing
             // Nothing is read: what the kernels and Lanyard hold is far from all, and stays the same.
             Thread.sleep(forTimeInterval: 0.5)
             let held = sent.value
-            let answer = try RawReader(socket).readResponse(within: .seconds(30), bodyBytesMax: 0)
-            return (held, answer.bodyCount)
+            let response = try RawReader(socket).readResponse(within: .seconds(30), bodyBytesMax: 0)
+            return (held, response.bodyCount)
         }
         #expect(sent < 24 << 20, "\(sent) bytes went without a reader")
         #expect(received == 32 << 20)
@@ -131,11 +131,11 @@ import Testing
         try await lanyard.process.terminate()
     }
 
-    /// Sizes of answers whose end waits, for a client that reads nothing, in the kernel or in the proxy: how much the
+    /// Sizes of responses whose end waits, for a client that reads nothing, in the kernel or in the proxy: how much the
     /// kernel takes is its own affair, so that it takes a crowd to meet both.
     private static let tails = Array(stride(from: 100_000, through: 200_000, by: 7_000))
 
-    /// Asks for an answer of each of these sizes, one client each, side by side, and has `read` take them.
+    /// Asks for a response of each of these sizes, one client each, side by side, and has `read` take them.
     private static func meetTails<Value: Sendable>(
         _ endpoint: RawEndpoint, behind: String = "", _ read: @escaping @Sendable (RawSocket, Int) throws -> Value
     ) async throws -> [Value] {
@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test(
-        "8.2 A client that is slow to take the end of a whole answer gets all of it, and is idle only from then on",
+        "8.2 A client that is slow to take the end of a whole response gets all of it, and is idle only from then on",
         arguments: [true, false])
     func tail(_ moves: Bool) async throws {
         let upstream = try RawServer(script: Self.sized)
@@ -210,7 +210,7 @@ import Testing
                         return
                     }
                 }
-                guard let upstream = listener.accept() else { throw TestFailure("nobody connects") }
+                guard let upstream = listener.accept() else { throw TestFailure("no connection comes") }
                 if isStanding {
                     #expect(try client.response().status == 504)
                     return upstream.close()

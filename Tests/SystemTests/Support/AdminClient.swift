@@ -4,9 +4,9 @@ import TestSupport
 struct AdminClient: Sendable {
     let endpoint: RawEndpoint
 
-    /// One call; its answer, whatever it says.
+    /// One call; its response, whatever it says.
     ///
-    /// - Throws: `TestFailure` when no answer comes, such as when the process is killed meanwhile.
+    /// - Throws: `TestFailure` when no response comes, such as when the process is killed meanwhile.
     func ask(
         _ method: String, _ path: String, _ body: String? = nil, within limit: Duration = .seconds(15)
     ) async throws -> RawMessage {
@@ -16,11 +16,11 @@ struct AdminClient: Sendable {
     /// One call that must succeed; its JSON.
     @discardableResult
     func call(_ method: String, _ path: String, _ body: String? = nil) async throws -> JSON {
-        let answer = try await ask(method, path, body)
-        guard (200..<300).contains(answer.status) else {
-            throw TestFailure("\(method) \(path): \(answer.status) \(answer.bodyText)")
+        let response = try await ask(method, path, body)
+        guard (200..<300).contains(response.status) else {
+            throw TestFailure("\(method) \(path): \(response.status) \(response.bodyText)")
         }
-        return answer.body.isEmpty ? .null : try answer.json
+        return response.body.isEmpty ? .null : try response.json
     }
 
     func status() async throws -> AdminStatus { AdminStatus(json: try await call("GET", "/v1/status")) }

@@ -2,7 +2,7 @@ import Foundation
 import LanyardFoundations
 import TestSupport
 
-/// Clients that each send the next request when the answer to the last one is there, on a kept connection, until they are stopped.
+/// Clients that each send the next request when the response to the last one is there, on a kept connection, until they are stopped.
 final class ClosedLoop: Sendable {
     struct Tally: Sendable {
         var requests = 0
@@ -20,7 +20,7 @@ final class ClosedLoop: Sendable {
 
     private let state = Guarded(State())
 
-    /// - Parameter pause: between an answer and the next request.
+    /// - Parameter pause: between a response and the next request.
     init(clients: Int, _ endpoint: RawEndpoint, _ path: String, pause: Duration = .zero) {
         state.withLock { $0.running = clients }
         for _ in 0..<clients { Thread.detachNewThread { self.run(endpoint, path, pause) } }
@@ -45,9 +45,9 @@ final class ClosedLoop: Sendable {
             do {
                 let connection = try client ?? RawClient(endpoint)
                 client = connection
-                let answer = try connection.exchange("GET", path, host: "\(endpoint)", within: .seconds(20))
-                if answer.status != 200 { failure = "\(answer.status) \(answer.bodyText.prefix(200))" }
-                if answer["Connection"]?.lowercased() == "close" { client = nil }
+                let response = try connection.exchange("GET", path, host: "\(endpoint)", within: .seconds(20))
+                if response.status != 200 { failure = "\(response.status) \(response.bodyText.prefix(200))" }
+                if response["Connection"]?.lowercased() == "close" { client = nil }
             } catch {
                 failure = "\(error)"
                 client = nil

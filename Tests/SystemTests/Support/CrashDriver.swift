@@ -16,7 +16,7 @@ final class CrashDriver {
     private var model = CrashModel(users: ["alice", "bob", "carol"], active: "carol")
     /// By account, since the latest start: what allows a login at the service, and from which moment on (seconds since 1970).
     private var allowedLogins: [String: [(cause: String, from: Double)]] = [:]
-    /// Users whose session may end while this process runs, because its start found a refresh that nobody may repeat for ever.
+    /// Users whose session may end while this process runs, because its start found a refresh that may not be repeated for ever.
     private var mayEnd: Set<String> = []
     private var openRefreshes = 0
     /// What happened how often, for the end.
@@ -73,7 +73,7 @@ final class CrashDriver {
             try await running.admin.call(
                 "POST", "/v1/users", #"{"name":"\#(user.name)","identity":"demo","credential":\#(credential)}"#)
         }
-        model.take(.login(user.name), isAnswered: true)
+        model.take(.login(user.name), isConfirmed: true)
     }
 
     private func allow(_ account: String, _ cause: String) {
@@ -96,33 +96,33 @@ final class CrashDriver {
     }
 
     private func interrupt(_ running: DeviceProcess, _ round: Int) async throws {
-        let wish = model.wish(&random)
+        let operation = model.operation(&random)
         let microseconds =
-            wish == .wait
+            operation == .wait
             ? Int.random(in: 0...3_000_000, using: &random)
             : Int.random(in: 0...[5_000, 40_000, 40_000, 200_000].randomElement(using: &random)!, using: &random)
-        if case .login(let name) = wish { allow("\(name)@example.com", "asked for") }
-        let call = Self.begin(wish, running.admin)
+        if case .login(let name) = operation { allow("\(name)@example.com", "asked for") }
+        let call = Self.begin(operation, running.admin)
         try await Task.sleep(for: .microseconds(microseconds))
         running.process.signal(SIGKILL)
         let status = await call.value
         try await running.process.waitForExit()
         // What was sent before the end still has its effect.
         try await emulator.untilClosed()
-        model.take(wish, isAnswered: status.map { 200..<300 ~= $0 } ?? false)
-        sums[wish.kind + (status == nil && wish != .wait ? " cut off" : ""), default: 0] += 1
+        model.take(operation, isConfirmed: status.map { 200..<300 ~= $0 } ?? false)
+        sums[operation.kind + (status == nil && operation != .wait ? " cut off" : ""), default: 0] += 1
         story.append(
-            "round \(round): \(wish), killed after \(microseconds) µs, answered \(status.map(String.init) ?? "nothing")"
+            "round \(round): \(operation), killed after \(microseconds) µs, answered \(status.map(String.init) ?? "nothing")"
         )
     }
 
-    /// Its value: the answer's status; nil: none came.
-    private static func begin(_ wish: CrashModel.Wish, _ admin: AdminClient) -> Task<Int?, Never> {
-        Task { try? await ask(wish, of: admin) }
+    /// Its value: the response's status; nil: none came.
+    private static func begin(_ operation: CrashModel.Operation, _ admin: AdminClient) -> Task<Int?, Never> {
+        Task { try? await ask(operation, of: admin) }
     }
 
-    private static func ask(_ wish: CrashModel.Wish, of admin: AdminClient) async throws -> Int? {
-        switch wish {
+    private static func ask(_ operation: CrashModel.Operation, of admin: AdminClient) async throws -> Int? {
+        switch operation {
         case .wait: return nil
         case .activate(let name): return try await admin.ask("POST", "/v1/users/\(name)/activate").status
         case .logout(let name): return try await admin.ask("POST", "/v1/users/\(name)/logout").status
@@ -142,13 +142,13 @@ final class CrashDriver {
         let mayEnd = mayEnd.union(before)
         var status = try await running.admin.status()
         do {
-            try await eventually("everybody is where they were", within: .seconds(20)) {
+            try await eventually("every user is where they were", within: .seconds(20)) {
                 status = try await running.admin.status()
                 return model.contradiction(status, mayEnd: mayEnd) == nil
                     && !status.users.contains { $0.session == "logging_in" }
             }
         } catch {
-            let contradiction = model.contradiction(status, mayEnd: mayEnd) ?? "somebody is logging in still"
+            let contradiction = model.contradiction(status, mayEnd: mayEnd) ?? "a login is under way still"
             throw TestFailure("round \(round): \(contradiction)\n\(status.users)\n\(running.process.log)")
         }
         status = try await serviceAsStatus(running, round)
@@ -183,13 +183,13 @@ final class CrashDriver {
         return mayEnd
     }
 
-    /// Whoever is logged in is served with the own account's token; nobody else is.
+    /// A user that is logged in is served with its own account's token; no other user is.
     ///
     /// - Returns: the status that this was seen with.
     private func serviceAsStatus(_ running: DeviceProcess, _ round: Int) async throws -> AdminStatus {
         var (status, fault) = (try await running.admin.status(), "")
         do {
-            try await eventually("everybody is served as the status says", within: .seconds(20)) {
+            try await eventually("every user is served as the status says", within: .seconds(20)) {
                 status = try await running.admin.status()
                 fault = try await misserved(status, running) ?? ""
                 return fault.isEmpty
@@ -239,7 +239,7 @@ final class CrashDriver {
         allowedLogins[account]?.remove(at: place)
     }
 
-    /// Whether the service took a logout before a refresh that was under way at the same time: a person's logout does not wait for it.
+    /// Whether the service took a logout before a refresh that was under way at the same time: an operator's logout does not wait for it.
     private func isOvertaken(_ refresh: JSON) -> Bool {
         logouts[refresh["session_id"].string ?? "", default: [:]].values.contains { logout in
             // Not answered yet: still under way.
@@ -247,7 +247,7 @@ final class CrashDriver {
         }
     }
 
-    /// A logout may come with an old token, when nobody knows the newest; a refresh may not.
+    /// A logout may come with an old token, when the newest is unknown; a refresh may not.
     private func readJournal() async throws {
         let calls = try await emulator.control("GET", "/journal?after=\(lastCall)").array
         for call in calls where call["route"].string == "logout" {

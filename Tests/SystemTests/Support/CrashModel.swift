@@ -9,8 +9,8 @@ struct CrashModel {
     /// Who may be active.
     private(set) var active: Set<String?>
 
-    /// What a person asks for.
-    enum Wish: Hashable, Sendable, CustomStringConvertible {
+    /// What an operator asks for.
+    enum Operation: Hashable, Sendable, CustomStringConvertible {
         case login(String), activate(String), logout(String), refresh(String)
         /// Nothing: whatever happens by itself.
         case wait
@@ -40,20 +40,20 @@ struct CrashModel {
         for user in status.users { standings[user.name] = user.isIn ? .loggedIn : .loggedOut }
     }
 
-    /// - Parameter isAnswered: with success; without an answer either may hold.
-    mutating func take(_ wish: Wish, isAnswered: Bool) {
-        switch wish {
+    /// - Parameter isAnswered: with success; without a response either may hold.
+    mutating func take(_ operation: Operation, isConfirmed: Bool) {
+        switch operation {
         case .login(let name):
-            if isAnswered {
+            if isConfirmed {
                 standings[name] = .loggedIn
             } else if standings[name] != .loggedIn {
                 standings[name] = .unknown
             }
-            allow(name, isAnswered)
-        case .activate(let name): allow(name, isAnswered)
+            allow(name, isConfirmed)
+        case .activate(let name): allow(name, isConfirmed)
         case .logout(let name):
-            standings[name] = isAnswered ? .loggedOut : .unknown
-            if active.contains(name) { allow(nil, isAnswered) }
+            standings[name] = isConfirmed ? .loggedOut : .unknown
+            if active.contains(name) { allow(nil, isConfirmed) }
         case .refresh, .wait: break
         }
     }
@@ -79,7 +79,7 @@ struct CrashModel {
     }
 
     /// A random wish that makes sense now.
-    func wish(_ random: inout SeededGenerator) -> Wish {
+    func operation(_ random: inout SeededGenerator) -> Operation {
         let names = standings.keys.sorted()
         let present = names.filter { standings[$0] == .loggedIn }
         let absent = names.filter { standings[$0] == .loggedOut }

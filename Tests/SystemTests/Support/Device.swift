@@ -161,8 +161,8 @@ final class DeviceProcess: Sendable {
 
     /// The account whose token a request on this path carried to the emulator's protected resource; nil: it was refused.
     func account(at path: String) async throws -> String? {
-        let answer = try await RawClient.ask(data, "GET", path)
-        return answer.status == 200 ? try answer.json["user_id"].string : nil
+        let response = try await RawClient.ask(data, "GET", path)
+        return response.status == 200 ? try response.json["user_id"].string : nil
     }
 
     /// All samples of `/metrics`.

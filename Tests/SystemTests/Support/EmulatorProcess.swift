@@ -38,17 +38,19 @@ final class EmulatorProcess: Sendable {
     /// A control call that must succeed.
     @discardableResult
     func control(_ method: String, _ path: String, _ body: String? = nil) async throws -> JSON {
-        let answer = try await RawClient.ask(endpoint, method, "/emulator" + path, body: body)
-        guard (200..<300).contains(answer.status) else { throw TestFailure("\(method) \(path): \(answer.bodyText)") }
-        return answer.body.isEmpty ? .null : try answer.json
+        let response = try await RawClient.ask(endpoint, method, "/emulator" + path, body: body)
+        guard (200..<300).contains(response.status) else {
+            throw TestFailure("\(method) \(path): \(response.bodyText)")
+        }
+        return response.body.isEmpty ? .null : try response.json
     }
 
     /// One more account; it may exist already.
     func add(_ email: String, password: String) async throws {
         let body = try JSONEncoder().encode(["email": email, "password": password])
-        let answer = try await RawClient.ask(
+        let response = try await RawClient.ask(
             endpoint, "POST", "/emulator/users", body: String(decoding: body, as: UTF8.self))
-        guard [201, 409].contains(answer.status) else { throw TestFailure("\(email): \(answer.bodyText)") }
+        guard [201, 409].contains(response.status) else { throw TestFailure("\(email): \(response.bodyText)") }
     }
 
     /// Waits until no call is under way: what a killed client sent has had its effect.

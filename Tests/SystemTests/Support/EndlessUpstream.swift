@@ -1,7 +1,8 @@
 import Foundation
 import TestSupport
 
-/// An upstream whose answer to `/endless` never ends, as fast as it is taken; to anything else it answers `ok`. Stops when the value goes.
+/// An upstream whose response to `/endless` never ends, as fast as it is taken. To anything else it responds `ok`. It stops
+/// with the value.
 final class EndlessUpstream: Sendable {
     /// As a route names it.
     let address: String
@@ -12,7 +13,7 @@ final class EndlessUpstream: Sendable {
     var sent: Int { taken.value }
 
     init() throws {
-        // By itself the kernel takes megabytes of each answer: with a thousand of them more than it has for all sockets together.
+        // By itself the kernel takes megabytes of each response: with a thousand of them more than it has for all sockets together.
         let listener = try RawSocket.listen(at: .tcp(0), sendBuffer: 64 << 10)
         self.listener = listener
         let taken = taken

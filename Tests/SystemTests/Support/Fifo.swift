@@ -11,7 +11,7 @@ final class Fifo: Sendable {
         guard mkfifo(path, 0o600) == 0 else { throw TestFailure("mkfifo: errno \(errno)") }
     }
 
-    /// Waits until somebody reads.
+    /// Waits until a reader has opened it.
     func opened() async throws -> FileHandle {
         var handle: FileHandle?
         try await eventually("the configuration is being read") {

@@ -54,7 +54,7 @@ final class HTTPBench: Sendable {
     static let token = "bench.token-1~a_b+c/d=="
     /// 200 with the body `ok`, which HEAD only hears of.
     private static let standard: RawServer.Script = { request in
-        request.message.method == "HEAD" ? .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") : .answer()
+        request.message.method == "HEAD" ? .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") : .response()
     }
     /// A whole request for `path`, that a test puts behind another.
     static func plain(_ path: String) -> String { "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n" }
@@ -120,7 +120,7 @@ final class HTTPBench: Sendable {
 
     // MARK: A test's share
 
-    /// Forgets what earlier tests did, and answers 200 `ok` again.
+    /// Forgets what earlier tests did, and responses 200 `ok` again.
     func startOver() {
         let seen = upstream.records.map(\.bytes.count)
         let lines = lanyard.process.lines.count
@@ -166,8 +166,8 @@ final class HTTPBench: Sendable {
             state.fences += 1
             return state.fences
         }
-        let answer = try await ask(Self.plain("\(prefix)/fence-\(number)"))
-        guard answer.status == 200 else { throw TestFailure("the fence: \(answer.headText)") }
+        let response = try await ask(Self.plain("\(prefix)/fence-\(number)"))
+        guard response.status == 200 else { throw TestFailure("the fence: \(response.headText)") }
     }
 
     /// Another content of the token's file: a new generation, or without any the end of the session.
@@ -177,7 +177,7 @@ final class HTTPBench: Sendable {
 
     /// A client's connection.
     ///
-    /// - Parameter receiveBuffer: the kernel keeps about so many bytes that nobody has read; nil leaves it the choice.
+    /// - Parameter receiveBuffer: the kernel keeps about so many bytes that are not read; nil leaves it the choice.
     func connect(receiveBuffer: CInt? = nil) async throws -> Wire {
         try await .connect(to: lanyard.data, receiveBuffer: receiveBuffer)
     }
@@ -186,7 +186,7 @@ final class HTTPBench: Sendable {
     func accept() async throws -> Wire {
         let listener = listener
         return try await offPool {
-            guard let socket = listener.accept(within: RawClient.patience) else {
+            guard let socket = listener.accept(within: RawClient.timeout) else {
                 throw TestFailure("no upstream connection was made")
             }
             return Wire(socket)
@@ -196,9 +196,9 @@ final class HTTPBench: Sendable {
     /// One request on a connection of its own.
     func ask(_ text: String, to method: String = "GET") async throws -> RawMessage {
         let client = try await connect()
-        let answer = try await client.ask(text, to: method)
+        let response = try await client.ask(text, to: method)
         client.close()
-        return answer
+        return response
     }
 
     /// The head that the upstream is to receive, as `received` shows it.

@@ -1,13 +1,13 @@
 import Glibc
 import TestSupport
 
-/// One end of a loopback TCP connection as the kernel shows it, whoever owns it.
+/// One end of a loopback TCP connection as the kernel shows it, of any process.
 struct KernelSocket {
     /// Bytes that the program has not read.
     let receiveQueue: Int
     /// Bytes that the other side's kernel has not acknowledged.
     let sendQueue: Int
-    /// Some process holds it; what the kernel itself brings to an end is nobody's.
+    /// Some process holds it; what the kernel itself brings to an end belongs to none.
     let isOwned: Bool
 
     /// The end with these two ports, without a remote one the listener; nil if there is none.

@@ -97,7 +97,7 @@ final class LanyardProcess: Sendable {
         try await RawClient.ask(data, "GET", path, within: limit)
     }
 
-    /// The answer of `/readyz`.
+    /// The response of `/readyz`.
     func readiness() async throws -> RawMessage { try await RawClient.ask(health, "GET", "/readyz") }
 
     /// The value of a metric without labels.

@@ -2,19 +2,19 @@ import Foundation
 import LanyardFoundations
 import TestSupport
 
-/// Clients that keep one connection each and send the next request when the answer is there, until an answer says `Connection: close`:
+/// Clients that keep one connection each and send the next request when the response is there, until a response says `Connection: close`:
 /// then they see the connection end and stop. Nothing else is right.
 final class LoyalClients: Sendable {
     struct Outcome: Sendable {
-        var answers = 0
-        /// Clients that were told to go, in an answer that was whole.
+        var responses = 0
+        /// Clients that were told to go, in a response that was whole.
         var dismissed = 0
         /// What went wrong, in words.
         var failures: [String] = []
         var running = 0
     }
 
-    /// What a client sends as its `number`th request, whole; and the body that the answer must have.
+    /// What a client sends as its `number`th request, whole; and the body that the response must have.
     struct Request: Sendable {
         let method: String
         let bytes: [UInt8]
@@ -56,12 +56,12 @@ final class LoyalClients: Sendable {
             let request = requests(number, index)
             do {
                 try client.send(request.bytes)
-                let answer = try client.response(to: request.method, within: .seconds(30))
-                guard answer.status == 200, answer.bodyCount == request.bodyCount else {
-                    return "client \(number), request \(index): \(answer.headText)\(answer.bodyText.prefix(200))"
+                let response = try client.response(to: request.method, within: .seconds(30))
+                guard response.status == 200, response.bodyCount == request.bodyCount else {
+                    return "client \(number), request \(index): \(response.headText)\(response.bodyText.prefix(200))"
                 }
-                shared.box.withLock { $0.answers += 1 }
-                if answer["Connection"]?.lowercased() == "close" {
+                shared.box.withLock { $0.responses += 1 }
+                if response["Connection"]?.lowercased() == "close" {
                     let rest = try client.readToEnd()
                     return rest.isEmpty ? nil : "client \(number): bytes behind the last answer"
                 }

@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// A pipe that holds one page and is read when the test likes: until then whoever prints more than that stands still.
+/// A pipe that holds one page and is read when the test likes: until then a program that prints more than that stands still.
 final class NarrowPipe: Sendable {
     let path: String
     private let raw: CInt

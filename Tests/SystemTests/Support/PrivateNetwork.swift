@@ -26,7 +26,7 @@ final class PrivateNetwork: Sendable {
 
     /// - Parameters:
     ///   - hosts: entries of the hosts file, `localhost` among them if it is to be known.
-    ///   - location: the `hostname` that the server names to whoever asks an App Services location.
+    ///   - location: the `hostname` that the server names in an App Services location.
     init(hosts: [String], location: String = "") throws {
         folder = try TemporaryFolder()
         try folder.write("nsswitch.conf", "hosts: files\n", mode: 0o644)

@@ -13,7 +13,7 @@ final class ReplayBench: Sendable {
     private let box: ScriptBox
 
     private final class ScriptBox: Sendable {
-        let script = Guarded<RawServer.Script>({ _ in .answer() })
+        let script = Guarded<RawServer.Script>({ _ in .response() })
     }
 
     /// - Parameter routes: routes of a test's own, each a list item that ends in a comma; `UP` stands for the upstream.
@@ -54,18 +54,20 @@ final class ReplayBench: Sendable {
 
     /// How the upstream answers each request's first sending; the others get 200 with what has arrived. Requests are
     /// told apart by their target.
-    func refuses(first answer: @escaping @Sendable () -> RawResponse) {
+    func refuses(first response: @escaping @Sendable () -> RawResponse) {
         let seen = Guarded<Set<String>>([])
         box.script.withLock {
             $0 = { request in
                 let isFirst = seen.withLock { $0.insert(request.message.target).inserted }
-                return isFirst ? answer() : .answer(body: "\(request.message.method) \(request.message.bodyCount)")
+                return isFirst ? response() : .response(body: "\(request.message.method) \(request.message.bodyCount)")
             }
         }
     }
 
     /// How the upstream answers from now on.
-    func answers(_ answer: @escaping @Sendable () -> RawResponse) { box.script.withLock { $0 = { _ in answer() } } }
+    func responses(_ response: @escaping @Sendable () -> RawResponse) {
+        box.script.withLock { $0 = { _ in response() } }
+    }
 
     /// What the upstream received for a target.
     func received(_ target: String) -> [RawMessage] { upstream.requests.filter { $0.target == target } }
@@ -75,7 +77,7 @@ final class ReplayBench: Sendable {
         text.replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x").replacing(/Bearer [^\r]*/, with: "Bearer TOKEN")
     }
 
-    /// Sends bytes and reads the raw answer, up to the end of the connection.
+    /// Sends bytes and reads the raw response, up to the end of the connection.
     func ask(_ text: String) async throws -> String {
         let client = try await connect()
         try await client.send(text)
@@ -93,17 +95,17 @@ final class ReplayBench: Sendable {
         }
     }
 
-    /// Takes an upstream connection for each text, reads its request's head and answers with the text, all on one thread: Lanyard waits a
+    /// Takes an upstream connection for each text, reads its request's head and responds with the text, all on one thread: Lanyard waits a
     /// second for what an upstream says to `Expect: 100-continue`, and then answers the client itself.
-    func acceptAndAnswer(_ texts: [String]) async throws -> [(wire: Wire, head: String)] {
+    func acceptAndRespond(_ texts: [String]) async throws -> [(wire: Wire, head: String)] {
         let listener = listener
         return try await offPool {
             try texts.map { text in
-                guard let socket = listener.accept(within: RawClient.patience) else {
+                guard let socket = listener.accept(within: RawClient.timeout) else {
                     throw TestFailure("no upstream connection was made")
                 }
                 let wire = Wire(socket)
-                return (wire, try wire.answerHead(text))
+                return (wire, try wire.respondToHead(text))
             }
         }
     }

@@ -11,7 +11,7 @@ final class TokenWitness: Sendable {
         var count: Int
     }
 
-    private final class Book: Sendable {
+    private final class Record: Sendable {
         /// By the token's `jti`.
         let sightings = Guarded<[String: Sighting]>([:])
         let withoutToken = Guarded(0)
@@ -49,21 +49,21 @@ final class TokenWitness: Sendable {
         }
     }
 
-    private let book: Book
+    private let record: Record
     let server: RawServer
 
     init() throws {
-        let book = Book()
-        self.book = book
+        let record = Record()
+        self.record = record
         server = try RawServer(requestsKeptMax: 0) { request in
-            book.note(request)
-            return .answer()
+            record.note(request)
+            return .response()
         }
     }
 
-    var sightings: [String: Sighting] { book.sightings.withLock { $0 } }
+    var sightings: [String: Sighting] { record.sightings.withLock { $0 } }
     /// Requests that came without exactly one token that can be read.
-    var withoutToken: Int { book.withoutToken.withLock { $0 } }
+    var withoutToken: Int { record.withoutToken.withLock { $0 } }
 
     /// Uses of tokens after their end, or of tokens that the service never gave out; in words, none if all is well.
     func expiredUses(issued: [JSON]) -> [String] {

@@ -70,8 +70,8 @@ final class UsersBench: Sendable {
 
     /// A new user with the account of the same name, who must come.
     func add(_ name: String) async throws {
-        let answer = try await add(name, Self.email(name))
-        guard answer.status == 201 else { throw TestFailure("\(name): \(answer.bodyText)\n\(lanyard.process.log)") }
+        let response = try await add(name, Self.email(name))
+        guard response.status == 201 else { throw TestFailure("\(name): \(response.bodyText)\n\(lanyard.process.log)") }
     }
 
     func status() async throws -> JSON { try await call("GET", "/status").json }
@@ -97,9 +97,9 @@ final class UsersBench: Sendable {
     /// Waits until alice is logged in; `/readyz` waits for bob as well.
     func untilAlice() async throws { try await until("alice", is: "valid") }
 
-    /// The type of a problem without what all types begin with; `none` for another answer.
-    static func problem(_ answer: RawMessage) -> String {
-        let type = (try? answer.json["type"].string) ?? "none"
+    /// The type of a problem without what all types begin with; `none` for another response.
+    static func problem(_ response: RawMessage) -> String {
+        let type = (try? response.json["type"].string) ?? "none"
         return String(type.trimmingPrefix("urn:lanyard:problem:"))
     }
 
@@ -107,8 +107,8 @@ final class UsersBench: Sendable {
 
     /// Whose token a request carries that goes through `path`: the account's id, or the problem.
     func bearer(_ path: String = "/protected/") async throws -> String {
-        let answer = try await lanyard.get(path)
-        return try answer.status == 200 ? answer.json["user_id"].string ?? "nobody" : Self.problem(answer)
+        let response = try await lanyard.get(path)
+        return try response.status == 200 ? response.json["user_id"].string ?? "nobody" : Self.problem(response)
     }
 
     /// The account's id in the access token that a request carries.

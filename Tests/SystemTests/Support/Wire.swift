@@ -7,7 +7,7 @@ final class Wire: @unchecked Sendable {
     private let socket: RawSocket
     private let reader: RawReader
 
-    /// - Parameter socket: used by nobody else.
+    /// - Parameter socket: not used elsewhere.
     init(_ socket: RawSocket) {
         self.socket = socket
         reader = RawReader(socket)
@@ -17,10 +17,10 @@ final class Wire: @unchecked Sendable {
 
     /// Connects.
     ///
-    /// - Parameter receiveBuffer: the kernel keeps about so many bytes that nobody has read; nil leaves it the choice.
+    /// - Parameter receiveBuffer: the kernel keeps about so many bytes that are not read; nil leaves it the choice.
     static func connect(to endpoint: RawEndpoint, receiveBuffer: CInt? = nil) async throws -> Wire {
         try await offPool {
-            Wire(try .connect(to: endpoint, within: RawClient.patience, receiveBuffer: receiveBuffer))
+            Wire(try .connect(to: endpoint, within: RawClient.timeout, receiveBuffer: receiveBuffer))
         }
     }
 
@@ -39,21 +39,21 @@ final class Wire: @unchecked Sendable {
 
     /// Sends bytes as they are.
     func send(_ bytes: [UInt8]) async throws {
-        try await offPool { try self.socket.send(bytes, within: RawClient.patience) }
+        try await offPool { try self.socket.send(bytes, within: RawClient.timeout) }
     }
 
     /// Sends text on this connection and at once some on another, with no hop from thread to thread between.
     func send(_ text: String, then other: Wire, _ more: String) async throws {
         try await offPool {
-            try self.socket.send(Self.bytes(text), within: RawClient.patience)
-            try other.socket.send(Self.bytes(more), within: RawClient.patience)
+            try self.socket.send(Self.bytes(text), within: RawClient.timeout)
+            try other.socket.send(Self.bytes(more), within: RawClient.timeout)
         }
     }
 
-    /// Reads a head and answers it at once, with no hop from thread to thread between: the other side may wait no longer than a second.
-    func answerHead(_ text: String) throws -> String {
-        let head = Self.text(try reader.readHead(within: RawClient.patience) ?? [])
-        try socket.send(Self.bytes(text), within: RawClient.patience)
+    /// Reads a head and responds to it at once, with no hop from thread to thread between: the other side may wait no longer than a second.
+    func respondToHead(_ text: String) throws -> String {
+        let head = Self.text(try reader.readHead(within: RawClient.timeout) ?? [])
+        try socket.send(Self.bytes(text), within: RawClient.timeout)
         return head
     }
 
@@ -62,36 +62,36 @@ final class Wire: @unchecked Sendable {
         try await offPool { for byte in Self.bytes(text) { try self.socket.send([byte]) } }
     }
 
-    /// The next answer, an interim one too.
-    func answer(to method: String = "GET", within limit: Duration = RawClient.patience) async throws -> RawMessage {
+    /// The next response, an interim one too.
+    func response(to method: String = "GET", within limit: Duration = RawClient.timeout) async throws -> RawMessage {
         try await offPool { try self.reader.readResponse(to: method, within: limit) }
     }
 
     /// The next request as a server reads it; nil at the end.
-    func request(within limit: Duration = RawClient.patience) async throws -> RawMessage? {
+    func request(within limit: Duration = RawClient.timeout) async throws -> RawMessage? {
         try await offPool { try self.reader.readRequest(within: limit) }
     }
 
     /// A head with its empty line, as text.
-    func head(within limit: Duration = RawClient.patience) async throws -> String {
+    func head(within limit: Duration = RawClient.timeout) async throws -> String {
         Self.text(try await offPool { try self.reader.readHead(within: limit) ?? [] })
     }
 
     /// Exactly so many bytes.
-    func read(_ count: Int, within limit: Duration = RawClient.patience) async throws -> String {
+    func read(_ count: Int, within limit: Duration = RawClient.timeout) async throws -> String {
         Self.text(try await offPool { try self.reader.read(count, within: limit) })
     }
 
     /// What comes until the other side's end, and whether that end was a reset.
-    func rest(within limit: Duration = RawClient.patience) async throws -> (text: String, wasReset: Bool) {
+    func rest(within limit: Duration = RawClient.timeout) async throws -> (text: String, wasReset: Bool) {
         let (bytes, wasReset) = try await offPool { try self.reader.readToAnyEnd(within: limit) }
         return (Self.text(bytes), wasReset)
     }
 
-    /// A request, or many, and the one answer to the first.
+    /// A request, or many, and the one response to the first.
     func ask(_ text: String, to method: String = "GET") async throws -> RawMessage {
         try await send(text)
-        return try await answer(to: method)
+        return try await response(to: method)
     }
 
     /// The port of our end.

@@ -100,7 +100,7 @@ import Testing
         #expect(try await bench.refused("admin-token-required") == before + 8)
         let crowd = Task {
             try await offPool {
-                // Who does not wait for the answers holds up nobody else.
+                // Who does not wait for the responses holds up no other client.
                 for number in 0..<200 {
                     let client = try RawClient(admin)
                     try client.send(
@@ -115,7 +115,7 @@ import Testing
         #expect(try await bench.lanyard.process.terminate() == .code(143))
     }
 
-    /// Who has the token waits for nobody.
+    /// A client with the token waits for no other.
     private func expectQuick(_ bench: Bench) async throws {
         for _ in 0..<20 {
             let start = ContinuousClock.now

@@ -55,7 +55,7 @@ import Testing
         #expect(try await RawClient.ask(.unix(path), "GET", "/v1/status").status == 200)
     }
 
-    @Test("by default it is in the runtime folder, which is made for nobody else")
+    @Test("by default it is in the runtime folder, which only its user may enter")
     func standard() async throws {
         let folder = try TemporaryFolder()
         let runtime = folder.file("lanyard")
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test("another user of the machine may not call, even where the socket's mode would let them")
-    func strangers() async throws {
+    func otherAccounts() async throws {
         guard getuid() == 0 else { return }
         let folder = try TemporaryFolder(shared: true)
         let path = folder.file("admin.sock")

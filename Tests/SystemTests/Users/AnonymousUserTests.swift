@@ -17,14 +17,14 @@ import Testing
         #expect(try again.json["name"].string == "guest")
         #expect(try again.json["state"].string == "active")
         #expect(try await bench.bearer() == guest)
-        // The audit names who it turned out to be; nobody is called other.
+        // The audit names who it turned out to be; no user is called other.
         let audit = bench.lanyard.process.lines.last { $0.event == "admin.call" }?.json
         #expect(audit?["call"].string == "add" && audit?["user"].string == "guest", "\(audit ?? .null)")
         #expect(try await bench.emulator.calls("login") == 2)
         #expect(UsersBench.problem(try await bench.call("GET", "/users/other")) == "no-such-user")
     }
 
-    @Test("a guest that is logged out is gone; the next one is somebody else")
+    @Test("a guest that is logged out is gone; the next one is another account")
     func removed() async throws {
         let bench = try await UsersBench.start()
         try await bench.untilAlice()
@@ -41,7 +41,7 @@ import Testing
         #expect(try await bench.account("guest") != first)
     }
 
-    @Test("a configured guest logs in by itself, and is somebody else after logout and login")
+    @Test("a configured guest logs in by itself, and is another account after logout and login")
     func configured() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "1800s")
         let folder = try TemporaryFolder()

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// "Our user is somebody else over there by now. What was asked before is not done in the new one's name."
+/// "Our user is another account over there by now. What was asked before is not done in the new one's name."
 @Suite(.timeLimit(.minutes(2))) struct AnotherAccountTests {
     private static let why =
         "lanyard; received-status=401; details=\"replay-not-possible: session replaced\""
@@ -56,7 +56,8 @@ import Testing
     }
 
     @Test(
-        "17.5 A POST that left as the account of a person's login is not repeated as that of the configured credential")
+        "17.5 A POST that left as the account of an operator's login is not repeated as that of the configured credential"
+    )
     func configuredAgain() async throws {
         let emulator = try await Self.emulator()
         try await emulator.add("bob@example.com", password: UsersBench.password)

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-/// "Everybody came in at eight, and the service took a minute for each login."
+/// "All users came in at eight, and the service took a minute for each login."
 @Suite(.timeLimit(.minutes(2))) struct HangingLoginTests {
-    @Test("logins that hang take no refresh's place: whoever is logged in stays served")
+    @Test("logins that hang take no refresh's place: users that are logged in stay served")
     func refreshesGoFirst() async throws {
         let bench = try await UsersBench.start(tokens: "4s")
         try await bench.untilAlice()
@@ -11,12 +11,12 @@ import Testing
         try await bench.emulator.control("POST", "/delays", #"{"route":"login","milliseconds":60000,"before":true}"#)
         let before = try await bench.emulator.calls("login")
         let logins = (0..<24).map { number in
-            Task { try? await bench.add("newcomer-\(number)", UsersBench.email("bob")) }
+            Task { try? await bench.add("guest-\(number)", UsersBench.email("bob")) }
         }
         try await eventually("some of the logins hang at the service") {
             try await bench.emulator.calls("login") == before + 5
         }
-        // Beyond what the admin API carries out at once whoever asks is told so, and its other calls go on.
+        // Beyond what the admin API carries out at once a further caller is told so, and its other calls go on.
         try await eventually("all places of such calls are taken") {
             UsersBench.problem(try await bench.call("POST", "/users/alice/refresh")) == "overloaded"
         }

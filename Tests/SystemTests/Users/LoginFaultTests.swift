@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// "What can go wrong when somebody logs in, and what it says."
+/// "What can go wrong when a user logs in, and what it says."
 @Suite(.timeLimit(.minutes(2))) struct LoginFaultTests {
     @Test("a login that ends in the account of another user who is logged in is refused, and revoked")
     func accountInUse() async throws {
@@ -9,13 +9,13 @@ import Testing
         try await bench.untilAlice()
         let alice = try await bench.account("alice")
         let generation = try await bench.call("GET", "/users/alice").json["generation"]
-        for answer in [
+        for response in [
             try await bench.add("alias", UsersBench.email("alice")),
             try await bench.call("POST", "/users/carol/login", #"{"credential":\#(UsersBench.email("alice"))}"#),
         ] {
-            #expect(answer.status == 409)
-            #expect(UsersBench.problem(answer) == "account-in-use")
-            #expect(try answer.json["user"].string == "alice")
+            #expect(response.status == 409)
+            #expect(UsersBench.problem(response) == "account-in-use")
+            #expect(try response.json["user"].string == "alice")
         }
         try await eventually("both new sessions are revoked") {
             try await bench.emulator.control("GET", "/ledger")["total"]["revocations"].int == 2
@@ -32,10 +32,10 @@ import Testing
         try await bench.untilAlice()
         let alice = try await bench.account("alice")
         #expect(try await bench.call("POST", "/users/alice/logout").status == 200)
-        let answer = try await bench.add("alias", UsersBench.email("alice"))
-        #expect(answer.status == 200)
-        #expect(try answer.json["name"].string == "alice")
-        #expect(try answer.json["state"].string == "active")
+        let response = try await bench.add("alias", UsersBench.email("alice"))
+        #expect(response.status == 200)
+        #expect(try response.json["name"].string == "alice")
+        #expect(try response.json["state"].string == "active")
         #expect(try await bench.bearer() == alice)
         #expect(try await bench.users() == ["alice:active", "carol:logged_out", "robot:inactive"])
         #expect(try await bench.call("POST", "/users/alice/refresh").status == 200)
@@ -95,7 +95,7 @@ import Testing
         try await bench.emulator.control("POST", "/users/disable", #"{"user":"bob@example.com"}"#)
         let disabled = try await bench.add("bob", UsersBench.email("bob"))
         #expect(try disabled.json["error_code"].string == "UserDisabled")
-        // Somebody who is logged in stays so when another login of theirs fails.
+        // A user that is logged in stays so when another login of theirs fails.
         let alice = try await bench.call(
             "POST", "/users/alice/login", #"{"credential":\#(UsersBench.email("alice", password: "wrong-one"))}"#)
         #expect(UsersBench.problem(alice) == "credential-refused")
@@ -130,9 +130,9 @@ import Testing
             ("name=bob", 400, "malformed-request"),
         ]
         for (body, status, name) in table {
-            let answer = try await bench.call("POST", "/users", body)
-            #expect(answer.status == status, "\(body)")
-            #expect(UsersBench.problem(answer) == name, "\(body)")
+            let response = try await bench.call("POST", "/users", body)
+            #expect(response.status == status, "\(body)")
+            #expect(UsersBench.problem(response) == name, "\(body)")
         }
         #expect(try await bench.emulator.calls("login") == 1)
         #expect(try await bench.users() == ["alice:active", "carol:logged_out", "robot:inactive"])

@@ -8,14 +8,14 @@ import Testing
         try await bench.emulator.control("GET", "/ledger")["total"]["revocations"].int ?? -1
     }
 
-    @Test("a logout ends the session here and at the service, and leaves nobody active")
+    @Test("a logout ends the session here and at the service, and leaves no user active")
     func logout() async throws {
         let bench = try await UsersBench.start()
         try await bench.untilAlice()
         try await bench.add("bob")
-        let answer = try await bench.call("POST", "/users/bob/logout")
-        #expect(answer.status == 200)
-        let json = try answer.json
+        let response = try await bench.call("POST", "/users/bob/logout")
+        #expect(response.status == 200)
+        let json = try response.json
         #expect((json["revoked"].bool, json["removed"].bool) == (true, false))
         #expect((json["state"].string, json["session"].string) == ("logged_out", "logged_out"))
         #expect(json["access_token_expires_at"] == .null)
@@ -41,7 +41,7 @@ import Testing
         try await running.untilReady()
         try await running.admin.call("POST", "/v1/users/alice/logout")
         for ending in [SIGKILL, SIGTERM, 0] {
-            // Two tokens of somebody else: time enough for every login that would come by itself.
+            // Two tokens of another user: time enough for every login that would come by itself.
             let refreshes = try await emulator.calls("refresh")
             try await eventually("bob's token has been renewed twice") {
                 try await emulator.calls("refresh") >= refreshes + 2
@@ -96,10 +96,10 @@ import Testing
         try bench.gate.set(.refuse)
         bench.gate.cut()
         let start = ContinuousClock.now
-        let answer = try await bench.call("POST", "/users/alice/logout")
+        let response = try await bench.call("POST", "/users/alice/logout")
         #expect(ContinuousClock.now - start < .seconds(8))
-        #expect(answer.status == 200)
-        #expect(try answer.json["revoked"].bool == false)
+        #expect(response.status == 200)
+        #expect(try response.json["revoked"].bool == false)
         #expect(try await bench.bearer() == "no-active-user")
         #expect(try await bench.call("POST", "/users/alice/logout").json["revoked"].bool == false)
         try await bench.lanyard.process.event("session.revoke.failed")
@@ -109,7 +109,7 @@ import Testing
         #expect(try await bench.call("POST", "/users/alice/logout").json["revoked"].bool == true)
     }
 
-    @Test("a service that is silent does not keep a person waiting")
+    @Test("a service that is silent does not keep an operator waiting")
     func silent() async throws {
         let bench = try await UsersBench.start()
         try await bench.untilAlice()
@@ -126,9 +126,9 @@ import Testing
         try await bench.untilAlice()
         for round in 1...3 {
             try await bench.add("bob")
-            let answer = try await bench.call("DELETE", "/users/bob")
-            #expect(answer.status == 204)
-            #expect(answer.body == [])
+            let response = try await bench.call("DELETE", "/users/bob")
+            #expect(response.status == 204)
+            #expect(response.body == [])
             #expect(UsersBench.problem(try await bench.call("GET", "/users/bob")) == "no-such-user")
             #expect(UsersBench.problem(try await bench.call("DELETE", "/users/bob")) == "no-such-user")
             #expect(try await bench.bearer("/bob/") == "login-required")
@@ -153,9 +153,9 @@ import Testing
             return try await running.admin.ask("POST", "/v1/users", body).status
         }
         for _ in 0..<2 {
-            let answer = try await RawClient.ask(running.data, "GET", "/as/alice")
-            #expect(answer.status == 503 && UsersBench.problem(answer) == "login-required")
-            let problem = try answer.json
+            let response = try await RawClient.ask(running.data, "GET", "/as/alice")
+            #expect(response.status == 503 && UsersBench.problem(response) == "login-required")
+            let problem = try response.json
             #expect(problem["user"].string == "alice")
             let detail = problem["detail"].string ?? ""
             #expect(detail.contains("was removed") && detail.contains("restart"), "\(detail)")
@@ -168,7 +168,7 @@ import Testing
         #expect(try await running.process.terminate() == .code(143))
     }
 
-    @Test("a logout during a login wins: what the late answer brings is revoked")
+    @Test("a logout during a login wins: what the late response brings is revoked")
     func duringLogin() async throws {
         let bench = try await UsersBench.start()
         try await bench.untilAlice()

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// "Three people use this device, one after the other, and nobody restarts anything."
+/// "Three users share this device, one after the other, without a restart."
 @Suite(.timeLimit(.minutes(2))) struct SeveralUsersTests {
     @Test("a login adds a user and makes it active; the others stay logged in, in their order")
     func add() async throws {
@@ -10,15 +10,15 @@ import Testing
         let alice = try await bench.account("alice")
         #expect(try await bench.bearer() == alice)
         #expect(try await bench.bearer("/bob/") == "login-required")
-        let answer = try await bench.add("bob", UsersBench.email("bob"))
-        #expect(answer.status == 201)
-        #expect(answer["Location"] == "/v1/users/bob")
-        let json = try answer.json
+        let response = try await bench.add("bob", UsersBench.email("bob"))
+        #expect(response.status == 201)
+        #expect(response["Location"] == "/v1/users/bob")
+        let json = try response.json
         #expect((json["name"].string, json["state"].string, json["session"].string) == ("bob", "active", "valid"))
         #expect(json["generation"].int == 1)
         #expect(json["access_token_expires_at"].string?.hasSuffix("Z") == true)
         let bob = json["user_id"].string ?? ""
-        // With the answer every request goes as bob, on the pinned route as well.
+        // With the response every request goes as bob, on the pinned route as well.
         #expect(try await bench.bearer() == bob)
         #expect(try await bench.bearer("/bob/") == bob)
         #expect(try await bench.users() == ["alice:inactive", "carol:logged_out", "robot:inactive", "bob:active"])
@@ -69,8 +69,8 @@ import Testing
             let (client, peer, head) = try await offPool { () throws -> (RawClient, RawSocket, RawMessage) in
                 let client = try RawClient(endpoint)
                 try client.send("PUT /slow HTTP/1.1\r\nHost: \(endpoint)\r\nContent-Length: 8\r\n\r\nhalf")
-                guard let peer = slow.accept(within: RawClient.patience),
-                    let head = try RawReader(peer).readHead(within: RawClient.patience)
+                guard let peer = slow.accept(within: RawClient.timeout),
+                    let head = try RawReader(peer).readHead(within: RawClient.timeout)
                 else { throw TestFailure("nothing has reached the upstream") }
                 return (client, peer, RawMessage(head: head))
             }
@@ -109,15 +109,15 @@ import Testing
         #expect(try refused.json["user"].string == "carol" && refused["Retry-After"] == nil)
     }
 
-    @Test("a user without a configured login is logged in by a person, and again after the session's death")
+    @Test("a user without a configured login is logged in by an operator, and again after the session's death")
     func loginByHand() async throws {
         let bench = try await UsersBench.start("active_user: carol\n")
         try await bench.until("carol", is: "logged_out")
         #expect(try await bench.bearer() == "login-required")
         let login = #"{"credential":\#(UsersBench.email("carol"))}"#
-        let answer = try await bench.call("POST", "/users/carol/login", login)
-        #expect(answer.status == 200)
-        #expect(try answer.json["state"].string == "active")
+        let response = try await bench.call("POST", "/users/carol/login", login)
+        #expect(response.status == 200)
+        #expect(try response.json["state"].string == "active")
         #expect(try await bench.bearer() == (try await bench.account("carol")))
         try await bench.emulator.control("POST", "/sessions/revoke", #"{"user":"carol@example.com"}"#)
         // The refresh tells of the death; what the service said comes along.
@@ -137,9 +137,9 @@ import Testing
         let bench = try await UsersBench.start()
         try await bench.untilAlice()
         for round in 1...4 {
-            let answer = try await bench.call("POST", "/users/alice/refresh")
-            #expect(answer.status == 200)
-            #expect(try answer.json["access_token_expires_at"].string?.hasSuffix("Z") == true)
+            let response = try await bench.call("POST", "/users/alice/refresh")
+            #expect(response.status == 200)
+            #expect(try response.json["access_token_expires_at"].string?.hasSuffix("Z") == true)
             #expect(try await bench.call("GET", "/users/alice").json["generation"].int == round + 1)
         }
         #expect(try await bench.emulator.calls("refresh") == 4)

@@ -14,6 +14,9 @@ extension ClientConnection {
         }
     }
 
+    /// From the first byte of the request until now.
+    var requestDuration: Duration { shard.loop.now - intake.beganAt }
+
     // MARK: Lanyard's own responses
 
     /// Sends a problem response. The connection stays open if the request's framing is valid and its body was read to
@@ -22,11 +25,12 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         let framed = phase == .exchange
         let closes = problem.closes || !framed || !intake.body.isEnded || exchange.closesClient || shard.isDraining
-        shard.counters.request(route: intake.route?.index, status: problem.status, origin: .lanyard)
+        shard.counters.request(
+            route: intake.route?.index, status: problem.status, origin: .lanyard, duration: requestDuration)
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         let id = intake.requestID(from: shard)
-        logRefusal(problem, id)
+        shard.log(problem) { refusedRequest(id) }
         shard.out.clear()
         // If the head cannot be read, its method may have been read all the same.
         let method = framed ? intake.head.kind : intake.partialMethod
@@ -37,22 +41,16 @@ extension ClientConnection {
         sendResponse(closes: closes)
     }
 
-    private func logRefusal(_ problem: Problem, _ id: String) {
-        guard shard.log.logLevel <= .debug, let leftOut = shard.refusals.admitLine(at: shard.loop.now) else { return }
-        var metadata: Logger.Metadata = [
-            "event": "request.refused", "reason": "\(problem.name)", "status": .stringConvertible(problem.status),
-            "request_id": "\(id)", "route": "\(intake.route?.settings.name ?? "")",
-        ]
-        let own = clientRequestID
-        if !own.isEmpty { metadata["client_request_id"] = "\(own)" }
-        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        shard.log.debug("the request was refused with a problem response", metadata: metadata)
+    private func refusedRequest(_ id: String) -> RefusedRequest {
+        var request = intake.refusedRequest(id, isHeadRead: phase == .exchange)
+        if let user = upstream.user { request.user = shard.context.userName(user) }
+        return request
     }
 
     /// Responds to `OPTIONS *` (http-rules.md 1.8).
     func respondToOptions() {
         let closes = !intake.body.isEnded || exchange.closesClient || shard.isDraining
-        shard.counters.request(route: nil, status: 200, origin: .lanyard)
+        shard.counters.request(route: nil, status: 200, origin: .lanyard, duration: requestDuration)
         shard.out.clear()
         shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
         shard.writeDate(&shard.out)
@@ -92,7 +90,8 @@ extension ClientConnection {
     }
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
-        shard.counters.request(route: intake.route?.index, status: relay.status, origin: .upstream)
+        shard.counters.request(
+            route: intake.route?.index, status: relay.status, origin: .upstream, duration: requestDuration)
         dropUpstream(keeps: keepsUpstream && upstream.isFlushed)
         if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
@@ -109,7 +108,8 @@ extension ClientConnection {
 
     /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
     private func abort() {
-        shard.counters.request(route: intake.route?.index, status: relay.status, origin: .upstream)
+        shard.counters.request(
+            route: intake.route?.index, status: relay.status, origin: .upstream, duration: requestDuration)
         dropUpstream(keeps: false)
         if relay.isDelimitedByClose { stream.resetOnClose() }
         close()
@@ -123,7 +123,8 @@ extension ClientConnection {
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
             shard.counters.request(
-                route: intake.route?.index, status: status, origin: status == nil ? .lanyard : .upstream)
+                route: intake.route?.index, status: status, origin: status == nil ? .lanyard : .upstream,
+                duration: requestDuration)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
             if relay.isDelimitedByClose { stream.resetOnClose() }

@@ -23,7 +23,7 @@ extension ClientConnection {
         defer { intake.endParsing() }
         while isWaitingForRequest, stream.isFlushed, intake.hasBytes {
             do throws(HeadError) {
-                guard try intake.readHead(shard.context.headLimits) else { return awaitRest() }
+                guard try intake.readHead(shard.context.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
             } catch {
                 return refuse(.malformed(error))

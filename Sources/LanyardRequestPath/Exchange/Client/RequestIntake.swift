@@ -11,6 +11,8 @@ struct RequestIntake: ~Copyable {
     private var reader = RequestReader()
     /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
     private(set) var isParsing = false
+    /// When the first byte of the current request was read.
+    private(set) var beganAt = Instant.never
     /// Requests of the connection so far.
     private(set) var requests = 0
     private(set) var head = RequestHead()
@@ -54,7 +56,8 @@ struct RequestIntake: ~Copyable {
     /// Reads the head at the front of the buffered bytes. If it is complete, it is the current request's.
     ///
     /// - Returns: whether it is complete.
-    mutating func readHead(_ limits: HeadLimits) throws(HeadError) -> Bool {
+    mutating func readHead(_ limits: HeadLimits, at now: Instant) throws(HeadError) -> Bool {
+        if !reader.hasAny { beganAt = now }
         guard let buffer, let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
             return false
         }
@@ -93,6 +96,23 @@ struct RequestIntake: ~Copyable {
         guard let route, let buffer, buffer.count >= head.length else { return "" }
         let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
         return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// What the log says of the request, as far as it was read. The head may have been released.
+    ///
+    /// - Parameter isHeadRead: the current request's head was read whole.
+    func refusedRequest(_ id: String, isHeadRead: Bool) -> RefusedRequest {
+        var request = RefusedRequest(id: id, route: route?.settings.name ?? "")
+        guard isHeadRead, let buffer, buffer.count >= head.length else { return request }
+        request.clientID = clientRequestID
+        let bytes = buffer.bytes
+        request.method = String(decoding: bytes[run: head.method], as: UTF8.self)
+        let raw = bytes[run: head.target]
+        if let target = try? RequestTarget.parse(raw, method: head.kind) {
+            request.path = String(decoding: raw[run: target.path], as: UTF8.self)
+        }
+        if head.host >= 0 { request.host = String(decoding: buffer.table.value(head.host, in: bytes), as: UTF8.self) }
+        return request
     }
 
     /// The client's address as field lines, for routes with `forwarded: append`; determined once.

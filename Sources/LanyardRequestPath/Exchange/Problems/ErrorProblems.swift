@@ -36,20 +36,26 @@ extension Problem {
         case .credentialRefused(let message): return .credentialRefused(user: user, because: message)
         case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
         case .userUnknown(wasRemoved: true): return .userRemoved(user: user, status: status)
-        case .identityUnreachable(let nextAttempt):
+        case .identityUnreachable(let nextAttempt, let message):
             let wait = nextAttempt == .never ? 60 : (nextAttempt - now).inSeconds.rounded(.up)
-            return .identityUnreachable(user: user, retryAfter: Int(wait))
+            return .identityUnreachable(user: user, because: message, retryAfter: Int(wait))
         }
     }
 
     // MARK: The upstream
 
-    /// Why no upstream connection was established.
+    /// Why no upstream connection was established. The client is told the cause, and the log the address as well.
     package static func upstream(_ error: UpstreamError) -> Problem {
+        var problem = toldToClient(error)
+        if let address = error.address { problem.cause = "\(problem.detail) The address is \(address)." }
+        return problem
+    }
+
+    private static func toldToClient(_ error: UpstreamError) -> Problem {
         switch error {
         case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
         case .nameTimedOut: timeout("Its name was not resolved in time.", error: "dns_timeout")
-        case .refused(let code):
+        case .refused(let code, _):
             unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
         case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
         case .connectionLimit: overloaded("All connections to the upstream are in use.")

@@ -22,6 +22,18 @@ package struct Problem: Equatable, Sendable {
     package var user: String?
     /// The value of `Allow`.
     package var allow: String?
+    /// What happened in words for the log, if it is more than the client is told: addresses, hosts. nil: `detail`.
+    package var cause: String?
+
+    /// The names of all problems of the request path.
+    static let names = [
+        "ambiguous-path", "authorization-not-allowed", "caller-not-allowed", "content-too-large", "credential-refused",
+        "denied-by-route", "expectation-failed", "fields-too-large", "forwarded-not-allowed", "host-not-allowed",
+        "identity-unreachable", "internal-error", "login-required", "loop", "malformed-request", "method-not-allowed",
+        "no-active-user", "no-route", "not-implemented", "origin-not-allowed", "overloaded", "request-timeout",
+        "shutting-down", "upstream-invalid", "upstream-timeout", "upstream-unreachable", "uri-too-long",
+        "version-not-supported",
+    ]
 
     /// 500: an error inside Lanyard.
     package static let internalError = Problem(
@@ -144,10 +156,12 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    package static func identityUnreachable(user: String, retryAfter: Int) -> Problem {
+    /// - Parameter message: why the latest call failed; no secret. nil: no call has failed yet.
+    package static func identityUnreachable(user: String, because message: String? = nil, retryAfter: Int) -> Problem {
         var problem = unavailable(
             "identity-unreachable", "Identity service unreachable",
-            "There is no usable token, and the identity service cannot be reached.")
+            message.map { "There is no usable token: \($0)." }
+                ?? "There is no usable token, and the identity service has not answered yet.")
         (problem.user, problem.retryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
         return problem
     }
@@ -181,7 +195,7 @@ package struct Problem: Equatable, Sendable {
     private func with(status: Int) -> Problem {
         Problem(
             name: name, status: status, title: title, detail: detail, retryable: retryable, retryAfter: retryAfter,
-            error: error, closes: closes, rejection: rejection, user: user, allow: allow)
+            error: error, closes: closes, rejection: rejection, user: user, allow: allow, cause: cause)
     }
 
     // MARK: The upstream

@@ -48,7 +48,8 @@ extension ClientConnection {
     ) {
         phase = .tunnel
         relay.beginRelay(101)
-        shard.counters.request(route: intake.route?.index, status: relay.status, origin: .upstream)
+        shard.counters.request(
+            route: intake.route?.index, status: relay.status, origin: .upstream, duration: requestDuration)
         shard.counters.upgraded.add()
         let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits)
         upstream.releaseToken()

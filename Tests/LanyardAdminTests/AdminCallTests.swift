@@ -1,0 +1,50 @@
+import Testing
+
+@testable import LanyardAdmin
+@testable import LanyardRequestPath
+
+/// Which method and path mean which call.
+@Suite struct AdminCallTests {
+    private static func read(_ method: RequestHead.Method, _ path: String) -> AdminCall.Parsed {
+        Array(path.utf8).withUnsafeBufferPointer { AdminCall.read(method, $0) }
+    }
+
+    @Test(
+        "each call has its method and path",
+        arguments: [
+            (.get, "/v1/status", .status), (.head, "/v1/status", .status), (.get, "/v1/users", .users),
+            (.post, "/v1/users", .addUser), (.get, "/v1/users/alice", .user("alice")),
+            (.delete, "/v1/users/a.b_c-1", .remove("a.b_c-1")), (.post, "/v1/users/alice/login", .logIn("alice")),
+            (.post, "/v1/users/alice/activate", .activate("alice")),
+            (.post, "/v1/users/alice/refresh", .refresh("alice")),
+            (.post, "/v1/users/alice/logout", .logOut("alice")), (.post, "/v1/shutdown", .shutdown),
+        ] as [(RequestHead.Method, String, AdminCall)])
+    func calls(_ method: RequestHead.Method, _ path: String, _ call: AdminCall) {
+        #expect(Self.read(method, path) == .call(call))
+    }
+
+    @Test("no state is changed by GET: another method is told which there are")
+    func methods() {
+        #expect(Self.read(.get, "/v1/users/alice/logout") == .methodNotAllowed(allow: "POST"))
+        #expect(Self.read(.get, "/v1/shutdown") == .methodNotAllowed(allow: "POST"))
+        #expect(Self.read(.put, "/v1/users/alice") == .methodNotAllowed(allow: "GET, HEAD, DELETE"))
+        #expect(Self.read(.delete, "/v1/users") == .methodNotAllowed(allow: "GET, HEAD, POST"))
+        #expect(Self.read(.options, "/v1/status") == .methodNotAllowed(allow: "GET, HEAD"))
+    }
+
+    @Test(
+        "other paths are none of ours",
+        arguments: [
+            "/", "/v1", "/v1/", "/v2/status", "/v1/status/", "/v1/users/alice/", "/v1/users/alice/fly", "//v1/status",
+            "/v1/users/alice/login/now", "/V1/status", "/v1/users/alice/token", "/metrics",
+        ])
+    func noRoute(_ path: String) { #expect(Self.read(.get, path) == .noRoute) }
+
+    @Test(
+        "what cannot be a name belongs to no user",
+        arguments: [
+            "/v1/users/", "/v1/users/%61lice", "/v1/users/a%2fb", "/v1/users/ä",
+            "/v1/users/" + String(repeating: "a", count: 65),
+        ])
+    func noUser(_ path: String) { #expect(Self.read(.get, path) == .noSuchUser) }
+}

@@ -1,0 +1,300 @@
+import Dispatch
+import Glibc
+import LanyardAdmin
+import LanyardFoundations
+import LanyardSessions
+import TestSupport
+import Testing
+
+/// Connections of the admin listener: bytes that come as they like, clients that are slow, gone or too many.
+@Suite(.timeLimit(.minutes(1))) struct AdminConnectionTests {
+    private static let body = #"{"credential":{"api_key":{"key":"k-1"}}}"#
+    private static let login = "POST /v1/users/bob/login HTTP/1.1\r\nHost: x\r\n"
+    private static var whole: String { "\(login)Content-Length: \(body.utf8.count)\r\n\r\n\(body)" }
+    private static var chunked: String {
+        var text = "\(login)Transfer-Encoding: chunked\r\n\r\n"
+        for byte in body { text += "1;x=y\r\n\(byte)\r\n" }
+        return text + "0\r\nTrailer: t\r\n\r\n"
+    }
+
+    private static func server(_ limits: (inout AdminLimits) -> Void = { _ in }) throws -> AdminServer {
+        var all = AdminLimits()
+        limits(&all)
+        let server = try AdminServer(limits: all)
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
+        return server
+    }
+
+    @Test("one connection carries many requests, with and without bodies, in one piece or sent ahead")
+    func keptAlive() async throws {
+        let server = try Self.server()
+        let statuses = try await server.talk { client in
+            var statuses: [Int] = []
+            for _ in 0..<3 {
+                statuses.append(try client.exchange("GET", "/v1/status").status)
+                statuses.append(
+                    try client.exchange("POST", "/v1/users/bob/login", body: Array(Self.body.utf8)).status)
+            }
+            try client.send(Self.whole + Self.chunked + "GET /v1/users HTTP/1.1\r\nHost: x\r\n\r\n")
+            for _ in 0..<3 { statuses.append(try client.response().status) }
+            return statuses
+        }
+        #expect(statuses == Array(repeating: 200, count: 9))
+        #expect(server.users.requests == Array(repeating: "login bob by key", count: 5))
+    }
+
+    @Test("a request may come byte by byte", arguments: [false, true])
+    func torn(_ isChunked: Bool) async throws {
+        let server = try Self.server()
+        let status = try await server.talk { client in
+            for byte in (isChunked ? Self.chunked : Self.whole).utf8 {
+                try client.send([byte])
+                usleep(200)
+            }
+            return try client.response().status
+        }
+        #expect(status == 200)
+        #expect(server.users.given.count == 1)
+    }
+
+    @Test("100-continue is said when the body is wanted, and not when it is refused")
+    func expectation() async throws {
+        let server = try Self.server()
+        let said = try await server.talk { client in
+            try client.send(
+                "\(Self.login)Expect: 100-continue\r\nContent-Length: \(Self.body.utf8.count)\r\n\r\n")
+            let interim = String(decoding: try client.read(25), as: UTF8.self)
+            try client.send(Self.body)
+            return (interim, try client.response().status)
+        }
+        #expect(said == ("HTTP/1.1 100 Continue\r\n\r\n", 200))
+        for (fields, status) in [
+            ("Expect: 100-continue\r\nContent-Length: 70000", 413), ("Expect: cake\r\nContent-Length: 5", 417),
+        ] {
+            let text = try await server.talk { client in
+                try client.send("\(Self.login)\(fields)\r\n\r\n")
+                return String(decoding: try client.readToEnd(), as: UTF8.self)
+            }
+            #expect(text.hasPrefix("HTTP/1.1 \(status) "))
+        }
+    }
+
+    @Test("a body beyond 64 KiB is refused, stated or chunked, and the connection ends")
+    func tooLarge() async throws {
+        let server = try Self.server()
+        let stated = "\(Self.login)Content-Length: 65537\r\n\r\n"
+        let chunked = "\(Self.login)Transfer-Encoding: chunked\r\n\r\n10001\r\n" + String(repeating: " ", count: 65537)
+        for text in [stated, chunked] {
+            let response = try await server.talk { client in
+                try client.send(text)
+                let response = try client.response()
+                return (response, try client.readToEnd())
+            }
+            #expect(response.0.status == 413)
+            #expect(try AdminServer.problem(response.0) == "content-too-large")
+            #expect(response.1 == [])
+        }
+        #expect(server.users.requests == [])
+    }
+
+    @Test("a body of exactly 64 KiB is read")
+    func largest() async throws {
+        let server = try Self.server()
+        let body = Self.body + String(repeating: " ", count: (64 << 10) - Self.body.utf8.count)
+        #expect(try await server.ask("POST", "/v1/users/bob/login", body).status == 200)
+    }
+
+    @Test(
+        "a request that two readers could take differently is refused, and nothing behind it is read",
+        arguments: [
+            "Content-Length: 5\r\nContent-Length: 5", "Content-Length: 2\r\nTransfer-Encoding: chunked",
+            "Content-Length: +2", "Transfer-Encoding: gzip, chunked", "Host: y", "X : y",
+        ])
+    func smuggled(_ fields: String) async throws {
+        let server = try Self.server()
+        let text = try await server.talk { client in
+            try client.send("\(Self.login)\(fields)\r\n\r\n{}POST /v1/shutdown HTTP/1.1\r\nHost: x\r\n\r\n")
+            return String(decoding: try client.readToEnd(), as: UTF8.self)
+        }
+        #expect(text.hasPrefix("HTTP/1.1 400 ") || text.hasPrefix("HTTP/1.1 501 "))
+        #expect(text.ranges(of: "HTTP/1.1").count == 1)
+        #expect(server.stopCount == 0)
+        #expect(server.users.requests == [])
+    }
+
+    @Test("half a head or half a body gets 408 in time, silence is merely closed")
+    func slow() async throws {
+        let server = try Self.server {
+            $0.connections.headTimeout = .milliseconds(200)
+            $0.bodyTimeout = .milliseconds(200)
+        }
+        for text in [
+            "POST /v1/us", "\(Self.login)Content-Length: 9\r\n\r\n{",
+            "\(Self.login)Transfer-Encoding: chunked\r\n\r\n5\r\n",
+        ] {
+            let response = try await server.talk { client in
+                try client.send(text)
+                return String(decoding: try client.readToEnd(), as: UTF8.self)
+            }
+            #expect(response.hasPrefix("HTTP/1.1 408 "), "\(text)")
+        }
+        #expect(try await server.talk { try $0.readToEnd() } == [])
+        #expect(server.users.requests == [])
+    }
+
+    @Test("drops of a body do not prolong its time")
+    func dripping() async throws {
+        let server = try Self.server { $0.bodyTimeout = .milliseconds(300) }
+        let response = try await server.talk { client in
+            try client.send("\(Self.login)Content-Length: 1000\r\n\r\n")
+            for _ in 0..<40 {
+                usleep(20_000)
+                guard (try? client.send(" ")) != nil else { break }
+            }
+            return String(decoding: try client.readToEnd(), as: UTF8.self)
+        }
+        #expect(response.hasPrefix("HTTP/1.1 408 "))
+    }
+
+    @Test("a client that goes away while its call is carried out harms no other client, and costs no processor time")
+    func gone() async throws {
+        let server = try Self.server()
+        server.users.response.withLock { $0 = nil }
+        for isReset in [false, true] {
+            try await server.talk { client in
+                try client.send(Self.whole)
+                try blockUntil("the call is carried out") { server.users.waiting > 0 }
+                if isReset { client.reset() } else { client.close() }
+            }
+            server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
+        }
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
+        #expect(try await server.ask("GET", "/v1/status").status == 200)
+    }
+
+    @Test("calls that take long do not hold up others; a client that has ended its side still gets its response")
+    func waiting() async throws {
+        let server = try Self.server()
+        server.users.response.withLock { $0 = nil }
+        async let slow = server.talk { client in
+            try client.send(Self.whole)
+            client.halfClose()
+            return try client.response().status
+        }
+        try await eventually("the call is under way") { server.users.waiting == 1 }
+        #expect(try await server.ask("GET", "/v1/status").status == 200)
+        server.users.release(.failure(.loginInProgress))
+        #expect(try await slow == 409)
+    }
+
+    @Test(
+        "beyond the budget the connection that has waited longest for a request makes room, and no call under way does")
+    func budget() async throws {
+        let server = try Self.server { $0.connections.connectionsMax = 4 }
+        server.users.response.withLock { $0 = nil }
+        async let slow = server.talk { client in
+            try client.send(Self.whole)
+            return try client.response().status
+        }
+        try await eventually("the call is under way") { server.users.waiting == 1 }
+        let endpoint = server.endpoint
+        let idle = try await offPool { try (0..<6).map { _ in try RawClient(endpoint) } }
+        #expect(try await server.ask("GET", "/v1/status").status == 200)
+        let closed = try await offPool { try idle.prefix(3).map { try $0.readToEnd() } }
+        #expect(closed == [[], [], []])
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
+        #expect(try await slow == 200)
+        for client in idle { client.close() }
+    }
+
+    @Test(
+        "calls that wait for the service take not every place: beyond theirs they are told to come again, others go on")
+    func waitingCalls() async throws {
+        let server = try Self.server { ($0.connections.connectionsMax, $0.waitingCallsMax) = (4, 2) }
+        server.users.response.withLock { $0 = nil }
+        let clients = (0..<2).map { _ in Task { try await server.ask("POST", "/v1/users/bob/login").status } }
+        try await eventually("the calls are under way") { server.users.waiting == 2 }
+        for path in ["login", "refresh"] {
+            let response = try await server.ask("POST", "/v1/users/bob/\(path)")
+            #expect(response.status == 503 && response["Retry-After"] == "1")
+            #expect(try AdminServer.problem(response) == "overloaded")
+            #expect(try response.json["retryable"].bool == true)
+        }
+        #expect(try await server.ask("GET", "/v1/status").status == 200)
+        async let logout = server.ask("POST", "/v1/users/bob/logout").status
+        try await eventually("the logout is under way") { server.users.waiting == 3 }
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
+        #expect(try await logout == 200)
+        for client in clients { #expect(try await client.value == 200) }
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
+        for _ in 0..<5 { #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200) }
+    }
+
+    @Test("a client that left while its call waits holds that call's place, and no more, until the call ends")
+    func waitingCallsOfTheGone() async throws {
+        let server = try Self.server { $0.waitingCallsMax = 1 }
+        server.users.response.withLock { $0 = nil }
+        try await server.talk { client in try client.send(Self.whole) }
+        try await eventually("the call is under way") { server.users.waiting == 1 }
+        #expect(try await server.ask("POST", "/v1/users/bob/login").status == 503)
+        server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
+        server.users.release(.failure(.loginInProgress))
+        #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200)
+    }
+
+    @Test(
+        "with a call under way on every connection the next client is told so, whatever it sends, and the log says it once"
+    )
+    func full() async throws {
+        let server = try Self.server { $0.connections.connectionsMax = 3 }
+        server.users.response.withLock { $0 = nil }
+        let clients = (0..<3).map { _ in Task { try await server.ask("POST", "/v1/users/bob/logout").status } }
+        try await eventually("the calls are under way") { server.users.waiting == 3 }
+        for _ in 0..<5 {
+            let response = try await server.talk { client in
+                try client.send(Self.whole)
+                let response = try client.response()
+                return (response, try client.readToEnd())
+            }
+            #expect(response.0.status == 503 && response.0["Retry-After"] == "1" && response.0["Connection"] == "close")
+            #expect(try AdminServer.problem(response.0) == "overloaded")
+            #expect(response.1 == [])
+        }
+        #expect(server.log.lines("admin.overloaded").count == 1)
+        // More than are told at once: no call is left waiting, and no other client is harmed.
+        let endpoint = server.endpoint
+        let crowd = try await offPool { try (0..<40).map { _ in try RawClient(endpoint) } }
+        let said = try await offPool { crowd.map { client in (try? client.readToEnd()).map { $0.count } ?? 0 } }
+        #expect(said.count { $0 > 0 } >= 16)
+        for client in crowd { client.close() }
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
+        for client in clients { #expect(try await client.value == 200) }
+        #expect(try await server.ask("GET", "/v1/status").status == 200)
+    }
+
+    @Test("a response that the client does not take at once goes out in parts")
+    func slowReader() async throws {
+        let server = try Self.server()
+        // More than the socket's buffers hold.
+        let count = 500
+        let bodies = try await server.talk { client in
+            let requests = String(repeating: "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n", count: count)
+            let sender = DispatchQueue(label: "test.sender")
+            sender.async { try? client.send(requests) }
+            usleep(300_000)
+            return try (0..<count).map { _ in try client.response().status }
+        }
+        #expect(bodies == Array(repeating: 200, count: count))
+    }
+
+    @Test("a client that takes nothing is let go")
+    func deadReader() async throws {
+        let server = try Self.server { $0.connections.writeTimeout = .milliseconds(200) }
+        let isEnded = try await server.talk { client in
+            let requests = String(repeating: "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n", count: 20_000)
+            return (try? client.socket.send(requests.utf8, within: .seconds(20))) == nil
+        }
+        #expect(isEnded)
+        #expect(try await server.ask("GET", "/v1/status").status == 200)
+    }
+}

@@ -1,0 +1,201 @@
+import Dispatch
+import Logging
+import TestSupport
+
+@testable import LanyardAdmin
+@testable import LanyardFoundations
+@testable import LanyardRequestPath
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// An admin listener on a socket of its own, before users that a test plays.
+final class AdminServer: Sendable {
+    static let token = "admin-token-of-the-test-0123456789"
+
+    let users = PlayedUsers()
+    let log = AuditLog()
+    let endpoint: RawEndpoint
+    private let stops = SharedLimit(.max)
+    private let loop: EventLoop
+    private let listener: AdminListener
+    private let folder: TemporaryFolder
+
+    /// - Parameter isTCP: a port with a token; else a unix socket.
+    init(isTCP: Bool = false, tokenFile: String? = nil, limits: AdminLimits = AdminLimits()) throws {
+        folder = try TemporaryFolder()
+        let address: ListenerSettings.Address =
+            isTCP ? .tcp(host: "127.0.0.1", port: 0) : .unix(path: folder.file("admin.sock"))
+        let socket = try ListeningSocket(ListenerSettings(address: address))
+        endpoint = try RawEndpoint(socket.address.description)
+        loop = try EventLoop(label: "test.admin")
+        let file = try folder.write("token", Self.token + "\n")
+        // As if the file had been there for long: it needs no second look.
+        let files = FileReader { path, known in
+            var read = FileSnapshot.read(path, known: known)
+            read.stamp?.changedAt = 0
+            return read
+        }
+        let log = log
+        let stops = stops
+        listener = AdminListener(
+            socket, loop: loop, tokenFile: isTCP ? tokenFile ?? file : nil, by: files, users: users,
+            info: ProgramInfo(
+                version: "1.2.3", startedAt: .now - .seconds(90),
+                listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
+            stop: { _ = stops.acquire() }, limits: limits,
+            log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
+        loop.start()
+        listener.start()
+        // The listener has asked for the token; who asks behind it is answered behind it.
+        loop.queue.sync {}
+        let isRead = DispatchSemaphore(value: 0)
+        files.read(at: tokenFile ?? file, on: loop) { _ in isRead.signal() }
+        isRead.wait()
+    }
+
+    deinit {
+        listener.stop()
+        loop.stop()
+    }
+
+    var stopCount: Int { stops.count }
+
+    func ask(
+        _ method: String, _ target: String, _ body: String? = nil, fields: [(String, String)] = []
+    ) async throws -> RawMessage {
+        var fields = fields
+        if case .tcp = endpoint { fields.append(("Authorization", "Bearer \(Self.token)")) }
+        return try await RawClient.ask(endpoint, method, target, fields: fields, body: body)
+    }
+
+    /// Talks over one connection, on a thread of its own.
+    func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
+        let endpoint = endpoint
+        return try await offPool {
+            let client = try RawClient(endpoint)
+            defer { client.close() }
+            return try work(client)
+        }
+    }
+
+    /// The type of a problem without what all types begin with.
+    static func problem(_ response: RawMessage) throws -> String {
+        guard response["Content-Type"] == "application/problem+json" else { return "none" }
+        let json = try response.json
+        guard json["status"].int == response.status else { return "status \(json["status"])" }
+        return String((json["type"].string ?? "").trimmingPrefix("urn:lanyard:problem:"))
+    }
+}
+
+/// Users as the admin API sees them, with prepared replies.
+final class PlayedUsers: UserOperations {
+    typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
+
+    private let asked = Guarded<[String]>([])
+    private let secrets = Guarded<[Secret]>([])
+    private let parked = Guarded<[Reply]>([])
+    /// The reply; nil leaves the call waiting.
+    let response = Guarded<Result<UserOutcome, UserError>?>(nil)
+
+    /// What was asked for, without secrets.
+    var requests: [String] { asked.withLock { $0 } }
+    /// The secrets that came along.
+    var given: [Secret] { secrets.withLock { $0 } }
+
+    func replies(_ result: Result<UserOutcome, UserError>) { response.withLock { $0 = result } }
+
+    /// Replies to all calls that wait.
+    func release(_ result: Result<UserOutcome, UserError>) {
+        let waiting = parked.withLock { replies in
+            defer { replies = [] }
+            return replies
+        }
+        for reply in waiting { reply(result) }
+    }
+
+    var waiting: Int { parked.withLock { $0.count } }
+
+    func perform(_ request: UserRequest, reply: @escaping Reply) {
+        note(request)
+        if let result = response.withLock({ $0 }) { reply(result) } else { parked.withLock { $0.append(reply) } }
+    }
+
+    private func note(_ request: UserRequest) {
+        let words =
+            switch request {
+            case .add(let name, let identity, let credential): "add \(name) at \(identity) by \(words(credential))"
+            case .login(let name, let credential): "login \(name) by \(credential.map(words) ?? "configuration")"
+            case .activate(let name): "activate \(name)"
+            case .refresh(let name): "refresh \(name)"
+            case .logOut(let name): "logout \(name)"
+            case .remove(let name): "remove \(name)"
+            }
+        asked.withLock { $0.append(words) }
+    }
+
+    private func words(_ credential: GivenCredential) -> String {
+        switch credential {
+        case .anonymous: return "nothing"
+        case .emailPassword(let email, let password):
+            secrets.withLock { $0.append(password) }
+            return "password of \(email)"
+        case .apiKey(let key):
+            secrets.withLock { $0.append(key) }
+            return "key"
+        }
+    }
+
+    static func status(
+        _ name: String, _ number: Int, _ state: SessionState, account: String? = nil, generation: UInt64 = 0,
+        expiry: WallTime? = nil, error: String? = nil
+    ) -> SessionStatus {
+        SessionStatus(
+            user: name, index: UserIndex(number), identity: "demo", accountID: account, state: state,
+            reason: .tokenValid, generation: generation, accessTokenExpiry: expiry, refreshTokenExpiry: nil,
+            nextRefreshAt: nil, lastError: error, hasEverBeenReady: true, usableUntil: .past)
+    }
+
+    /// Alice is active, bob is inactive, carol has no session.
+    var report: SessionReport {
+        SessionReport(
+            users: [
+                Self.status(
+                    "alice", 0, .stale, account: "65f0c0ffee", generation: 7,
+                    expiry: WallTime(seconds: 1_900_000_000), error: "it said \"no\""),
+                Self.status("bob", 3, .valid), Self.status("carol", 1, .loginRequired),
+            ], activeUser: UserIndex(0))
+    }
+
+    static let bob = UserView(status: status("bob", 3, .valid, account: "b0b"), userState: .active)
+}
+
+/// The lines that a listener logs.
+final class AuditLog: Sendable {
+    private let box = Guarded<[[String: String]]>([])
+
+    /// The metadata of all lines of one event.
+    func lines(_ event: String) -> [[String: String]] { box.withLock { $0 }.filter { $0["event"] == event } }
+
+    /// Everything as one text.
+    var text: String { box.withLock { "\($0)" } }
+
+    struct Handler: LogHandler {
+        let log: AuditLog
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        init(log: AuditLog) { self.log = log }
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            var line = (event.metadata ?? [:]).mapValues { "\($0)" }
+            line["message"] = "\(event.message)"
+            log.box.withLock { $0.append(line) }
+        }
+    }
+}

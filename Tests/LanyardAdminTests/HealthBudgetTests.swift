@@ -1,0 +1,102 @@
+import LanyardAdmin
+import LanyardFoundations
+import TestSupport
+import Testing
+
+/// Slow, silent and too many clients: none of them keeps a probe from its response.
+@Suite struct HealthBudgetTests {
+    @Test("a head that drips is ended with 408 when its time is up, a silent connection without a word")
+    func slowHead() async throws {
+        var limits = OperatorLimits.health
+        limits.headTimeout = .milliseconds(300)
+        let server = try HealthServer(limits: limits)
+        let (response, silent) = try await offPool {
+            let dripping = try RawClient(server.endpoint)
+            let silent = try RawClient(server.endpoint)
+            let start = Instant.now
+            for byte in "GET /livez".utf8 {
+                try dripping.send([byte])
+                try RawClient(server.endpoint).send("G")
+            }
+            let response = try dripping.response()
+            // Drips do not prolong it.
+            #expect(Instant.now - start < .seconds(5))
+            return (response, try silent.readToEnd())
+        }
+        #expect(response.status == 408)
+        #expect(silent == [])
+    }
+
+    @Test("an idle kept connection is closed without a word when its time is up")
+    func idle() async throws {
+        var limits = OperatorLimits.health
+        limits.idleTimeout = .milliseconds(200)
+        let server = try HealthServer(limits: limits)
+        let rest = try await offPool {
+            let client = try RawClient(server.endpoint)
+            _ = try client.exchange("GET", "/livez", host: "127.0.0.1")
+            return try client.readToEnd()
+        }
+        #expect(rest == [])
+    }
+
+    @Test("hundreds of half-sent heads do not keep a probe from its response")
+    func flood() async throws {
+        var limits = OperatorLimits.health
+        limits.connectionsMax = 8
+        let server = try HealthServer(limits: limits)
+        try await offPool {
+            let half = try (0..<200).map { _ in
+                let client = try RawClient(server.endpoint)
+                try client.send("GET /livez HTTP/1.1\r\nHo")
+                return client
+            }
+            let response = try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1")
+            #expect(response.status == 200)
+            // The first ones made room: closed, or reset if their bytes had not been read yet.
+            #expect((try? half[0].readToEnd()) ?? [] == [])
+        }
+        let metrics = try ExpositionReader(try await server.ask("GET", "/metrics").body, openMetrics: false)
+        #expect(metrics["lanyard_health_connections", [:]]! <= 8)
+    }
+
+    @Test("clients that never read their responses do not keep a probe from its response")
+    func neverReading() async throws {
+        var limits = OperatorLimits.health
+        limits.connectionsMax = 4
+        let server = try HealthServer(limits: limits)
+        try await offPool {
+            let request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            let greedy = try (0..<6).map { _ in
+                let client = try RawClient(server.endpoint)
+                // As much as both sides' buffers take; then this side stops, too.
+                for _ in 0..<200 where (try? client.socket.send(Array(request.utf8), within: .milliseconds(50))) == nil
+                { break }
+                return client
+            }
+            for _ in 0..<10 {
+                let response = try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1")
+                #expect(response.status == 200)
+            }
+            greedy.forEach { $0.reset() }
+        }
+    }
+
+    @Test("a client that takes no byte of its response is cut off when its time is up")
+    func writeTimeout() async throws {
+        var limits = OperatorLimits.health
+        limits.writeTimeout = .milliseconds(200)
+        let server = try HealthServer(limits: limits)
+        let client = try await offPool {
+            let client = try RawClient(server.endpoint)
+            let request = Array("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".utf8)
+            for _ in 0..<20_000 where (try? client.socket.send(request, within: .milliseconds(100))) == nil { break }
+            return client
+        }
+        try await eventually("the connection is gone") {
+            let page = try await server.ask("GET", "/metrics").body
+            return try ExpositionReader(page, openMetrics: false)["lanyard_health_connections", [:]] == 1
+        }
+        client.close()
+    }
+}

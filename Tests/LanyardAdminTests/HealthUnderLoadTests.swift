@@ -1,0 +1,59 @@
+import Glibc
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@Suite struct AloneHealthUnderLoadTests {
+    @Test("health answers within 100 ms while every shard spins in queued work for 2 s")
+    func saturated() async throws {
+        let (outcome, share) = try await HealthProbes.underSaturation(for: .seconds(2))
+        #expect(outcome.responses == 100)
+        #expect(outcome.slowest <= .milliseconds(100))
+        #expect(share.ofAvailable >= 0.9)
+    }
+}
+
+@Suite struct LongHealthUnderLoadTests {
+    @Test("health answers within 100 ms while every shard spins in queued work for 10 s")
+    func saturated() async throws {
+        let (outcome, share) = try await HealthProbes.underSaturation(for: .seconds(10))
+        #expect(outcome.responses == 100)
+        #expect(outcome.slowest <= .milliseconds(100))
+        #expect(share.ofAvailable >= 0.9)
+    }
+}
+
+/// A hundred probes spread over a while, each on a connection of its own, as a kubelet's are.
+enum HealthProbes {
+    struct Outcome: Sendable {
+        var responses = 0
+        var slowest = Duration.zero
+    }
+
+    /// Blocks; connecting counts.
+    static func run(_ endpoint: RawEndpoint, over window: Duration) throws -> Outcome {
+        let paths = ["/livez", "/readyz", "/startupz", "/metrics"]
+        let start = Instant.now
+        var outcome = Outcome()
+        for number in 0..<100 {
+            let due = start + window * number / 100
+            let wait = due - .now
+            if wait > .zero { usleep(UInt32(wait.nanoseconds / 1_000)) }
+            let asked = Instant.now
+            let client = try RawClient(endpoint)
+            let response = try client.exchange("GET", paths[number % paths.count], host: "127.0.0.1")
+            client.close()
+            outcome.slowest = max(outcome.slowest, .now - asked)
+            if response.status == 200 { outcome.responses += 1 }
+        }
+        return outcome
+    }
+
+    /// The proof of issue and design: whatever the shards do, health answers within 100 ms.
+    static func underSaturation(for window: Duration) async throws -> (outcome: Outcome, share: SaturatedLoops.Share) {
+        let server = try HealthServer()
+        let loops = try SaturatedLoops()
+        let outcome = try await offPool { try run(server.endpoint, over: window) }
+        return (outcome, try loops.stop())
+    }
+}

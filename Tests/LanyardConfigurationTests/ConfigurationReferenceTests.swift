@@ -1,0 +1,96 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import LanyardConfiguration
+
+/// `docs/configuration.md` against the table of keys.
+@Suite struct ConfigurationReferenceTests {
+    /// One row of the reference.
+    private static func row(_ key: ConfigurationKey) -> String {
+        let defaultValue =
+            key.isRequired ? "required" : key.defaultValue.map { "`\($0)`" } ?? key.defaultDescription ?? ""
+        let mark = mark(key).map { " *\($0)*" } ?? ""
+        return "| `\(key.path)` | \(key.unit.replacing("|", with: "\\|")) | \(defaultValue) | \(key.meaning)\(mark) |"
+    }
+
+    /// What this version does not do with a key or one above it.
+    private static func mark(_ key: ConfigurationKey) -> String? {
+        let marks = UnsupportedSetting.all.compactMap { unbuilt -> String? in
+            let effect = unbuilt.isError ? "an error" : "ignored"
+            switch unbuilt.values {
+            case .any where key.path == unbuilt.path || key.path.hasPrefix(unbuilt.path + "."):
+                return "Not in this version: \(effect)."
+            case .otherThan(let words) where key.path == unbuilt.path:
+                let values = words.map { "`\($0)`" }.joined(separator: ", ")
+                return "Values other than \(values) are not in this version: \(effect)."
+            case .only(let words) where key.path == unbuilt.path:
+                return words.map { "`\($0)`" }.joined(separator: ", ") + " is not in this version: \(effect)."
+            case .beginning(let start) where key.path == unbuilt.path:
+                return "`\(start)…` is not in this version: \(effect)."
+            default: return nil
+            }
+        }
+        return marks.isEmpty ? nil : marks.joined(separator: " ")
+    }
+
+    private static func page() throws -> [String] {
+        let text = try String(contentsOfFile: Products.root + "/docs/configuration.md", encoding: .utf8)
+        return text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    @Test("every key stands in the reference as the program knows it, and nothing else does")
+    func rows() throws {
+        let page = try Self.page().filter { $0.hasPrefix("| `") && !$0.hasPrefix("| `--") }
+        let known = ConfigurationKeys.all.map(Self.row)
+        for row in known where !page.contains(row) { Issue.record("docs/configuration.md lacks:\n\(row)") }
+        for row in page where !known.contains(row) {
+            Issue.record("docs/configuration.md has, and no key is:\n\(row)")
+        }
+        #expect(Set(page).count == page.count)
+    }
+
+    @Test("every flag of the short form stands in the reference")
+    func shortForm() throws {
+        let page = try Self.page().filter { $0.hasPrefix("| `--") }
+        let known = ConfigurationFlag.short.map { "| `\($0.name)` | `\($0.environment)` | \($0.meaning) |" }
+        #expect(page == known)
+    }
+
+    @Test("the examples of the reference load")
+    func examples() throws {
+        let blocks = try Self.page().joined(separator: "\n").components(separatedBy: "```yaml\n").dropFirst()
+        #expect(!blocks.isEmpty)
+        for block in blocks {
+            let text = block.components(separatedBy: "```")[0]
+            let diagnostics = try Loading.diagnostics(text).filter { !$0.hasPrefix("warning: ") }
+            #expect(diagnostics == [])
+        }
+    }
+
+    @Test("every path in the table of what is not in this version is a key")
+    func unbuiltPaths() {
+        let known = Set(ConfigurationKeys.all.map(\.path))
+        #expect(UnsupportedSetting.all.map(\.path).filter { !known.contains($0) } == [])
+    }
+
+    @Test("every default is a right value of its key")
+    func defaults() {
+        for key in ConfigurationKeys.all {
+            guard let defaultValue = key.defaultValue, !key.keywords.contains(defaultValue) else { continue }
+            switch key.kind {
+            case .value(let value): #expect(throws: Never.self) { try value.check(defaultValue) }
+            case .values: #expect(defaultValue.hasPrefix("[") && defaultValue.hasSuffix("]"))
+            default: Issue.record("\(key.path) has a default that it cannot have")
+            }
+        }
+    }
+
+    @Test("no key is named twice, and each stands in a section that exists")
+    func sections() {
+        let paths = ConfigurationKeys.all.map(\.path)
+        #expect(Set(paths).count == paths.count)
+        let sections = Set(ConfigurationKeys.all.map(\.below) + [""])
+        #expect(ConfigurationKeys.all.filter { !sections.contains($0.section) }.map(\.path) == [])
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+
+/// Files that hang cost a thread each, and delay no other file.
+@Suite(.timeLimit(.minutes(1))) struct FileReaderTests {
+    private static let found = FileSnapshot(stamp: nil, outcome: .failure(.notRegular))
+
+    private func loop() throws -> EventLoop {
+        let loop = try EventLoop(label: "test.files")
+        loop.start()
+        return loop
+    }
+
+    @Test("files that hang hold up no other file, 63 of them at once, and each has one look under way")
+    func hanging() async throws {
+        let (open, hung, looks, completed) = (Milestone(), Tally(), Tally(), Tally())
+        let files = FileReader { path, _ in
+            if path.hasPrefix("hung") {
+                looks.add()
+                while !open.isSet { usleep(1000) }
+            }
+            return Self.found
+        }
+        let loop = try loop()
+        defer { loop.stop() }
+        for _ in 0..<3 {
+            for number in 0..<63 { files.read(at: "hung\(number)", on: loop) { _ in hung.add() } }
+        }
+        for number in 0..<100 { files.read(at: "file\(number)", on: loop) { _ in completed.add() } }
+        try await eventually("the others are answered", within: .seconds(5)) { completed.value == 100 }
+        try await eventually("each that hangs is looked at") { looks.value == 63 }
+        #expect(hung.value == 0)
+        open.set()
+        try await eventually("all are answered") { hung.value == 3 * 63 }
+        #expect(looks.value == 63)
+    }
+
+    @Test("no more than 64 threads look at once; what waits for one is looked at later")
+    func bound() async throws {
+        let (open, busy, completed) = (Milestone(), Tally(), Tally())
+        let files = FileReader { _, _ in
+            busy.add()
+            while !open.isSet { usleep(1000) }
+            return Self.found
+        }
+        let loop = try loop()
+        defer { loop.stop() }
+        for number in 0..<100 { files.read(at: "\(number)", on: loop) { _ in completed.add() } }
+        try await eventually("all threads are busy") { busy.value == FileReader.threadsMax }
+        open.set()
+        try await eventually("all are answered") { completed.value == 100 }
+        #expect(busy.value == 100)
+    }
+
+    @Test("who knows another stamp than the one that spared the reading has the file read")
+    func stamps() async throws {
+        let (open, begun) = (Milestone(), Tally())
+        let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 1, changedAt: 1, mode: 0)
+        let files = FileReader { _, known in
+            begun.add()
+            while !open.isSet { usleep(1000) }
+            return FileSnapshot(stamp: stamp, outcome: known == stamp ? nil : .failure(.empty))
+        }
+        let loop = try loop()
+        defer { loop.stop() }
+        let replies = Guarded<[String: Bool]>([:])
+        files.read(at: "file", known: stamp, on: loop) { read in replies.withLock { $0["knows"] = read.outcome == nil }
+        }
+        try await eventually("the look has begun") { begun.value == 1 }
+        files.read(at: "file", on: loop) { read in replies.withLock { $0["asks"] = read.outcome == nil } }
+        open.set()
+        try await eventually("both are answered") { replies.withLock { $0.count } == 2 }
+        #expect(replies.withLock { $0 } == ["knows": true, "asks": false])
+    }
+
+    @Test("the stop replies to every caller at once, also to later ones; the result of a hanging read is ignored")
+    func stops() async throws {
+        let (open, stopped) = (Milestone(), Tally())
+        let files = FileReader { _, _ in
+            while !open.isSet { usleep(1000) }
+            return Self.found
+        }
+        let loop = try loop()
+        defer { loop.stop() }
+        let reply: FileReader.Reply = { read in
+            if case .failure(.stopping)? = read.outcome { stopped.add() } else { Issue.record("another answer") }
+        }
+        files.read(at: "hung", on: loop, reply: reply)
+        files.stop()
+        files.read(at: "later", on: loop, reply: reply)
+        try await eventually("both are answered") { stopped.value == 2 }
+        open.set()
+    }
+
+    @Test("without a thread a look fails at once as a shortage, and is taken when there are threads again")
+    func noThread() async throws {
+        let (hasThreads, read, short) = (Milestone(), Tally(), Tally())
+        let files = FileReader(
+            read: { _, _ in Self.found },
+            start: { files in
+                guard hasThreads.isSet else { return EAGAIN }
+                Thread.detachNewThread { files.run() }
+                return 0
+            })
+        let loop = try loop()
+        defer { loop.stop() }
+        let reply: FileReader.Reply = { result in
+            guard case .failure(let problem)? = result.outcome else { return }
+            if problem.isShortage { short.add() } else { read.add() }
+        }
+        files.read(at: "file", on: loop, reply: reply)
+        try await eventually("it fails") { short.value == 1 }
+        hasThreads.set()
+        files.read(at: "file", on: loop, reply: reply)
+        try await eventually("it is read") { read.value == 1 }
+    }
+
+    /// What a settled read has told.
+    private func read(_ files: FileReader) async throws -> String {
+        let loop = try loop()
+        defer { loop.stop() }
+        let reply = Guarded<String?>(nil)
+        loop.post {
+            SettledRead.begin("/secret", by: files, on: loop) { outcome in
+                let word =
+                    switch outcome {
+                    case .success: "content"
+                    case .failure(let problem): "\(problem)"
+                    }
+                reply.withLock { $0 = word }
+            }
+        }
+        try await eventually("it is answered") { reply.withLock { $0 } != nil }
+        return reply.withLock { $0 } ?? ""
+    }
+
+    @Test("a settled read is over after 5 s: its file hangs, or changes with each look")
+    func settledReads() async throws {
+        let (open, count) = (Milestone(), Tally())
+        let start = ContinuousClock.now
+        let hung = FileReader { _, _ in
+            while !open.isSet { usleep(1000) }
+            return Self.found
+        }
+        #expect(try await read(hung) == "delayed")
+        open.set()
+        #expect(ContinuousClock.now - start > .seconds(4))
+        let restless = FileReader { _, _ in
+            count.add()
+            let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: Int64(count.value), mode: 0)
+            return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
+        }
+        // The first of these stamps is older than any file needs to be.
+        #expect(try await read(restless) == "empty")
+        let young = FileReader { _, _ in
+            let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: WallTime.now.nanoseconds, mode: 0)
+            return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
+        }
+        #expect(try await read(young) == "unsettled")
+    }
+}

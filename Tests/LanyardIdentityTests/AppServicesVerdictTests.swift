@@ -1,0 +1,187 @@
+import IdentityTestSupport
+import TestSupport
+import Testing
+
+@testable import LanyardSessionInterface
+
+/// One response of the service and what follows from it.
+struct VerdictCase: Sendable, CustomTestStringConvertible {
+    let status: Int
+    let body: String
+    var type = "application/json"
+    var fields: [(String, String)] = []
+    let verdict: IdentityError.Verdict
+    var code: String?
+
+    var testDescription: String { "\(status) \(body) \(fields.map(\.1))" }
+
+    var response: RawResponse {
+        .response(status, "X", fields: [("Content-Type", type)] + fields, body: body).closing
+    }
+}
+
+@Suite("App Services: what a response means")
+struct AppServicesVerdictTests {
+    static let gone = #"{"error":"Atlas App Services and Device Sync have reached EOL"}"#
+    static let noApp = #"{"error":"cannot find app using Client App ID 'demo-abcde'"}"#
+
+    static let both: [VerdictCase] = [
+        .init(status: 404, body: noApp, verdict: .unknownApp),
+        .init(status: 404, body: #"{"error":"Not Found","statusCode":404}"#, verdict: .transient(retryAfter: nil)),
+        .init(status: 404, body: "cannot find app", type: "text/plain", verdict: .transient(retryAfter: nil)),
+        .init(status: 410, body: gone, verdict: .gone),
+        .init(status: 410, body: "", type: "text/html", verdict: .gone),
+        .init(
+            status: 500, body: #"{"error":"x","error_code":"MaintenanceInProgress"}"#,
+            verdict: .transient(retryAfter: nil),
+            code: "MaintenanceInProgress"),
+        .init(status: 503, body: "", fields: [("Retry-After", "7")], verdict: .transient(retryAfter: .seconds(7))),
+        .init(
+            status: 429, body: "slow", type: "text/plain", fields: [("retry-after", "120")],
+            verdict: .transient(retryAfter: .seconds(120))),
+        .init(
+            status: 503, body: "",
+            fields: [("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Retry-After", "Sun, 06 Nov 1994 08:50:37 GMT")],
+            verdict: .transient(retryAfter: .seconds(60))),
+        .init(
+            status: 503, body: "",
+            fields: [("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Retry-After", "Sun, 06 Nov 1994 08:40:37 GMT")],
+            verdict: .transient(retryAfter: .zero)),
+        .init(status: 503, body: "", fields: [("Retry-After", "-1")], verdict: .transient(retryAfter: nil)),
+        .init(status: 503, body: "", fields: [("Retry-After", "soon")], verdict: .transient(retryAfter: nil)),
+        .init(status: 408, body: "", verdict: .transient(retryAfter: nil)),
+        .init(status: 425, body: "", verdict: .transient(retryAfter: nil)),
+        .init(status: 302, body: "", verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 400, body: #"{"error":"bad","error_code":"BadRequest"}"#, verdict: .transient(retryAfter: nil),
+            code: "BadRequest"),
+        .init(status: 403, body: "<html>", type: "text/html", verdict: .transient(retryAfter: nil)),
+        .init(status: 500, body: #"{"error_code":"Not a code!"}"#, verdict: .transient(retryAfter: nil)),
+        .init(status: 200, body: "", verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200, body: "<html>log in to the wifi</html>", type: "text/html",
+            verdict: .transient(retryAfter: nil)),
+        .init(status: 200, body: "{}", verdict: .transient(retryAfter: nil)),
+        .init(status: 200, body: #"{"access_token":null}"#, verdict: .transient(retryAfter: nil)),
+        .init(status: 200, body: #"{"access_token":7}"#, verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200, body: #"{"access_token":"word","refresh_token":"a","user_id":"b"}"#,
+            verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200, body: #"{"access_token":"\#(Tokens.access(lifetime: 1))","refresh_token":"a","user_id":"b"}"#,
+            verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200, body: #"{"access_token":"\#(Tokens.access(lifetime: -9))","refresh_token":"a","user_id":"b"}"#,
+            verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200, body: #"{"access_token":"\#(Tokens.access())\r\nX: y","refresh_token":"a","user_id":"b"}"#,
+            verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200,
+            body: #"{"access_token":"\#(Tokens.access())","access_token":"x","refresh_token":"a","user_id":"b"}"#,
+            verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 200,
+            body: #"{"access_token":"\#(Tokens.access())","refresh_token":"a","user_id":"b","error":"no"}"#,
+            verdict: .transient(retryAfter: nil)),
+        .init(status: 204, body: "", verdict: .transient(retryAfter: nil)),
+    ]
+
+    static let ofRefresh: [VerdictCase] = [
+        .init(
+            status: 401,
+            body: #"{"error":"invalid session: failed to find refresh token","error_code":"InvalidSession"}"#,
+            verdict: .sessionDead, code: "InvalidSession"),
+        .init(status: 401, body: #"{"error":"signature is invalid"}"#, verdict: .sessionDead),
+        .init(status: 401, body: "", type: "text/html", verdict: .sessionDead),
+        .init(status: 401, body: "<html>", type: "text/html", verdict: .sessionDead),
+        .init(status: 403, body: #"{"error":"no"}"#, type: "application/json; charset=utf-8", verdict: .sessionDead),
+        .init(status: 403, body: #"{"message":"no"}"#, verdict: .transient(retryAfter: nil)),
+        .init(status: 403, body: #"{"error":"no"}"#, type: "text/plain", verdict: .transient(retryAfter: nil)),
+        .init(status: 403, body: #"{"error":"no"}"#, type: "application/jsonx", verdict: .transient(retryAfter: nil)),
+        .init(
+            status: 400, body: #"{"error":"x","error_code":"AuthError"}"#, verdict: .transient(retryAfter: nil),
+            code: "AuthError"),
+    ]
+
+    private static let codes = ["InvalidPassword", "AuthError", "UserDisabled", "InvalidSession", "Unheard"]
+
+    static let ofLogin: [VerdictCase] =
+        codes.map { (code: String) in
+            VerdictCase(
+                status: 401, body: #"{"error":"unauthorized","error_code":"\#(code)"}"#, verdict: .credentialRefused,
+                code: code)
+        } + [
+            .init(
+                status: 401, body: #"{"error":"invalid username/password","error_code":""}"#,
+                verdict: .credentialRefused),
+            .init(
+                status: 401, body: #"{"message":"m","error":"e","errorCode":"x","error_code":"AuthError"}"#,
+                type: "application/json; charset=utf-8", verdict: .credentialRefused, code: "AuthError"),
+            .init(
+                status: 403, body: #"{"error":"x","error_code":"UserDisabled"}"#, verdict: .credentialRefused,
+                code: "UserDisabled"),
+            .init(status: 401, body: "<html>", type: "text/html", verdict: .credentialDoubted),
+            .init(status: 401, body: "", verdict: .credentialDoubted),
+            .init(status: 403, body: #"{"error":"no"}"#, verdict: .transient(retryAfter: nil)),
+            .init(
+                status: 200, body: #"{"access_token":"\#(Tokens.access())","user_id":"b"}"#,
+                verdict: .transient(retryAfter: nil)),
+            .init(
+                status: 200, body: #"{"access_token":"\#(Tokens.access())","refresh_token":"a"}"#,
+                verdict: .transient(retryAfter: nil)),
+            .init(
+                status: 200, body: #"{"access_token":"\#(Tokens.access())","refresh_token":"a b","user_id":"b"}"#,
+                verdict: .transient(retryAfter: nil)),
+        ]
+
+    @Test("to a refresh", arguments: both + ofRefresh)
+    func refresh(_ given: VerdictCase) async throws {
+        let bench = try IdentityBench { request, _ in request.method == "POST" ? given.response : nil }
+        check(await bench.refresh().failure, given)
+    }
+
+    @Test("to a login", arguments: both + ofLogin)
+    func login(_ given: VerdictCase) async throws {
+        let bench = try IdentityBench { request, _ in request.method == "POST" ? given.response : nil }
+        check(await bench.login().failure, given)
+    }
+
+    @Test("to the location request", arguments: both.filter { $0.status >= 300 })
+    func location(_ given: VerdictCase) async throws {
+        let bench = try IdentityBench { _, _ in given.response }
+        check(await bench.refresh().failure, given)
+    }
+
+    @Test("to a logout: a session that the service does not know is dead")
+    func logout() async throws {
+        let bench = try IdentityBench { request, _ in
+            request.method == "DELETE" ? IdentityBench.json(401, #"{"error":"failed to find refresh token"}"#) : nil
+        }
+        #expect(await bench.revoke().failure?.verdict == .sessionDead)
+    }
+
+    private func check(_ error: IdentityError?, _ given: VerdictCase) {
+        #expect(error?.verdict == given.verdict)
+        #expect(error?.status == given.status)
+        #expect(error?.code == given.code)
+        let message = error?.message ?? ""
+        #expect(!message.isEmpty && !message.contains("canary"), "\(message)")
+    }
+
+    @Test(
+        "an access token's life is what expires_in says, else exp − iat, else 300 s",
+        arguments: [
+            (#""expires_in":60"#, #"{"iat":0,"exp":1800}"#, 60), (#""expires_in":"60""#, #"{"iat":0,"exp":1800}"#, 60),
+            (#""expires_in":60.9"#, #"{}"#, 60), (#""expires_in":"soon""#, #"{"iat":5,"exp":1805.5}"#, 1800),
+            (#""x":1"#, #"{"exp":1800}"#, 300), (#""x":1"#, #"{}"#, 300), (#""x":1"#, #"{"iat":10,"exp":12}"#, 2),
+            (#""x":1"#, #"{"iat":0,"exp":999999999999999}"#, 315_360_000),
+        ])
+    func lifetime(member: String, claims: String, seconds: Int) async throws {
+        let bench = try IdentityBench { request, _ in
+            request.method == "POST"
+                ? IdentityBench.json(200, #"{"access_token":"\#(Tokens.jwt(claims))",\#(member)}"#) : nil
+        }
+        #expect(try await bench.refresh().get().lifetime == .seconds(seconds))
+    }
+}

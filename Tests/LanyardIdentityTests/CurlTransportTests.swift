@@ -1,0 +1,280 @@
+import CLinux
+import Glibc
+import IdentityTestSupport
+import TestSupport
+import Testing
+
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+@Suite("Identity calls over a bad network")
+struct CurlTransportTests {
+    private static let good = IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())"}"#)
+
+    private static var hasty: CurlLimits {
+        var limits = CurlLimits()
+        limits.connect = .seconds(2)
+        limits.total = .seconds(2)
+        return limits
+    }
+
+    /// A service whose location is healthy and whose session call does this.
+    private func bench(limits: CurlLimits = CurlLimits(), _ response: RawResponse) throws -> IdentityBench {
+        try IdentityBench(limits: limits) { request, _ in request.method == "GET" ? nil : response }
+    }
+
+    @Test(
+        "a response that is lost after the refresh was sent leaves its outcome unknown",
+        arguments: [
+            RawResponse.close, .reset, good.torn(after: 20), good.torn(after: 90), good.torn(after: 90, by: .reset),
+        ])
+    func lost(response: RawResponse) async throws {
+        let bench = try bench(response)
+        #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
+        #expect(await bench.login().failure?.verdict == .transient(retryAfter: nil))
+        #expect(await bench.revoke().failure?.verdict == .transient(retryAfter: nil))
+    }
+
+    @Test("a service that takes the refresh and stays silent leaves its outcome unknown, at the time limit")
+    func silent() async throws {
+        let bench = try bench(limits: Self.hasty, RawResponse([.pause(.seconds(25))]))
+        let start = ContinuousClock.now
+        #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
+        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(await bench.login().failure?.verdict == .transient(retryAfter: nil))
+    }
+
+    @Test("a body that never ends is cut off at the time limit")
+    func dripping() async throws {
+        let head = Array("HTTP/1.1 200 OK\r\n\r\n{".utf8)
+        let drip: [RawResponse.Step] = (0..<1000).flatMap { _ in [.pause(.milliseconds(20)), .send([0x20])] }
+        let bench = try bench(limits: Self.hasty, RawResponse([.send(head)] + drip))
+        let start = ContinuousClock.now
+        #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+
+    @Test(
+        "a response in many small pieces is read whole",
+        arguments: [
+            Array("HTTP/1.1 201 C\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"acc\r\n".utf8)
+                + Array(
+                    "\(String(13 + Tokens.access().utf8.count, radix: 16))\r\ness_token\":\"\(Tokens.access())\"\r\n1\r\n}\r\n0\r\n\r\n"
+                        .utf8),
+            Array("HTTP/1.0 200 OK\r\n\r\n{\"access_token\":\"\(Tokens.access())\"}".utf8),
+            Array(
+                """
+                HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\nHTTP/1.1 200 OK\r\n\r\n\
+                {\"access_token\":\"\(Tokens.access())\"}
+                """
+                .utf8),
+        ])
+    func pieces(bytes: [UInt8]) async throws {
+        let steps: [RawResponse.Step] = bytes.enumerated().flatMap { index, byte -> [RawResponse.Step] in
+            index % 16 == 0 ? [.pause(.milliseconds(1)), .send([byte])] : [.send([byte])]
+        }
+        let bench = try bench(RawResponse(steps + [.close]))
+        #expect(Tokens.text(try await bench.refresh().get().accessToken) == Tokens.access())
+    }
+
+    @Test(
+        "a response beyond the limits is refused",
+        arguments: [
+            RawResponse.large((1 << 20) + 1),
+            RawResponse([
+                .send(Array("HTTP/1.1 200 OK\r\n\r\n".utf8)),
+                .repeated([UInt8](repeating: 0x20, count: 65536), times: 17), .close,
+            ]),
+            RawResponse([
+                .send(Array("HTTP/1.1 200 OK\r\n".utf8)),
+                .repeated(Array("X-Filler: \(String(repeating: "x", count: 1000))\r\n".utf8), times: 80), .close,
+            ]),
+            RawResponse([.repeated(Array("HTTP/1.1 102 Processing\r\n\r\n".utf8), times: 5000), .close]),
+        ])
+    func oversized(response: RawResponse) async throws {
+        let bench = try bench(response)
+        let error = await bench.refresh().failure
+        #expect(error?.verdict == .transient(retryAfter: nil))
+        #expect(error?.message.contains("too large") == true)
+    }
+
+    @Test("a body of exactly 1 MiB is read")
+    func largest() async throws {
+        let frame = #"{"access_token":"\#(Tokens.access())"}"#
+        let padding = String(repeating: " ", count: (1 << 20) - frame.utf8.count)
+        let bench = try bench(IdentityBench.json(200, frame + padding))
+        #expect(await bench.refresh().success != nil)
+    }
+
+    @Test(
+        "bytes that are not HTTP/1 are no response",
+        arguments: [
+            "garbage\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\u{15}\u{3}\u{1}\u{0}\u{2}\u{2}", "HTTP/9.9 200 OK\r\n\r\n",
+            "{}",
+        ])
+    func garbage(text: String) async throws {
+        let bench = try bench(RawResponse.text(text).closing)
+        let verdict = await bench.refresh().failure?.verdict
+        #expect(verdict == .unknownOutcome)
+    }
+
+    @Test("no listener, no such name: transient, said at once, nothing was sent")
+    func unreachable() async throws {
+        for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://name.invalid"] {
+            let bench = try IdentityBench(baseURL: url)
+            let error = await bench.refresh().failure
+            #expect(error?.verdict == .transient(retryAfter: nil) && error?.status == nil)
+        }
+    }
+
+    @Test("an address that swallows connections ends at the connection's time limit, with nothing sent")
+    func swallowed() async throws {
+        // A full backlog: the kernel drops further SYNs.
+        let listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        defer { close(listener) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = bind(listener, $0, length)
+                _ = listen(listener, 0)
+                _ = getsockname(listener, $0, &length)
+            }
+        }
+        let port = UInt16(bigEndian: address.sin_port)
+        let filler = try RawClient(.tcp(port))
+        var limits = CurlLimits()
+        limits.connect = .milliseconds(300)
+        let bench = try IdentityBench(baseURL: "http://127.0.0.1:\(port)", limits: limits)
+        let start = ContinuousClock.now
+        // More than there are places: none is kept for a thread that is not lost.
+        for _ in 0...CurlMulti.inFlightMax {
+            #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: nil))
+        }
+        #expect(ContinuousClock.now - start < .seconds(10))
+        filler.close()
+    }
+
+    @Test("eight calls run at once, the rest wait in order, and a call that waits too long fails without being sent")
+    func bound() async throws {
+        var limits = CurlLimits()
+        limits.total = .seconds(3)
+        let bench = try bench(limits: limits, RawResponse([.pause(.seconds(8))]))
+        async let first = bench.refresh()
+        try await eventually("the first call has been sent") { bench.server.requests.count == 2 }
+        let outcomes = await withTaskGroup(of: IdentityError.Verdict?.self) { group in
+            for _ in 0..<11 { group.addTask { await bench.refresh().failure?.verdict } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(await first.failure?.verdict == .unknownOutcome)
+        #expect(outcomes.count { $0 == .unknownOutcome } == 7)
+        #expect(outcomes.count { $0 == .transient(retryAfter: nil) } == 4)
+        #expect(bench.server.requests.count { $0.method == "POST" } == 8)
+    }
+
+    @Test("calls beyond the bound get through as places come free")
+    func queued() async throws {
+        let bench = try bench(Self.good.after(.milliseconds(20)))
+        let granted = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<60 { group.addTask { await bench.refresh().success != nil } }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(granted == 60)
+    }
+
+    @Test("logins that hang leave places for refreshes and logouts, which go before every login that waits")
+    func hangingLogins() async throws {
+        let hold = RawResponse([.pause(.seconds(25))])
+        let bench = try IdentityBench { _, path in path.hasSuffix("/login") ? hold : nil }
+        async let stuck = withTaskGroup(of: IdentityError.Verdict?.self) { group in
+            for _ in 0..<12 { group.addTask { await bench.login().failure?.verdict } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        func logins() -> Int { bench.server.requests.count { $0.target.hasSuffix("/login") } }
+        try await eventually("the places of logins are taken") { logins() == 5 }
+        // The very moment at which one after the other needs a place.
+        for _ in 0..<6 {
+            #expect(await bench.refresh().success != nil)
+            #expect(await bench.revoke().failure?.verdict != .transient(retryAfter: nil))
+        }
+        #expect(logins() == 5)
+        bench.identity.stop()
+        #expect(await stuck.count == 12)
+    }
+
+    @Test("with every place taken by refreshes a later refresh goes before an earlier login")
+    func refreshFirst() async throws {
+        let bench = try IdentityBench { request, path in
+            path.hasSuffix("/login") || request.method == "GET" ? nil : Self.good.after(.milliseconds(400))
+        }
+        #expect(await bench.login().success != nil)
+        func sessionCalls() -> Int { bench.server.requests.count { $0.target == IdentityBench.sessionPath } }
+        func logins() -> Int { bench.server.requests.count { $0.target.hasSuffix("/login") } }
+        async let first = withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 { group.addTask { await bench.refresh().success != nil } }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        try await eventually("all places are taken") { sessionCalls() == 8 }
+        async let login = bench.login()
+        async let second = withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<16 { group.addTask { await bench.refresh().success != nil } }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        try await eventually("refreshes of the second round are under way") { sessionCalls() > 8 }
+        try await eventually("the login is under way") { logins() == 2 }
+        // Only the latest places that came free may have gone to it.
+        #expect(sessionCalls() > 16)
+        #expect(await first == 8)
+        #expect(await second == 16)
+        #expect(await login.success != nil)
+    }
+
+    @Test("a slow identity delays no other one on the same loop")
+    func neighbours() async throws {
+        let slow = try bench(RawResponse([.pause(.seconds(25))]))
+        async let stuck = withTaskGroup(of: Void.self) { group in
+            for _ in 0..<20 { group.addTask { _ = await slow.refresh() } }
+        }
+        try await eventually("eight calls are stuck") { slow.server.requests.count { $0.method == "POST" } == 8 }
+        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: "http://127.0.0.1:1")
+        let settings = IdentitySettings(name: "other", kind: .appServices(app))
+        let quick = AppServicesIdentity(settings, app: app, version: "1", on: slow.loop)
+        let start = ContinuousClock.now
+        let error = await withCheckedContinuation { done in
+            quick.refresh(Tokens.secret(Tokens.refresh)) { done.resume(returning: $0.failure) }
+        }
+        #expect(error?.verdict == .transient(retryAfter: nil))
+        #expect(ContinuousClock.now - start < .seconds(4))
+        slow.identity.stop()
+        await stuck
+    }
+
+    @Test("stopping answers what is under way, what waits, and what comes later, each once")
+    func stop() async throws {
+        let bench = try bench(RawResponse([.pause(.seconds(25))]))
+        async let outcomes = withTaskGroup(of: IdentityError.Verdict?.self) { group in
+            for _ in 0..<20 { group.addTask { await bench.refresh().failure?.verdict } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        try await eventually("eight calls are under way") { bench.server.requests.count { $0.method == "POST" } == 8 }
+        let start = ContinuousClock.now
+        bench.identity.stop()
+        #expect(await outcomes == Array(repeating: .transient(retryAfter: nil), count: 20))
+        #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: nil))
+        #expect(ContinuousClock.now - start < .seconds(10))
+        try await eventually("all connections are closed") { bench.server.records.count { !$0.ended } <= 8 }
+    }
+
+    @Test("no connection is kept between calls")
+    func closesConnections() async throws {
+        let bench = try IdentityBench { request, _ in
+            request.method == "POST" ? .response(201, "C", body: #"{"access_token":"\#(Tokens.access())"}"#) : nil
+        }
+        for _ in 0..<3 { _ = try await bench.refresh().get() }
+        #expect(bench.server.connectionCount == 4)
+        try await eventually("our side closes") { bench.server.openCount == 0 }
+    }
+}

@@ -1,0 +1,257 @@
+import LanyardRequestPath
+import Testing
+
+@Suite struct ExchangeTests {
+    private static func request(
+        _ method: RequestHead.Method = .get, _ framing: BodyFraming = .none, minor: Int = 1, close: Bool = false
+    ) -> RequestHead {
+        var head = RequestHead()
+        (head.kind, head.framing, head.minorVersion) = (method, framing, minor)
+        head.connection.close = close
+        return head
+    }
+
+    private static func response(
+        _ framing: BodyFraming = .length(5), close: Bool = false, forbidden: Bool = false, minor: Int = 1
+    ) -> ResponseHead {
+        var head = ResponseHead()
+        (head.status, head.framing, head.minorVersion) = (200, framing, minor)
+        head.connection.close = close
+        head.announcesForbiddenBody = forbidden
+        return head
+    }
+
+    /// Sent whole, on a fresh or a reused connection.
+    private static func sent(_ head: RequestHead = request(), reused: Bool = false) -> Exchange {
+        var exchange = Exchange(head)
+        exchange.sentHead(reused: reused, hasBody: head.framing != .none)
+        if head.framing != .none { exchange.requestEnded() }
+        return exchange
+    }
+
+    @Test("an ordinary exchange keeps both connections")
+    func ordinary() {
+        var exchange = Self.sent()
+        exchange.finalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.response == .relaying)
+        #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
+        #expect(exchange.response == .ended)
+    }
+
+    @Test("the upstream's connection is used again only if it is in step")
+    func upstreamKept() {
+        let cases: [(ResponseHead, Bool)] = [
+            (Self.response(close: true), false), (Self.response(forbidden: true), false),
+            (Self.response(.untilClose), false), (Self.response(minor: 0), false), (Self.response(.chunked), true),
+        ]
+        for (head, keeps) in cases {
+            var exchange = Self.sent()
+            exchange.finalHead(head, delimitedByClose: false)
+            #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: keeps, keepsClient: true))
+        }
+        var exchange = Self.sent()
+        exchange.finalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.responseEnded(leftover: true) == .finish(keepsUpstream: false, keepsClient: true))
+    }
+
+    @Test("the client's connection ends if it said so, if the body ends by close, or if we were told to close it")
+    func clientKept() {
+        var said = Self.sent(Self.request(close: true))
+        said.finalHead(Self.response(), delimitedByClose: false)
+        #expect(said.closesClient)
+        #expect(said.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: false))
+        var old = Self.sent(Self.request(minor: 0))
+        old.finalHead(Self.response(), delimitedByClose: false)
+        #expect(old.closesClient)
+        var delimited = Self.sent()
+        delimited.finalHead(Self.response(), delimitedByClose: true)
+        #expect(delimited.closesClient)
+        var told = Self.sent()
+        told.closeClient()
+        #expect(told.closesClient)
+    }
+
+    @Test("an early response closes both, even if the upload ends before the response does")
+    func early() {
+        var cut = Exchange(Self.request(.post, .length(9)))
+        cut.sentHead(reused: false, hasBody: true)
+        cut.finalHead(Self.response(), delimitedByClose: false)
+        #expect(cut.closesClient)
+        #expect(cut.responseEnded(leftover: false) == .finish(keepsUpstream: false, keepsClient: false))
+        var late = Exchange(Self.request(.post, .length(9)))
+        late.sentHead(reused: false, hasBody: true)
+        late.finalHead(Self.response(), delimitedByClose: false)
+        late.requestEnded()
+        #expect(late.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: false))
+    }
+
+    @Test(
+        "a reused connection that ends without a byte is retried once for idempotent requests that are held whole, never for others",
+        arguments: [
+            (.get, .none, true), (.head, .none, true), (.options, .none, true), (.put, .none, true),
+            (.delete, .none, true), (.delete, .length(0), true), (.put, .length(3), true), (.get, .chunked, true),
+            (.post, .none, false), (.patch, .none, false), (.other, .none, false), (.post, .length(0), false),
+            (.post, .length(3), false),
+        ] as [(RequestHead.Method, BodyFraming, Bool)])
+    func retries(_ method: RequestHead.Method, _ framing: BodyFraming, _ retries: Bool) {
+        for clean in [true, false] {
+            let request = Self.request(method, framing)
+            var exchange = Self.sent(request, reused: true)
+            let step = exchange.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: true)
+            #expect(step == (retries ? .retry : .refuse(.upstreamTerminated)))
+            var partial = Self.sent(request, reused: true)
+            let other = partial.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: false)
+            #expect(other == .refuse(.upstreamTerminated))
+            guard retries else { continue }
+            #expect(exchange.request == .unsent && exchange.retries == 1)
+            exchange.sentHead(reused: true, hasBody: false)
+            let again = exchange.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: true)
+            #expect(again == .refuse(.upstreamTerminated))
+        }
+    }
+
+    @Test("a held response is no response yet: a fault is a problem, an end of the upstream nothing")
+    func held() {
+        var exchange = Self.sent()
+        exchange.hold()
+        #expect(exchange.response == .held)
+        #expect(exchange.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
+        #expect(exchange.requestFailed(.requestTimeout) == .refuse(.requestTimeout))
+        exchange.finalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.response == .relaying)
+        #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
+    }
+
+    @Test(
+        "a replay begins anew; its connection may be used for it if the request was sent and the response leaves it in step"
+    )
+    func replay() {
+        let cases: [(ResponseHead, Bool)] = [
+            (Self.response(), true), (Self.response(.chunked), true), (Self.response(close: true), false),
+            (Self.response(.untilClose), false), (Self.response(minor: 0), false),
+        ]
+        for (head, keeps) in cases {
+            var exchange = Self.sent()
+            exchange.hold()
+            let isInStep = exchange.replay(insteadOf: head)
+            #expect(isInStep == keeps)
+            #expect(exchange.request == .unsent && exchange.response == .awaited && exchange.replays == 1)
+        }
+        var early = Exchange(Self.request(.post, .length(9)))
+        early.sentHead(reused: false, hasBody: true)
+        early.hold()
+        let isInStep = early.replay(insteadOf: Self.response())
+        #expect(!isInStep)
+    }
+
+    @Test(
+        "a replay of what may not be repeated needs a fresh connection; the first sending of it, and what may be, does not"
+    )
+    func freshConnection() {
+        for (method, needs) in [
+            (.post, true), (.patch, true), (.other, true), (.get, false), (.put, false), (.delete, false),
+        ] as [(RequestHead.Method, Bool)] {
+            var exchange = Self.sent(Self.request(method))
+            #expect(!exchange.needsFreshConnection)
+            exchange.hold()
+            _ = exchange.replay(insteadOf: Self.response())
+            #expect(exchange.needsFreshConnection == needs)
+        }
+    }
+
+    @Test("without a byte taken any method may go elsewhere: from kept connections ever again, from fresh ones once")
+    func elsewhere() {
+        var exchange = Exchange(Self.request(.post, .length(3)))
+        for isReused in [true, true, false] {
+            exchange.sentHead(reused: isReused, hasBody: true)
+            #expect(exchange.canRetryUnsent)
+            let step = exchange.retryUnsent()
+            #expect(step == .retry && exchange.request == .unsent && exchange.retries == 0)
+        }
+        exchange.sentHead(reused: false, hasBody: true)
+        #expect(!exchange.canRetryUnsent)
+        exchange.sentHead(reused: true, hasBody: true)
+        #expect(exchange.canRetryUnsent)
+        _ = exchange.interim(bytes: 10)
+        #expect(!exchange.canRetryUnsent)
+    }
+
+    @Test("first, one retry, one replay: a request is sent three times at most")
+    func threeSends() {
+        var exchange = Self.sent(reused: true)
+        #expect(exchange.interim(bytes: 10) == .wait)
+        exchange.hold()
+        _ = exchange.replay(insteadOf: Self.response())
+        exchange.sentHead(reused: true, hasBody: false)
+        // The interim response was the first sending's.
+        #expect(exchange.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .retry)
+        exchange.sentHead(reused: true, hasBody: false)
+        let end = exchange.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true)
+        #expect(end == .refuse(.upstreamTerminated))
+        #expect(exchange.replays == 1 && exchange.retries == 1)
+    }
+
+    @Test("nothing is retried on a fresh connection, or after a byte or an interim response")
+    func noRetry() {
+        var fresh = Self.sent()
+        #expect(fresh.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamTerminated))
+        var bytes = Self.sent(reused: true)
+        #expect(bytes.upstreamEnded(clean: true, sawBytes: true, holdsRequest: true) == .refuse(.upstreamIncomplete))
+        var interim = Self.sent(reused: true)
+        #expect(interim.interim(bytes: 100) == .wait)
+        #expect(interim.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamIncomplete))
+    }
+
+    @Test("an end completes only a body that lasts until the end, and only an orderly one")
+    func ends() {
+        for (framing, clean, complete) in [
+            (BodyFraming.untilClose, true, true), (.untilClose, false, false), (.length(5), true, false),
+            (.chunked, true, false),
+        ] {
+            var exchange = Self.sent()
+            exchange.finalHead(Self.response(framing), delimitedByClose: false)
+            let step = exchange.upstreamEnded(clean: clean, sawBytes: true, holdsRequest: true)
+            #expect(step == (complete ? .finish(keepsUpstream: false, keepsClient: true) : .abort))
+        }
+        var ended = Self.sent()
+        ended.finalHead(Self.response(), delimitedByClose: false)
+        _ = ended.responseEnded(leftover: false)
+        #expect(ended.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
+    }
+
+    @Test("a fault is a problem before the final head, an abort behind it")
+    func faults() {
+        let error = HeadError.malformed("x")
+        let steps: [(inout Exchange) -> (Exchange.Action, Problem)] = [
+            { ($0.upstreamFailed(error), .upstreamInvalid(error)) },
+            { ($0.requestFailed(.requestTimeout), .requestTimeout) },
+            { ($0.timedOut(.upstreamResponseTimeout), .upstreamResponseTimeout) },
+        ]
+        for step in steps {
+            var awaited = Self.sent()
+            let (first, problem) = step(&awaited)
+            #expect(first == .refuse(problem))
+            var relaying = Self.sent()
+            relaying.finalHead(Self.response(), delimitedByClose: false)
+            #expect(step(&relaying).0 == .abort)
+        }
+    }
+
+    @Test("sixteen interim responses pass, the seventeenth does not")
+    func interims() {
+        var exchange = Self.sent()
+        for _ in 0..<16 { #expect(exchange.interim(bytes: 100) == .wait) }
+        guard case .refuse(let problem) = exchange.interim(bytes: 100) else {
+            Issue.record("the seventeenth passed")
+            return
+        }
+        #expect(problem.status == 502)
+    }
+
+    @Test("interim heads of more than 64 KiB together do not pass")
+    func interimBytes() {
+        var exchange = Self.sent()
+        #expect(exchange.interim(bytes: 64 << 10) == .wait)
+        #expect(exchange.interim(bytes: 1) != .wait)
+    }
+}

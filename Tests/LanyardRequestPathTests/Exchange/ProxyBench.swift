@@ -1,0 +1,197 @@
+import Dispatch
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import Logging
+import TestSupport
+
+/// A request path in this process: one listener, one raw upstream behind it, a token in hand.
+final class ProxyBench: Sendable {
+    /// What a test may want otherwise.
+    struct Plan {
+        var route = RouteSettings(name: "all")
+        var upstream = UpstreamSettings(endpoint: .tcp(host: "127.0.0.1", port: 1, tls: false), authority: "up.test")
+        var limits = LimitSettings()
+        var listener = ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0))
+        var shards = 1
+        var tokenWaitMax = Duration.seconds(2)
+        /// Publishes and activates the token at the start.
+        var publishes = true
+        /// Sends requests to the bench's own upstream.
+        var usesUpstream = true
+    }
+
+    static let token = "bench.token-1~a_b+c/d=="
+    static let user = UserIndex(0)
+
+    let upstream: RawServer
+    let path: RequestPath
+    let endpoint: RawEndpoint
+    let tokens = TokenCalls()
+    /// Users may come later.
+    let names = UserNames(["alice"])
+
+    init(
+        at upstreamEndpoint: RawEndpoint = .tcp(0), script: @escaping RawServer.Script = { _ in .response(body: "ok") },
+        plan configure: (inout Plan) -> Void = { _ in }
+    ) throws {
+        upstream = try RawServer(at: upstreamEndpoint, script: script)
+        var plan = Plan()
+        plan.listener.allowedHosts = ["localhost", "127.0.0.1"]
+        configure(&plan)
+        if plan.usesUpstream {
+            plan.upstream.endpoint =
+                switch upstream.endpoint {
+                case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: false)
+                case .loopback(let number, let port): .tcp(host: "127.0.0.\(number)", port: port, tls: false)
+                case .unix(let path): .unix(path: path)
+                }
+        }
+        let socket = try ListeningSocket(plan.listener)
+        endpoint =
+            switch plan.listener.address {
+            case .tcp: .tcp(socket.port ?? 0)
+            case .unix(let path): .unix(path)
+            }
+        path = try RequestPath(
+            listeners: [plan.listener], sockets: [socket], routes: [(plan.route, plan.upstream)], names: names,
+            limits: plan.limits, tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503, shardCount: plan.shards,
+            source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
+        path.start()
+        path.activate(Self.user)
+        if plan.publishes { publish(generation: 1) }
+    }
+
+    deinit { path.abort() }
+
+    /// Hands every shard a token that lives for ten minutes, unless told otherwise.
+    func publish(
+        generation: UInt64, token: String = token, account: UInt64 = 0, waitsFrom: Instant = .never,
+        usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
+    ) {
+        path.publish(
+            Self.availability(
+                generation, token, account: account, waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal),
+            for: Self.user)
+        settle()
+    }
+
+    /// A token as the session path publishes it.
+    static func availability(
+        _ generation: UInt64, _ token: String, account: UInt64 = 0, waitsFrom: Instant = .never,
+        usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
+    ) -> AccessToken.Availability {
+        let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
+        return .token(
+            AccessToken(
+                user: user, generation: generation, account: AccountNumber(account), token: secret,
+                waitsFrom: waitsFrom, usableUntil: usableUntil, renewal: renewal))
+    }
+
+    /// Each refusal of a token leads to a refresh that takes `time` and brings `token-GENERATION`.
+    func renews(after time: Duration = .zero) {
+        let path = path
+        tokens.onRefused.withLock {
+            $0 = { old in
+                path.publish(Self.availability(old, "token-\(old)", renewal: .underWay), for: Self.user)
+                let next = Self.availability(old + 1, "token-\(old + 1)")
+                if time == .zero { return path.publish(next, for: Self.user) }
+                DispatchQueue.global().asyncAfter(deadline: .now() + time.inSeconds) {
+                    path.publish(next, for: Self.user)
+                }
+            }
+        }
+    }
+
+    /// Begins the drain, and blocks until every shard has: first the listeners, then the clients.
+    func drain() {
+        path.drain {}
+        settle()
+        settle()
+    }
+
+    /// Blocks until every shard has done what was posted to it so far.
+    func settle() {
+        for shard in path.shards {
+            let done = DispatchSemaphore(value: 0)
+            shard.loop.post { done.signal() }
+            done.wait()
+        }
+    }
+
+    /// Blocks until the one shard has met whatever became readable before: epoll tells in order of readiness, and a refused request of
+    /// another client comes behind.
+    func fence() throws {
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        let status = try client.exchange("GET", "/", host: "evil").status
+        guard status == 421 else { throw TestFailure("the fence: \(status)") }
+    }
+
+    /// Talks over one connection, on a thread of its own.
+    func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
+        let endpoint = endpoint
+        return try await offPool {
+            let client = try RawClient(endpoint)
+            defer { client.close() }
+            return try work(client)
+        }
+    }
+
+    /// Blocks until the upstream has read so many requests.
+    func awaitRequests(_ count: Int) throws {
+        try blockUntil("the upstream has seen \(count) requests") { upstream.requests.count >= count }
+    }
+
+    /// Sends bytes and reads to the end of the connection.
+    func askToEnd(_ text: String) async throws -> String {
+        try await talk { client in
+            try client.send(text)
+            return String(decoding: try client.readToEnd(), as: UTF8.self)
+        }
+    }
+
+    /// One request in, one response out.
+    func ask(_ text: String, method: String = "GET") async throws -> RawMessage {
+        try await talk { client in
+            try client.send(text)
+            return try client.response(to: method)
+        }
+    }
+
+    /// What the upstream's connections received, with our random pseudonym made the same.
+    var received: [String] {
+        upstream.records.map {
+            String(decoding: $0.bytes, as: UTF8.self).replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x")
+        }
+    }
+
+    /// The sum of a counter over all its labels that hold `labels`.
+    func count(_ name: String, _ labels: [String: String] = [:]) -> Int {
+        let samples = path.samples.filter { sample in
+            sample.name == name
+                && labels.allSatisfy { label in
+                    sample.labels.contains { $0.name == label.key && $0.value == label.value }
+                }
+        }
+        return Int(samples.reduce(0) { $0 + $1.value })
+    }
+}
+
+/// The session path of a test: it notes who asks.
+final class TokenCalls: TokenSource {
+    private let box = Guarded<Int>(0)
+    /// How often a token was asked for.
+    var count: Int { box.withLock { $0 } }
+    func tokenNeeded(by user: UserIndex) { box.withLock { $0 += 1 } }
+
+    private let generations = Guarded<[UInt64]>([])
+    /// Which generations were said to be refused, one entry each time.
+    var refused: [UInt64] { generations.withLock { $0 } }
+    /// What the session path does about it; called on a shard.
+    let onRefused = Guarded<@Sendable (UInt64) -> Void>({ _ in })
+    func tokenRefused(by user: UserIndex, generation: UInt64) {
+        generations.withLock { $0.append(generation) }
+        onRefused.withLock { $0 }(generation)
+    }
+}

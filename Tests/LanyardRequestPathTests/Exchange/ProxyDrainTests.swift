@@ -1,0 +1,154 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import TestSupport
+import Testing
+
+/// The end of a request path, and the limits of its connections.
+@Suite(.timeLimit(.minutes(2))) struct ProxyDrainTests {
+    private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    @Test("a drain under load fails no request, and ends", arguments: [1, 2])
+    func underLoad(_ shards: Int) async throws {
+        let bench = try ProxyBench { _ in
+            RawResponse.response().after(.milliseconds(3))
+        } plan: {
+            $0.shards = shards
+        }
+        let finished = Milestone()
+        let responses = Tally()
+        let failures = await withTaskGroup(of: [String].self) { group in
+            for _ in 0..<12 {
+                group.addTask {
+                    (try? await offPool { Self.askUntilClosed(bench.endpoint, responses) }) ?? ["the thread"]
+                }
+            }
+            try? await eventually("some are answered") { responses.value > 200 }
+            bench.path.drain { finished.set() }
+            return await group.reduce(into: []) { $0 += $1 }
+        }
+        #expect(failures == [])
+        try await eventually("the drain ends") { finished.isSet }
+        #expect(throws: TestFailure.self) { try RawClient(bench.endpoint) }
+    }
+
+    /// A closed loop: it connects anew when told that the connection closes, and ends when connections are refused.
+    private static func askUntilClosed(_ endpoint: RawEndpoint, _ responses: Tally) -> [String] {
+        var failures: [String] = []
+        while let client = try? RawClient(endpoint) {
+            defer { client.close() }
+            while true {
+                do {
+                    let response = try client.exchange("GET", "/")
+                    responses.add()
+                    if response.status != 200 { failures.append(response.startLine) }
+                    if response["Connection"] == "close" { break }
+                } catch {
+                    failures.append("\(error)")
+                    break
+                }
+            }
+        }
+        return failures
+    }
+
+    @Test("kept connections are served once more with Connection: close, or end after half a second of silence")
+    func idle() async throws {
+        let bench = try ProxyBench()
+        let (asks, silent) = try (RawClient(bench.endpoint), RawClient(bench.endpoint))
+        let finished = Milestone()
+        try await offPool { () throws in
+            for client in [asks, silent] { #expect(try client.exchange("GET", "/")["Connection"] == nil) }
+            let start = ContinuousClock.now
+            bench.path.drain { finished.set() }
+            let last = try asks.exchange("GET", "/")
+            #expect(last.status == 200)
+            #expect(last["Connection"] == "close")
+            #expect(try asks.readToEnd() == [])
+            #expect(try silent.readToEnd() == [])
+            #expect(ContinuousClock.now - start >= .milliseconds(490))
+            asks.close()
+            silent.close()
+        }
+        try await eventually("the drain ends") { finished.isSet }
+    }
+
+    @Test("a head that is half here when the drain begins has its whole time")
+    func halfHead() async throws {
+        let bench = try ProxyBench()
+        let client = try RawClient(bench.endpoint)
+        try client.send("GET / HT")
+        try await eventually("it is accepted") { bench.path.shards[0].load.value == 1 }
+        let late = try RawClient(bench.endpoint)
+        try await eventually("it is accepted, too") { bench.path.shards[0].load.value == 2 }
+        bench.drain()
+        try late.send("GET / HTTP/1.1\r\n")
+        try await Task.sleep(for: .milliseconds(900))
+        let statuses = try await offPool { () throws in
+            try client.send("TP/1.1\r\nHost: localhost\r\n\r\n")
+            try late.send("Host: localhost\r\n\r\n")
+            return [try client.response(), try late.response()].map { ($0.status, $0["Connection"]) }
+        }
+        #expect(statuses.map(\.0) == [200, 200])
+        #expect(statuses.map(\.1) == ["close", "close"])
+    }
+
+    @Test("draining, what would have to be parked is refused as shutting down; what waits already goes on")
+    func parkedThen() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
+        let (waits, comes) = try (RawClient(bench.endpoint), RawClient(bench.endpoint))
+        try waits.send(Self.get)
+        try await eventually("it waits") { bench.count("lanyard_parked_requests") == 1 }
+        try await eventually("the other is accepted") { bench.path.shards[0].load.value == 2 }
+        bench.drain()
+        let refused = try await offPool { try comes.exchange("GET", "/") }
+        #expect(refused.status == 503)
+        #expect(try refused.json["type"].string == "urn:lanyard:problem:shutting-down")
+        bench.publish(generation: 1)
+        let served = try await offPool { try waits.response() }
+        #expect(served.status == 200)
+        #expect(served["Connection"] == "close")
+    }
+
+    @Test("at the cap the connection that waits longest makes room; if all are busy the new one gets 503 and the end")
+    func cap() async throws {
+        let bench = try ProxyBench { request in
+            RawResponse.response().after(request.message.target == "/long" ? .milliseconds(800) : .zero)
+        } plan: {
+            $0.limits.connectionsMax = 2
+        }
+        let clients = try [RawClient(bench.endpoint), RawClient(bench.endpoint)]
+        try await offPool { () throws in
+            for client in clients { #expect(try client.exchange("GET", "/").status == 200) }
+            let third = try RawClient(bench.endpoint)
+            #expect(try third.exchange("GET", "/").status == 200)
+            #expect(try clients[0].readToEnd() == [])
+            for client in [clients[1], third] { try client.send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+            try bench.awaitRequests(5)
+            let fourth = try RawClient(bench.endpoint)
+            let refused = try fourth.response()
+            #expect(refused.status == 503)
+            #expect(refused["Retry-After"] == "1")
+            #expect(refused["Connection"] == "close")
+            #expect(try fourth.readToEnd() == [])
+            for client in [clients[1], third] { #expect(try client.response().status == 200) }
+            third.close()
+            fourth.close()
+        }
+        for client in clients { client.close() }
+    }
+
+    @Test("connections spread over the shards, whatever the kernel's spread")
+    func spread() async throws {
+        let bench = try ProxyBench(plan: { $0.shards = 2 })
+        let clients = try (0..<60).map { _ in try RawClient(bench.endpoint) }
+        try await offPool { () throws in
+            for client in clients { #expect(try client.exchange("GET", "/").status == 200) }
+        }
+        let loads = bench.path.shards.map(\.load.value)
+        #expect(loads.reduce(0, +) == 60)
+        #expect((loads.min() ?? 0) >= 15, "\(loads)")
+        for client in clients { client.close() }
+        try await eventually("all are gone") { bench.path.shards.allSatisfy { $0.load.value == 0 } }
+    }
+}

@@ -1,0 +1,262 @@
+import Glibc
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import TestSupport
+import Testing
+
+/// A side that stands still, or turns away, in the middle of an exchange: what of the other side's goes on.
+///
+/// Over unix sockets, whose buffers hold about 200 KiB and do not grow.
+@Suite(.timeLimit(.minutes(1))) struct ProxyStallTests {
+    private static let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+
+    /// A bench before one upstream connection that the test serves by hand.
+    private final class Stage: Sendable {
+        let folder: TemporaryFolder
+        let listener: RawSocket
+        let bench: ProxyBench
+
+        init(_ configure: (inout ProxyBench.Plan) -> Void = { _ in }) throws {
+            let folder = try TemporaryFolder()
+            let upstream = folder.file("up.sock")
+            listener = try RawSocket.listen(at: .unix(upstream))
+            bench = try ProxyBench(plan: {
+                $0.usesUpstream = false
+                $0.upstream.endpoint = .unix(path: upstream)
+                $0.listener = ListenerSettings(address: .unix(path: folder.file("in.sock")))
+                configure(&$0)
+            })
+            self.folder = folder
+        }
+    }
+
+    @Test("a token that ends while its head waits for the upstream to take it is not sent any more")
+    func expiredInWait() async throws {
+        let stage = try Stage { $0.limits.headerBytesMax = 1 << 20 }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        bench.publish(generation: 1, usableUntil: .now + .milliseconds(600))
+        let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        async let response = bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\(fields)\r\nbody")
+        let socket = try await offPool { try #require(listener.accept()) }
+        try await Task.sleep(for: .milliseconds(900))
+        let received = try await offPool { String(decoding: try RawReader(socket).readToEnd(), as: UTF8.self) }
+        #expect(received.hasPrefix("POST / HTTP/1.1\r\n"))
+        #expect(!received.contains(ProxyBench.token) && !received.contains("\r\n\r\n"))
+        let refused = try await response
+        #expect(refused.status == 504)
+        #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
+    }
+
+    @Test(
+        "the head of a request that asks for 100 must be taken within the write time-out; the 100 is due a second after it went",
+        arguments: [true, false])
+    func expectInWait(_ isTaken: Bool) async throws {
+        let stage = try Stage {
+            $0.limits.headerBytesMax = 1 << 20
+            $0.upstream.timeouts.write = .milliseconds(isTaken ? 20_000 : 1_500)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        try await bench.talk { client throws in
+            try client.send(Self.post + "4\r\nExpect: 100-continue\r\n\(fields)\r\n")
+            let socket = try #require(listener.accept())
+            guard isTaken else {
+                let refused = try client.reader.readResponse(to: "POST")
+                #expect(refused.status == 504)
+                return #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
+            }
+            usleep(1_300_000)
+            let reader = RawReader(socket)
+            let start = ContinuousClock.now
+            _ = try reader.readHead()
+            #expect(try client.reader.readResponse(to: "POST").status == 100)
+            #expect(ContinuousClock.now - start >= .milliseconds(980))
+            try client.send("body")
+            #expect(try reader.read(4) == Array("body".utf8))
+            try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
+            #expect(try client.reader.readResponse(to: "POST").status == 200)
+        }
+    }
+
+    @Test("a kept connection that takes no byte of a request carries none: any method goes to another connection")
+    func closedForReading() async throws {
+        let stage = try Stage()
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let body = String(repeating: "b", count: 100_000)
+        async let upstream = offPool { () throws -> String in
+            let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+            let first = try #require(listener.accept())
+            _ = try RawReader(first).readRequest()
+            first.refuseInput()
+            try first.send(ok.utf8)
+            let second = try #require(listener.accept())
+            let message = try #require(try RawReader(second).readRequest())
+            try second.send(ok.utf8)
+            return message.bodyText
+        }
+        let statuses = try await bench.talk { client throws in
+            let first = try client.exchange("GET", "/").status
+            return [first, try client.exchange("POST", "/", body: Array(body.utf8)).status]
+        }
+        #expect(statuses == [200, 200])
+        #expect(try await upstream == body)
+    }
+
+    /// What a client does with its upload once the response has begun.
+    enum Upload: CaseIterable { case stalls, isHalfClosed, isNotTaken }
+
+    @Test(
+        "a response that began before the upload's end is relayed to its end, whatever becomes of the upload",
+        arguments: Upload.allCases)
+    func earlyResponse(_ upload: Upload) async throws {
+        let stage = try Stage {
+            // More than the upstream's thread needs to begin its response on a busy machine.
+            $0.upstream.timeouts.requestIdle = .seconds(1)
+            $0.upstream.timeouts.write = .seconds(1)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let size = 1_000_000
+        async let upstream = offPool { () throws -> Int in
+            let socket = try #require(listener.accept())
+            _ = try socket.receive(through: "\r\n\r\n")
+            try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc".utf8)
+            usleep(2_500_000)
+            try socket.send("def".utf8)
+            return try RawReader(socket).readToEnd().count
+        }
+        let response = try await bench.talk { client throws in
+            try client.send(Self.post + "\(size)\r\n\r\n")
+            let head = try client.read(1)
+            if upload == .isHalfClosed { client.halfClose() }
+            if upload == .isNotTaken {
+                _ = try? client.socket.send([UInt8](repeating: 7, count: size), within: .milliseconds(1500))
+            }
+            return head + (try client.readToEnd())
+        }
+        let text = String(decoding: response, as: UTF8.self)
+        #expect(text.contains("\r\nConnection: close\r\n"))
+        #expect(text.hasSuffix("\r\n\r\nabcdef"), "\(text)")
+        #expect(try await upstream < size)
+    }
+
+    /// A client that has asked for a response, all of which has come from the upstream, and whose end still waits in the proxy.
+    private static func tailed(
+        _ stage: Stage, behind: String = ""
+    ) throws -> (client: RawClient, size: Int, since: ContinuousClock.Instant) {
+        let before = stage.bench.count("lanyard_buffer_bytes")
+        for size in stride(from: 150_000, to: 330_000, by: 15_000) {
+            let client = try RawClient(stage.bench.endpoint)
+            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n\(behind)")
+            let upstream = try #require(stage.listener.accept())
+            _ = try upstream.receive(through: "\r\n\r\n")
+            let head = "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: \(size)\r\n\r\n"
+            let since = ContinuousClock.now
+            try upstream.send(head.utf8)
+            let asked = stage.bench.count("lanyard_requests")
+            try upstream.send([UInt8](repeating: 7, count: size))
+            upstream.close()
+            // Counted when all of it has come. What the client's socket did not take is then in the proxy.
+            try blockUntil("the answer has come") { stage.bench.count("lanyard_requests") > asked }
+            // A buffer for what has come behind may be held besides.
+            if stage.bench.count("lanyard_buffer_bytes") >= before + 30_000 {
+                return (client, size + head.utf8.count, since)
+            }
+            client.close()
+        }
+        throw TestFailure("no size leaves a tail in the proxy")
+    }
+
+    @Test(
+        "the idle time begins when the client has taken the last response; a drain's silence, too",
+        arguments: [true, false])
+    func tailIsNoSilence(_ drains: Bool) async throws {
+        let stage = try Stage { $0.limits.idleTimeout = drains ? .seconds(60) : .milliseconds(800) }
+        defer { withExtendedLifetime(stage) {} }
+        try await offPool { () throws in
+            let (client, size, _) = try Self.tailed(stage)
+            if drains { stage.bench.drain() }
+            usleep(1_500_000)
+            #expect(try client.read(size).count == size)
+            let taken = ContinuousClock.now
+            #expect(try client.readToEnd() == [])
+            #expect(ContinuousClock.now - taken >= .milliseconds(250))
+            client.close()
+        }
+    }
+
+    @Test("what comes behind a response whose end waits is read when that is taken, its time beginning then")
+    func headBehindTail() async throws {
+        let stage = try Stage {
+            $0.limits.idleTimeout = .milliseconds(300)
+            $0.limits.headerTimeout = .seconds(2)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        try await offPool { () throws in
+            let (client, size, _) = try Self.tailed(stage, behind: "GET /next HTTP/1.1\r\n")
+            usleep(2_500_000)
+            #expect(try client.read(size).count == size)
+            usleep(500_000)
+            try client.send("Host: localhost\r\n\r\n")
+            let upstream = try #require(stage.listener.accept())
+            _ = try upstream.receive(through: "\r\n\r\n")
+            try upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
+            #expect(try client.response().status == 200)
+        }
+    }
+
+    @Test(
+        "a client that takes nothing of a response's end is given up after the write time of its route, and no sooner")
+    func tailNotTaken() async throws {
+        let stage = try Stage {
+            $0.upstream.timeouts.write = .milliseconds(1500)
+            $0.limits.idleTimeout = .milliseconds(100)
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (client, size, since) = try await offPool { try Self.tailed(stage) }
+        try await eventually("it is given up") { stage.bench.path.shards[0].load.value == 0 }
+        #expect(ContinuousClock.now - since >= .milliseconds(1500))
+        let count = try await offPool { try client.reader.readToAnyEnd().bytes.count }
+        #expect(count < size)
+    }
+
+    @Test("an upload that stalls before any response is 408, whose reader half-closes is 400")
+    func stalledBeforeResponse() async throws {
+        let stage = try Stage { $0.upstream.timeouts.requestIdle = .milliseconds(200) }
+        defer { withExtendedLifetime(stage) {} }
+        let bench = stage.bench
+        for halfCloses in [false, true] {
+            let status = try await bench.talk { client throws in
+                try client.send(Self.post + "9\r\n\r\npart")
+                if halfCloses { client.halfClose() }
+                return try client.response().status
+            }
+            #expect(status == (halfCloses ? 400 : 408))
+        }
+    }
+
+    @Test("a body that lasts until the close, and whose HTTP/1.0 reader stands still, is cut by a reset")
+    func resetAtWriteTimeout() async throws {
+        let bench = try ProxyBench { _ in
+            RawResponse([
+                .send(Array("HTTP/1.1 200 OK\r\n\r\n".utf8)),
+                .repeated([UInt8](repeating: 7, count: 1 << 20), times: 64),
+            ])
+        } plan: {
+            $0.upstream.timeouts.write = .milliseconds(300)
+        }
+        try await bench.talk { client throws in
+            try client.send("GET / HTTP/1.0\r\n\r\n")
+            #expect(String(decoding: try client.read(12), as: UTF8.self) == "HTTP/1.1 200")
+            try blockUntil("the upstream connection is given up") {
+                bench.count("lanyard_upstream_connections", ["state": "open"]) == 0
+            }
+            #expect(throws: TestFailure.self) { try client.readToEnd() }
+        }
+        #expect(bench.count("lanyard_requests", ["origin": "upstream"]) == 1)
+    }
+}

@@ -1,0 +1,171 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import TestSupport
+import Testing
+
+/// Requests that come while there is no token, or one that is about to end.
+@Suite(.timeLimit(.minutes(1))) struct ProxyTokenTests {
+    private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    private static func parked(_ bench: ProxyBench) -> Int { bench.count("lanyard_parked_requests") }
+
+    @Test("requests without a token wait, are asked for once, and go on with what is published")
+    func resumed() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
+        let responses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<20 { group.addTask { try await bench.ask(Self.get).status } }
+            try await eventually("all are parked") { Self.parked(bench) == 20 }
+            #expect(bench.tokens.count == 1)
+            #expect(bench.upstream.connectionCount == 0)
+            bench.publish(generation: 1)
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(responses == Array(repeating: 200, count: 20))
+        #expect(bench.tokens.count == 1)
+        #expect(Self.parked(bench) == 0)
+    }
+
+    @Test("a refusal that is published refuses who waits and who comes, with the problem and its Retry-After")
+    func refused() async throws {
+        let refusals: [(AccessToken.Refusal, String, ClosedRange<Int>?)] = [
+            (.loginRequired, "login-required", nil), (.userUnknown(wasRemoved: false), "login-required", nil),
+            (.userUnknown(wasRemoved: true), "login-required", nil),
+            (.credentialRefused(because: "why"), "credential-refused", nil),
+            (.identityUnreachable(nextAttempt: .now + .seconds(30)), "identity-unreachable", 20...30),
+        ]
+        for (refusal, name, retryAfter) in refusals {
+            let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
+            async let waiting = bench.ask(Self.get)
+            try await eventually("it is parked") { Self.parked(bench) == 1 }
+            bench.path.publish(.none(refusal), for: ProxyBench.user)
+            bench.settle()
+            let responses = try await [waiting, bench.ask(Self.get)]
+            for response in responses {
+                #expect(response.status == 503)
+                #expect(try response.json["type"].string == "urn:lanyard:problem:\(name)")
+                #expect(try response.json["user"].string == "alice")
+                let seconds = response["Retry-After"].flatMap(Int.init)
+                #expect(retryAfter.map { $0.contains(seconds ?? -1) } ?? (seconds == nil))
+            }
+            #expect(bench.upstream.connectionCount == 0)
+        }
+    }
+
+    @Test(
+        "what a refusal says of a file or an app stands in its detail letter by letter, whatever bytes it has",
+        arguments: [
+            "/run/secrets/alice does not exist", #"/a "quoted" \path"#, "/a\nb\t\u{1}\u{7f}",
+            "/\u{e4}\u{1f511}\u{2028}",
+        ])
+    func detail(_ words: String) async throws {
+        let bench = try ProxyBench(plan: { $0.publishes = false })
+        bench.path.publish(.none(.credentialRefused(because: words)), for: ProxyBench.user)
+        bench.settle()
+        try await bench.talk { client in
+            for _ in 0..<2 {
+                let response = try client.exchange("GET", "/")
+                #expect(response["Content-Length"] == "\(response.body.count)")
+                #expect(try response.json["detail"].string == "Lanyard cannot log this user in: \(words).")
+            }
+        }
+    }
+
+    @Test("who has waited long enough is refused with Retry-After, and its connection goes on")
+    func overdue() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .milliseconds(200)) })
+        try await bench.talk { client in
+            let response = try client.exchange("GET", "/")
+            #expect(response.status == 503)
+            #expect(response["Retry-After"] == "1")
+            #expect(try response.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+            bench.publish(generation: 1)
+            #expect(try client.exchange("GET", "/").status == 200)
+        }
+    }
+
+    @Test("in the mandatory zone requests wait for the refresh; without one the unexpired token serves in the end")
+    func zone() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .milliseconds(300)) })
+        bench.publish(generation: 1, token: "old", waitsFrom: .now)
+        let start = ContinuousClock.now
+        #expect(try await bench.ask(Self.get).status == 200)
+        #expect(ContinuousClock.now - start >= .milliseconds(290))
+        #expect(bench.tokens.count == 1)
+    }
+
+    @Test("in the mandatory zone requests go with the new token as soon as it is there")
+    func zoneRenewed() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(60)) })
+        bench.publish(generation: 1, token: "old", waitsFrom: .now)
+        async let second = bench.ask(Self.get)
+        try await eventually("it is parked") { Self.parked(bench) == 1 }
+        bench.publish(generation: 2, token: "new")
+        let status = try await second.status
+        #expect(status == 200)
+        #expect(bench.upstream.requests.map { $0["Authorization"] } == ["Bearer new"])
+    }
+
+    @Test("an expired token never goes upstream")
+    func expired() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .milliseconds(100)) })
+        bench.publish(generation: 1, usableUntil: .now + .milliseconds(150))
+        try await Task.sleep(for: .milliseconds(160))
+        #expect(try await bench.ask(Self.get).status == 503)
+        #expect(bench.upstream.connectionCount == 0)
+        #expect(bench.tokens.count == 1)
+    }
+
+    @Test("the next request carries the new token, on the connections that are there")
+    func renewed() async throws {
+        let bench = try ProxyBench()
+        try await bench.talk { client throws in
+            for generation in 1...5 {
+                bench.publish(generation: UInt64(generation), token: "t\(generation)")
+                #expect(try client.exchange("GET", "/").status == 200)
+            }
+        }
+        #expect(bench.upstream.requests.map { $0["Authorization"] } == (1...5).map { "Bearer t\($0)" })
+        #expect(bench.upstream.connectionCount == 1)
+    }
+
+    @Test("no active user: 503")
+    func nobody() async throws {
+        let bench = try ProxyBench()
+        bench.path.activate(nil)
+        bench.settle()
+        let response = try await bench.ask(Self.get)
+        #expect(response.status == 503)
+        #expect(try response.json["type"].string == "urn:lanyard:problem:no-active-user")
+    }
+
+    @Test("a client that goes while it waits is forgotten")
+    func gone() async throws {
+        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
+        let (first, second) = try (RawClient(bench.endpoint), RawClient(bench.endpoint))
+        try first.send(Self.get)
+        try second.send(Self.get)
+        try await eventually("both wait") { Self.parked(bench) == 2 }
+        first.reset()
+        try await eventually("one is forgotten") { Self.parked(bench) == 1 }
+        bench.publish(generation: 1)
+        #expect(try await offPool { try second.response().status } == 200)
+        #expect(bench.upstream.requests.count == 1)
+    }
+
+    @Test("more waiting requests than allowed are refused as overload")
+    func parkedMax() async throws {
+        let bench = try ProxyBench(plan: {
+            ($0.publishes, $0.tokenWaitMax, $0.limits.parkedRequestsMax) = (false, .seconds(20), 2)
+        })
+        let waiting = try (0..<2).map { _ in try RawClient(bench.endpoint) }
+        for client in waiting { try client.send(Self.get) }
+        try await eventually("two wait") { Self.parked(bench) == 2 }
+        let response = try await bench.ask(Self.get)
+        #expect(response.status == 503)
+        #expect(try response.json["type"].string == "urn:lanyard:problem:overloaded")
+        #expect(response["Retry-After"] == "1")
+        bench.publish(generation: 1)
+        for client in waiting { #expect(try await offPool { try client.response().status } == 200) }
+    }
+}

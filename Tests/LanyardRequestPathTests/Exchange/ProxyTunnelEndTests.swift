@@ -1,0 +1,283 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import TestSupport
+import Testing
+
+/// How tunnels end, and what they hold while they live.
+@Suite(.timeLimit(.minutes(2))) struct ProxyTunnelEndTests {
+    @Test(
+        "either side may end its direction; the other goes on to its own end", arguments: [false, true], [false, true])
+    func halfClose(_ isUnix: Bool, _ clientFirst: Bool) async throws {
+        let tunnels = try TunnelBench(isUnix: isUnix)
+        try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            let (first, second) = clientFirst ? (client, upstream) : (upstream, client)
+            try first.send("last words")
+            first.socket.halfClose()
+            #expect(try second.rest() == ("last words", false))
+            for index in 0..<3 {
+                try second.send("reply \(index)")
+                #expect(try first.read(7) == "reply \(index)")
+            }
+            #expect(tunnels.tunnels == 1)
+            second.socket.close()
+            #expect(try first.rest() == ("", false))
+        }
+        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
+    }
+
+    @Test("a reset of either side resets the other", arguments: [false, true], [false, true])
+    func reset(_ byClient: Bool, _ isHalfClosed: Bool) async throws {
+        let tunnels = try TunnelBench()
+        try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            let (first, second) = byClient ? (client, upstream) : (upstream, client)
+            try first.send("cut")
+            #expect(try second.read(3) == "cut")
+            if isHalfClosed {
+                second.socket.halfClose()
+                #expect(try first.rest() == ("", false))
+            }
+            first.socket.reset()
+            #expect(try second.rest() == ("", true))
+        }
+        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
+    }
+
+    @Test("a reset is noticed while the other side takes nothing", arguments: [false, true])
+    func resetWhileFull(_ byClient: Bool) async throws {
+        let tunnels = try TunnelBench()
+        try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            let (first, second) = byClient ? (client, upstream) : (upstream, client)
+            // More than all buffers take, until nothing moves any more.
+            #expect(throws: TestFailure.self) {
+                try first.socket.send([UInt8](repeating: 1, count: 64 << 20), within: .seconds(2))
+            }
+            first.socket.reset()
+            _ = try? second.rest()
+        }
+        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
+    }
+
+    @Test("both directions at once, with slow readers: every byte arrives", arguments: [false, true])
+    func bulk(_ isUnix: Bool) async throws {
+        let tunnels = try TunnelBench(isUnix: isUnix)
+        let (client, upstream) = try await offPool { try tunnels.open() }
+        let size = Sanitizer.isOn ? 4 << 20 : 24 << 20
+        // 251 is prime: a piece that is lost, doubled or moved breaks the pattern.
+        let bytes = (0..<size).map { UInt8($0 % 251) }
+        let ends = [(client.socket, upstream.socket), (upstream.socket, client.socket)]
+        let faults = await withTaskGroup(of: String?.self) { group in
+            for (from, to) in ends {
+                group.addTask {
+                    do {
+                        try await offPool {
+                            try from.send(bytes, within: .seconds(60))
+                            from.halfClose()
+                        }
+                        return nil
+                    } catch { return "\(error)" }
+                }
+                group.addTask {
+                    do {
+                        let got = try await offPool { () throws -> [UInt8] in
+                            var got: [UInt8] = []
+                            while case let some = try to.receive(within: .seconds(60)), !some.isEmpty { got += some }
+                            return got
+                        }
+                        return got == bytes ? nil : "\(got.count) bytes, or others"
+                    } catch { return "\(error)" }
+                }
+            }
+            return await group.reduce(into: [String]()) { if let fault = $1 { $0.append(fault) } }
+        }
+        #expect(faults == [])
+    }
+
+    @Test("a silent tunnel ends after upgraded_idle; one that moves does not")
+    func idle() async throws {
+        let tunnels = try TunnelBench(plan: { $0.upstream.timeouts.upgradedIdle = .milliseconds(400) })
+        try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            let start = ContinuousClock.now
+            // Taken before the last byte moves: this thread may come late for it.
+            var last = start
+            while last - start < .milliseconds(900) {
+                try upstream.send(".")
+                #expect(try client.read(1) == ".")
+                last = .now
+                try client.send("+")
+                #expect(try upstream.read(1) == "+")
+            }
+            #expect(try client.rest() == ("", false))
+            #expect(try upstream.rest() == ("", false))
+            #expect(ContinuousClock.now - last >= .milliseconds(390))
+        }
+    }
+
+    @Test("a tunnel ends at its maximum age, however much moves")
+    func age() async throws {
+        let tunnels = try TunnelBench(plan: { $0.route.upgradedMaxAge = .milliseconds(500) })
+        try await offPool { () throws in
+            let start = ContinuousClock.now
+            let (client, upstream) = try tunnels.open()
+            try blockUntil("the tunnel ends", within: .seconds(20)) {
+                (try? upstream.send(".")) == nil || (try? client.read(1)) == nil
+            }
+            #expect((.milliseconds(490)..<(.seconds(20))).contains(ContinuousClock.now - start))
+        }
+        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
+    }
+
+    @Test("logout and switch end the tunnels of routes that say so, at once; a new generation ends none")
+    func sessions() async throws {
+        let closers: [[RouteSettings.TunnelCloser]] = [[], [.logout], [.switch], [.logout, .switch]]
+        for closesOn in closers {
+            let tunnels = try TunnelBench(plan: { $0.route.closeUpgradedOn = closesOn })
+            let bench = tunnels.bench
+            try await offPool { () throws in
+                for event in RouteSettings.TunnelCloser.allCases {
+                    let (client, upstream) = try tunnels.open()
+                    bench.publish(generation: 2)
+                    bench.path.publish(.pending, for: ProxyBench.user)
+                    bench.path.publish(.none(.identityUnreachable(nextAttempt: .never)), for: ProxyBench.user)
+                    bench.path.activate(ProxyBench.user)
+                    bench.path.activate(nil)
+                    bench.settle()
+                    try client.send("still")
+                    #expect(try upstream.read(5) == "still")
+                    switch event {
+                    case .logout: bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
+                    case .switch: bench.path.activate(UserIndex(1))
+                    }
+                    bench.settle()
+                    #expect(tunnels.tunnels == (closesOn.contains(event) ? 0 : 1), "\(closesOn) \(event)")
+                    if closesOn.contains(event) {
+                        #expect(try client.rest() == ("", false))
+                        #expect(try upstream.rest() == ("", false))
+                    } else {
+                        try client.send("still")
+                        #expect(try upstream.read(5) == "still")
+                        client.socket.close()
+                        upstream.socket.close()
+                    }
+                    bench.publish(generation: 3)
+                    bench.path.activate(ProxyBench.user)
+                    bench.settle()
+                }
+            }
+        }
+    }
+
+    @Test(
+        "a route that pins its user does not care who is active; who logged out while the upgrade was asked for has no tunnel"
+    )
+    func pinned() async throws {
+        let tunnels = try TunnelBench(plan: {
+            $0.route.user = "alice"
+            $0.route.closeUpgradedOn = [.logout, .switch]
+        })
+        try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            tunnels.bench.path.activate(UserIndex(1))
+            tunnels.bench.settle()
+            try client.send("still")
+            #expect(try upstream.read(5) == "still")
+            let late = try tunnels.connect()
+            try late.send(TunnelBench.asking + "early")
+            let other = try tunnels.accept()
+            _ = try other.head()
+            tunnels.bench.path.publish(.none(.credentialRefused(because: "why")), for: ProxyBench.user)
+            tunnels.bench.settle()
+            #expect(try client.rest() == ("", false))
+            try other.send(TunnelBench.granting)
+            #expect(try late.rest().text == TunnelBench.granted)
+            #expect(tunnels.tunnels == 0)
+        }
+    }
+
+    @Test(
+        """
+        another account of the same user ends the tunnels of routes that say logout or switch, pinned or not; the \
+        same one again ends none
+        """,
+        arguments: [false, true])
+    func accounts(_ isPinned: Bool) async throws {
+        let closers: [[RouteSettings.TunnelCloser]] = [[], [.logout], [.switch]]
+        for closesOn in closers {
+            let tunnels = try TunnelBench(plan: {
+                $0.publishes = false
+                $0.route.closeUpgradedOn = closesOn
+                if isPinned { $0.route.user = "alice" }
+            })
+            let bench = tunnels.bench
+            bench.publish(generation: 1, account: 1)
+            try await offPool { () throws in
+                let (client, upstream) = try tunnels.open()
+                bench.publish(generation: 2, account: 1)
+                if closesOn != [.logout] {
+                    bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
+                    bench.publish(generation: 3, account: 1)
+                }
+                try client.send("still")
+                #expect(try upstream.read(5) == "still")
+                bench.publish(generation: 4, account: 2)
+                #expect(tunnels.tunnels == (closesOn.isEmpty ? 1 : 0), "\(closesOn)")
+                if closesOn.isEmpty {
+                    try client.send("still")
+                    #expect(try upstream.read(5) == "still")
+                } else {
+                    #expect(try client.rest() == ("", false))
+                    #expect(try upstream.rest() == ("", false))
+                }
+            }
+        }
+    }
+
+    @Test("a tunnel holds its slot of the route's connections while it lives, and is never pooled")
+    func slot() async throws {
+        let tunnels = try TunnelBench(plan: {
+            $0.upstream.connectionsMax = 1
+            $0.upstream.timeouts.connect = .milliseconds(300)
+        })
+        try await offPool { () throws in
+            let (client, upstream) = try tunnels.open()
+            let other = try RawClient(tunnels.bench.endpoint)
+            #expect(try other.exchange("GET", "/").status == 503)
+            try other.send("GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            client.socket.close()
+            _ = try upstream.rest()
+            upstream.socket.close()
+            let next = try tunnels.accept()
+            #expect(try next.head().hasPrefix("GET /waits "))
+            try next.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            #expect(try other.response().status == 200)
+        }
+    }
+
+    @Test("a drain lets tunnels live; its timeout resets them")
+    func drain() async throws {
+        let tunnels = try TunnelBench()
+        let finished = Milestone()
+        let (client, upstream) = try await offPool { try tunnels.open() }
+        let idle = try RawClient(tunnels.bench.endpoint)
+        try await offPool { () throws in
+            #expect(try idle.exchange("GET", "/", host: "evil").status == 421)
+            tunnels.bench.path.drain { finished.set() }
+            // Its end comes after 500 ms of silence: a drain that knew of no tunnel would be over with it.
+            #expect(try idle.readToEnd() == [])
+            tunnels.bench.settle()
+            tunnels.bench.settle()
+        }
+        #expect(!finished.isSet)
+        try await offPool { () throws in
+            try client.send("still")
+            #expect(try upstream.read(5) == "still")
+            tunnels.bench.path.abort()
+            #expect(try client.rest() == ("", true))
+            #expect(try upstream.rest() == ("", true))
+        }
+    }
+}

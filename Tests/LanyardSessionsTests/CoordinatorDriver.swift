@@ -1,0 +1,266 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// One user's coordinator in virtual time. Its store replies at once unless it is held, and its identity service when
+/// the test says so.
+final class CoordinatorDriver {
+    /// The state that all processes on one store share.
+    final class Disk {
+        var contents = StoreContents(fingerprintKey: Tokens.secret("key"))
+        /// The process that has the user's lock.
+        weak var holder: CoordinatorDriver?
+    }
+
+    static let full = StoreError(.system(28), message: "no space left on device")
+
+    var now = Instant(nanoseconds: 1_000_000_000_000)
+    var wall = WallTime(seconds: 1_800_000_000)
+    var coordinator: SessionCoordinator
+    let disk: Disk
+    /// The reply to a lock request.
+    var lockReply = StoreLock.taken
+    /// The error with which the store fails.
+    var storeError: StoreError?
+    /// A failing write was made all the same: its last step failed.
+    var makesFailedWrites = false
+    /// Reading fails, too.
+    var failsReads = false
+    /// Commits and reads get no reply until `release`.
+    var holdsStore = false
+    var claim = AccountOwnership.free
+    var chance = 0.5
+
+    /// The actions, in order, as short words.
+    private(set) var trail: [String] = []
+    private(set) var calls: [SessionCall] = []
+    private(set) var sent: [String] = []
+    private(set) var credentials: [Credential] = []
+    /// The fingerprint of the refused credential in the latest login.
+    private(set) var refused: CredentialFingerprint?
+    private(set) var revoked: [String] = []
+    private(set) var revocations: [StoredRevocation] = []
+    private(set) var logEvents: [SessionLogEvent] = []
+    private(set) var availability: AccessToken.Availability?
+    private(set) var replies: [UInt64: SessionReply] = [:]
+    private var held: [SessionCoordinator.Action] = []
+    private var names: UInt64 = 100
+
+    init(
+        _ user: String = "alice", hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
+        isAdded: Bool = false,
+        offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
+        identity: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
+    ) {
+        let login = UserSettings.Login.emailPassword(email: "a@example.com", passwordFile: "/x")
+        coordinator = SessionCoordinator(
+            SessionCoordinator.Setup(
+                user: user, identity: identity.name, index: UserIndex(0),
+                credential: hasCredential ? .configured(login) : nil,
+                rotation: rotation, isAdded: isAdded, offline: offline, boot: boot, fingerprint: identity.fingerprint,
+                others: others, configured: configured))
+        self.disk = disk
+    }
+
+    // MARK: Observed state
+
+    var state: SessionState { coordinator.session.state }
+    var reason: SessionReason { coordinator.session.reason }
+    var contents: StoreContents { disk.contents }
+    var stored: StoredUser? { contents[coordinator.setup.user] }
+    var storedRefresh: String? { Tokens.text(stored?.session?.refresh) }
+    var refresh: String? { Tokens.text(coordinator.session.tokens?.refresh) }
+    var token: AccessToken? { if case .token(let token)? = availability { token } else { nil } }
+    var refusal: AccessToken.Refusal? { if case .none(let refusal)? = availability { refusal } else { nil } }
+    /// The call that waits for its response.
+    var call: SessionCall? {
+        if case .calling? = coordinator.operation?.stage { coordinator.operation?.call } else { nil }
+    }
+
+    func noted(_ event: SessionLogEvent.Event) -> Bool { logEvents.contains { $0.event == event } }
+    func forget() { (trail, logEvents) = ([], []) }
+
+    // MARK: Events
+
+    func begin() { handle(.begin(stored)) }
+
+    func handle(_ event: SessionCoordinator.Event) {
+        names += 1
+        let eventContext = EventContext(instant: now, wall: wall, chance: chance, name: names)
+        for action in coordinator.handle(event, at: eventContext) { perform(action) }
+    }
+
+    private func perform(_ action: SessionCoordinator.Action) {
+        switch action {
+        case .tryLock:
+            trail.append("lock")
+            let isFree = disk.holder == nil || disk.holder === self
+            if isFree, lockReply == .taken { disk.holder = self }
+            handle(.locked(isFree ? lockReply : .busy))
+        case .unlock:
+            trail.append("unlock")
+            if disk.holder === self { disk.holder = nil }
+        case .read, .commit:
+            if holdsStore { held.append(action) } else { reply(action) }
+        case .login(let credential, let refused, let call):
+            trail.append("login")
+            calls.append(call)
+            credentials.append(credential)
+            self.refused = refused
+        case .refresh(let token, let call):
+            trail.append("refresh")
+            calls.append(call)
+            sent.append(Tokens.text(token) ?? "")
+        case .claim(_, let operation): handle(.claimed(claim, operation: operation))
+        case .revoke(let revocation): revoke(revocation)
+        case .completeTermination(let revocation, let isStored, let ticket):
+            if let revocation { revoke(revocation) }
+            if let ticket { replies[ticket] = .terminated(isRevoked: false, isStored: isStored) }
+        case .publish(let news):
+            availability = news
+            if case .token(let token) = news {
+                trail.append("publish \(token.generation)")
+                #expect(now < token.usableUntil, "an expired token was published")
+            }
+        case .logEvent(let logEvent): logEvents.append(logEvent)
+        case .reply(let ticket, let reply): replies[ticket] = reply
+        }
+    }
+
+    private func revoke(_ revocation: StoredRevocation) {
+        trail.append("revoke")
+        revoked.append(Tokens.text(revocation.refresh) ?? "")
+        revocations.append(revocation)
+    }
+
+    private func reply(_ action: SessionCoordinator.Action) {
+        switch action {
+        case .read(let operation):
+            trail.append("read")
+            if failsReads, let storeError { return handle(.read(.failure(storeError), operation: operation)) }
+            handle(.read(.success(stored), operation: operation))
+        case .commit(let change):
+            trail.append(Self.word(change))
+            if let storeError {
+                if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
+                return handle(.committed(.failure(storeError)))
+            }
+            handle(.committed(.success(disk.contents.apply(change, now: wall))))
+        default: break
+        }
+    }
+
+    static func word(_ change: StoreChange) -> String {
+        switch change {
+        case .storeIntent: "intend"
+        case .clearIntent: "settle"
+        case .dropRefreshToken: "spend"
+        case .saveSession: "hold"
+        case .recordRefusal: "refuse"
+        case .end: "end"
+        case .logOut: "logOut"
+        case .remove: "remove"
+        case .activate: "activate"
+        case .addRevocation: "owe"
+        case .removeRevocation: "revoked"
+        }
+    }
+
+    /// Lets the store reply to the held calls, and to later ones unless it is held again.
+    func release(holdingOn: Bool = false) {
+        holdsStore = holdingOn
+        let actions = held
+        held = []
+        for action in actions { reply(action) }
+    }
+
+    /// Moves both clocks.
+    func pass(_ seconds: Double) {
+        now = now + .seconds(seconds)
+        wall = wall + .seconds(seconds)
+    }
+
+    /// Moves the clocks to the coordinator's next deadline and sends `.due`.
+    func toDue() {
+        if coordinator.due > now, coordinator.due < .never {
+            pass((coordinator.due - now).inSeconds)
+            now = max(now, coordinator.due)
+        }
+        handle(.due)
+    }
+
+    /// Goes on to the next call, at most so many deadlines away.
+    func toCall(_ deadlines: Int = 20) {
+        for _ in 0..<deadlines where call == nil { toDue() }
+    }
+
+    func grant(
+        _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
+        account: String? = nil
+    ) throws {
+        let call = try #require(call)
+        handle(
+            .callCompleted(
+                .success(
+                    SessionDriver.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account)),
+                call))
+    }
+
+    func fail(_ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil) throws {
+        let error = IdentityError(verdict, message: "planned", credential: credential)
+        handle(.callCompleted(.failure(error), try #require(call)))
+    }
+
+    /// Logs in: `valid` afterwards, stored as generation 1 with the refresh token `one`.
+    func logIn(_ lifetime: Duration = .seconds(1800), refreshExpiry: WallTime? = nil) throws {
+        begin()
+        try grant(lifetime, refresh: "one", refreshExpiry: refreshExpiry, account: "a")
+        try #require(state == .valid && storedRefresh == "one")
+        forget()
+    }
+
+    /// Logs in, and refreshes while the disk is full: the refresh token `two` is served from memory, and the store
+    /// keeps failing.
+    func refreshUnsaved(_ lifetime: Duration = .seconds(1800)) throws {
+        try logIn(lifetime)
+        toDue()
+        storeError = Self.full
+        try grant(lifetime, refresh: "two")
+    }
+
+    /// Logs in and refreshes: what the store held before it had the refresh token `two`.
+    func refreshedContents() throws -> StoreContents {
+        try logIn()
+        let old = contents
+        toCall()
+        try grant(refresh: "two")
+        return old
+    }
+
+    /// A crash and a new start on the stored contents, so many seconds later.
+    func restart(
+        after seconds: Double = 1, hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
+        boot: String = "boot-1",
+        offline: LoginSettings.Offline = .cached
+    ) -> CoordinatorDriver {
+        if disk.holder === self { disk.holder = nil }
+        let next = CoordinatorDriver(
+            hasCredential: hasCredential, rotation: rotation, offline: offline, disk: disk, boot: boot)
+        next.now = now + .seconds(seconds)
+        next.wall = wall + .seconds(seconds)
+        return next
+    }
+
+    /// Another process on the same store that has started and continues with what it holds.
+    func another(rotation: RefreshTokenRotation = .none, hasCredential: Bool = true) -> CoordinatorDriver {
+        let next = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation, disk: disk)
+        (next.now, next.wall) = (now, wall)
+        next.begin()
+        next.forget()
+        return next
+    }
+}

@@ -1,0 +1,97 @@
+import Logging
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+
+@Suite(.timeLimit(.minutes(1))) struct RevocationRunnerTests {
+    private typealias Reply = @Sendable (Result<Void, IdentityError>) -> Void
+
+    /// A store that takes every change, and an identity service whose responses the test gives.
+    private final class Environment: RevocationEnvironment, IdentityService {
+        let loop: EventLoop
+        let log = LogRecorder()
+        let calls = Guarded<[Reply]>([])
+        /// The outcomes that the callers got.
+        let outcomes = Guarded<[Bool]>([])
+
+        init() throws {
+            loop = try EventLoop(label: "test.revocations")
+            loop.start()
+        }
+
+        var logger: Logger { log.logger }
+        var isStopped: Bool { false }
+
+        func commit(
+            _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
+        ) {
+            reply(.success(.stored(nil)))
+        }
+
+        func signalIfDrained() {}
+
+        func service(of revocation: StoredRevocation) -> (any IdentityService)? { self }
+
+        func login(
+            _ credential: Credential, guarded: LoginGuard?,
+            reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+        ) {}
+
+        func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {}
+
+        func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+            calls.withLock { $0.append(reply) }
+        }
+
+        /// Runs on the loop, and waits for it.
+        func perform(_ work: @escaping @Sendable () -> Void) async {
+            await withCheckedContinuation { done in
+                loop.post {
+                    work()
+                    done.resume()
+                }
+            }
+        }
+    }
+
+    /// A log that lives as long as a logger refers to it.
+    private final class WeakLog: @unchecked Sendable {
+        weak var log: LogRecorder?
+
+        init(_ log: LogRecorder) { self.log = log }
+    }
+
+    /// Enqueues a revocation whose token is an object of its own, with a log of its own.
+    private static func enqueue(
+        _ token: String, to runner: RevocationRunner, in environment: Environment
+    ) async -> WeakLog {
+        let log = LogRecorder()
+        let revocation = StoredRevocation(identity: "demo", refresh: Tokens.secret(token), since: .now)
+        await environment.perform { [logger = log.logger] in
+            runner.enqueue(revocation, of: "alice", isStored: true, logger) { outcome in
+                environment.outcomes.withLock { $0.append(outcome) }
+            }
+        }
+        return WeakLog(log)
+    }
+
+    @Test("a second revocation of the same token makes no second call, and leaves nothing behind")
+    func twice() async throws {
+        let environment = try Environment()
+        let runner = RevocationRunner(environment: environment)
+        let logs = [
+            await Self.enqueue("one", to: runner, in: environment),
+            await Self.enqueue("one", to: runner, in: environment),
+        ]
+        let calls = environment.calls.withLock { $0 }
+        #expect(calls.count == 1)
+        calls.first?(.success(()))
+        try await eventually("both callers know") { environment.outcomes.withLock { $0 } == [true, true] }
+        try await eventually("no logger is kept") { logs.allSatisfy { $0.log == nil } }
+        await environment.perform { runner.stop() }
+        environment.loop.stop()
+    }
+}

@@ -1,0 +1,322 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+@Suite("Session: time")
+struct SessionScheduleTests {
+    /// The probability of at least this distance, if the fractions are uniform in 0 ..< 1 (Kolmogorov–Smirnov).
+    private static func pValue(_ fractions: [Double]) -> Double {
+        let n = Double(fractions.count)
+        var distance = 0.0
+        for (place, value) in fractions.sorted().enumerated() {
+            distance = max(distance, Double(place + 1) / n - value, value - Double(place) / n)
+        }
+        let lambda = (n.squareRoot() + 0.12 + 0.11 / n.squareRoot()) * distance
+        var sum = 0.0
+        for k in 1...100 {
+            let term: Double = exp(-2 * Double(k * k) * lambda * lambda)
+            sum += k % 2 == 1 ? term : -term
+        }
+        return min(max(2 * sum, 0), 1)
+    }
+
+    @Test("Rule 2: refresh instants are uniform over 65 to 75 % of the lifetime", arguments: [2, 20, 1800, 86_400])
+    func uniform(_ lifetime: Int) throws {
+        let driver = SessionDriver(chance: nil, seed: UInt64(lifetime))
+        try driver.logIn(.seconds(lifetime))
+        var fractions: [Double] = []
+        for _ in 0..<4000 {
+            let issued = try #require(driver.calls.last).startedAt
+            driver.toDue()
+            let part = (driver.now - issued).inSeconds / Double(lifetime)
+            #expect(part >= 0.65 - 1e-9 && part <= 0.75 + 1e-9)
+            fractions.append((part - 0.65) / 0.1)
+            try driver.grant(.seconds(lifetime))
+        }
+        #expect(Self.pValue(fractions) > 0.01)
+        #expect(driver.calls.count == 4001)
+    }
+
+    @Test("the test of uniformity would see a lopsided schedule")
+    func lopsided() {
+        var numbers = SeededGenerator(7)
+        let squares = (0..<4000).map { _ in pow(numbers.chance(), 1.2) }
+        #expect(Self.pValue(squares) < 0.01)
+    }
+
+    @Test(
+        "Rule 2: refresh, mandatory zone and end come in this order at every lifetime, wherever the schedule is put",
+        arguments: [2.0, 2.5, 20, 60, 300, 1800, 86_400, 1e8], [0.65...0.75, 0.1...0.2, 0.9...0.95, 0...1, 0.8...0.8])
+    func order(_ lifetime: Double, _ part: ClosedRange<Double>) {
+        var settings = RefreshSettings()
+        settings.at = part
+        for chance in [0, 0.5, 0.999_999] {
+            let driver = SessionDriver(settings: settings, chance: chance)
+            let issued = driver.now
+            driver.adopt(.seconds(lifetime))
+            let tokens = driver.tokens!
+            let end = issued + .seconds(lifetime)
+            #expect(issued <= driver.due && driver.due <= tokens.mandatoryFrom)
+            #expect(tokens.mandatoryFrom < tokens.usableUntil && tokens.usableUntil < end)
+            #expect(end - tokens.mandatoryFrom <= .seconds(60))
+            #expect((end - tokens.mandatoryFrom).inSeconds <= lifetime / 4 + 1e-6)
+        }
+    }
+
+    @Test(
+        "Rule 13: the skew allowance is at least 5 s, at most 120 s and a tenth of the lifetime",
+        arguments: [(2, 0, 0.2), (20, 0, 2), (1800, 0, 5), (1800, -40, 40), (1800, 300, 120), (600, 300, 60)])
+    func allowance(_ lifetime: Int, _ skew: Int, _ expected: Double) {
+        let allowance = SessionTokens.allowance(lifetime: .seconds(lifetime), skew: .seconds(skew))
+        #expect(abs(allowance.inSeconds - expected) < 1e-9)
+    }
+
+    @Test("Rule 13: the skew is learned from the service's clock, smoothed, and warned of above 30 s")
+    func skew() throws {
+        let driver = SessionDriver()
+        driver.handle(.loginRequested)
+        try driver.grant(refresh: "r", date: driver.wall + .seconds(99.5))
+        #expect(abs(try #require(driver.context.skew).inSeconds - 100) < 0.001)
+        #expect(driver.logEvents.contains { $0.event == .skewed })
+        let tokens = try #require(driver.tokens)
+        #expect(abs((tokens.usableUntil - driver.now).inSeconds - 1700) < 0.001)
+        #expect(tokens.mandatoryFrom <= tokens.usableUntil)
+        driver.toDue()
+        try driver.grant(date: driver.wall + .seconds(-0.5))
+        #expect(abs(try #require(driver.context.skew).inSeconds - 75) < 0.001)
+    }
+
+    @Test("Rule 1: a token's lifetime counts from before the request was sent")
+    func basis() throws {
+        let driver = SessionDriver()
+        driver.handle(.loginRequested)
+        let sent = driver.now
+        driver.pass(20)
+        try driver.grant(.seconds(100), refresh: "r")
+        #expect(driver.token?.usableUntil == sent + .seconds(95))
+    }
+
+    @Test("a response that took longer than its token lives is never served")
+    func lateToken() throws {
+        let driver = SessionDriver()
+        driver.handle(.loginRequested)
+        driver.pass(3)
+        try driver.grant(.seconds(2), refresh: "r")
+        #expect(driver.state == .unreachable && driver.token == nil)
+        driver.toDue()
+        // The refresh token is still good.
+        #expect(driver.call?.kind == .refresh)
+        try driver.grant(.seconds(2))
+        #expect(driver.state == .valid && driver.token != nil)
+    }
+
+    @Test("Rule 3: failures back off with full jitter from 1 s to 60 s, in the mandatory zone to 30 s")
+    func backOff() throws {
+        let driver = SessionDriver(chance: 0.999_999)
+        driver.adopt(.seconds(86_400))
+        driver.toDue()
+        var waits: [Double] = []
+        for _ in 0..<9 {
+            try driver.fail(.transient(retryAfter: nil))
+            waits.append(driver.dueIn.rounded())
+            driver.toDue()
+        }
+        #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60, 60])
+        driver.pass(86_400 - 30 - (driver.now - driver.calls[0].startedAt).inSeconds - 0.75 * 86_400)
+        try driver.fail(.transient(retryAfter: nil))
+        #expect((try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds.rounded() == 30)
+        driver.fixedChance = 0
+        while driver.call == nil { driver.toDue() }
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.dueIn == 0.25)
+    }
+
+    @Test("Rule 3: Retry-After is honoured up to the mandatory zone, then 30 s at most")
+    func retryAfter() throws {
+        let driver = SessionDriver(chance: 0)
+        driver.adopt()
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: .seconds(120)))
+        #expect(driver.dueIn == 120)
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: .seconds(3600)))
+        #expect(driver.due == driver.tokens?.mandatoryFrom)
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: .seconds(3600)))
+        #expect(driver.dueIn == 30)
+        driver.toDue()
+        #expect(driver.call != nil)
+    }
+
+    @Test("Rule 12: while requests come in the unreachable state the back-off is at most 10 s, and they cause no call")
+    func wanted() throws {
+        let driver = try SessionTransitionTests.driver(in: .unreachable)
+        driver.fixedChance = 0.999
+        for _ in 0..<8 {
+            driver.toDue()
+            try driver.fail(.transient(retryAfter: nil))
+        }
+        #expect(driver.dueIn > 20)
+        let calls = driver.calls.count
+        driver.handle(.tokenNeeded)
+        #expect(driver.calls.count == calls && driver.dueIn <= 10)
+        #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due, because: "planned"))
+        let publications = driver.publications
+        driver.handle(.tokenNeeded)
+        #expect(driver.publications == publications)
+        driver.toDue()
+        // A request came during the attempt: the next back-off is short from the start.
+        driver.handle(.tokenNeeded)
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.dueIn <= 10)
+    }
+
+    @Test("Rule 12: for every random value, a quarter of a second passes between two attempts while requests come")
+    func leastWait() throws {
+        for chance in [0, 0.001] {
+            let driver = try SessionTransitionTests.driver(in: .unreachable)
+            driver.fixedChance = 0.999
+            for _ in 0..<8 {
+                driver.toDue()
+                try driver.fail(.transient(retryAfter: nil))
+            }
+            driver.fixedChance = chance
+            driver.handle(.tokenNeeded)
+            #expect(driver.dueIn == 0.25)
+            driver.toDue()
+            driver.handle(.tokenNeeded)
+            try driver.fail(.transient(retryAfter: nil))
+            #expect(driver.dueIn == 0.25)
+        }
+    }
+
+    @Test("Rule 4: requests wait from the mandatory zone on while an attempt is under way, and not between attempts")
+    func waits() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        let zone = try #require(driver.tokens).mandatoryFrom
+        #expect(driver.token?.waitsFrom == zone)
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.token?.waitsFrom == .never)
+        driver.toDue()
+        #expect(driver.token?.waitsFrom == zone)
+    }
+
+    @Test(
+        "Rule 4: with a call in flight requests wait past the token's end, as long as one of them would; then they are refused"
+    )
+    func slowResponse() throws {
+        let driver = SessionDriver()
+        driver.adopt(.seconds(10))
+        driver.toDue()
+        let end = try #require(driver.tokens).usableUntil
+        let publications = driver.publications
+        driver.pass((end - driver.now).inSeconds + 1)
+        driver.handle(.tokenNeeded)
+        // Nothing has changed: a publication would only make waiting requests ask again.
+        #expect(driver.publications == publications && driver.state == .refreshing)
+        driver.toDue()
+        #expect(driver.state == .unreachable && driver.now == end + .seconds(5))
+        #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.now + .seconds(5)))
+        try driver.grant(.seconds(10))
+        // The response came later than most of the token's lifetime.
+        #expect(driver.state == .valid || driver.state == .unreachable)
+    }
+
+    @Test("a first login that cannot be made is tried without end, half a minute apart at most")
+    func firstLogin() throws {
+        let driver = SessionDriver(chance: 0.999_999)
+        driver.handle(.loginRequested)
+        for _ in 0..<50 {
+            try driver.fail(.transient(retryAfter: nil))
+            #expect(driver.dueIn <= 30 && driver.state == .loggingIn)
+            driver.toDue()
+        }
+        try driver.grant(refresh: "r")
+        #expect(driver.state == .valid)
+    }
+
+    @Test("Rule 12: a new login after a dead session backs off to five minutes")
+    func relogin() throws {
+        let driver = try SessionTransitionTests.driver(in: .refreshing)
+        driver.fixedChance = 0.999_999
+        try driver.fail(.sessionDead)
+        var longest = 0.0
+        for _ in 0..<12 {
+            try driver.fail(.transient(retryAfter: nil))
+            longest = max(longest, (try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds)
+            while driver.call == nil { driver.toDue() }
+        }
+        #expect(longest.rounded() == 300)
+    }
+
+    @Test("Rule 12: at the refresh token's own expiry one call is made, and its response decides")
+    func refreshTokenEnd() throws {
+        let driver = SessionDriver(hasCredential: false)
+        driver.adopt(refreshExpiry: driver.wall + .seconds(600))
+        #expect(driver.dueIn == 600)
+        driver.toDue()
+        #expect(driver.call?.kind == .refresh)
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.state == .stale)
+        driver.toDue()
+        try driver.fail(.sessionDead)
+        #expect(driver.state == .loginRequired)
+    }
+
+    @Test("a refresh token that the service accepts after its expiry is not tried again and again")
+    func refreshTokenEndPassed() throws {
+        let driver = SessionDriver(hasCredential: false)
+        driver.adopt(refreshExpiry: driver.wall + .seconds(600))
+        driver.toDue()
+        try driver.grant()
+        #expect(driver.dueIn > 1000)
+    }
+
+    @Test(
+        "Rule 14: a wall clock that jumps forwards shortens the token's life, one that jumps back does not lengthen it")
+    func jumps() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        let end = try #require(driver.token).usableUntil
+        driver.wall = driver.wall + .seconds(-3600)
+        driver.handle(.clockJumped)
+        #expect(driver.token?.usableUntil == end && driver.calls.isEmpty)
+        driver.wall = driver.wall + .seconds(3600 + 1500)
+        driver.handle(.clockJumped)
+        #expect(driver.token?.usableUntil == end - .seconds(1500))
+        // Overdue now, so within 5 s.
+        #expect(driver.dueIn <= 5)
+        driver.toDue()
+        #expect(driver.call != nil)
+        try driver.grant()
+        driver.handle(.clockJumped)
+        #expect(driver.dueIn > 1000)
+    }
+
+    @Test("Rule 14: a wall clock 31 minutes ahead costs exactly one refresh")
+    func fastClock() throws {
+        let driver = try SessionTransitionTests.driver(in: .valid)
+        driver.wall = driver.wall + .seconds(31 * 60)
+        driver.handle(.clockJumped)
+        #expect(driver.calls.count == 1 && driver.state == .refreshing)
+        try driver.grant()
+        #expect(driver.state == .valid && driver.dueIn > 1000)
+    }
+
+    @Test(
+        "Rule 14: clocks that disagree by more than 5 s, and looks that come late, are told",
+        arguments: [
+            (30.0, 30.0, ""), (30, 34.9, ""), (30, 25.1, ""), (30, 36, "wall_clock"), (30, -3600, "wall_clock"),
+            (36, 36, "resumed"), (34, 34, ""),
+        ])
+    func comparison(_ boot: Double, _ wall: Double, _ reason: String) {
+        let start = ClockComparison(instant: Instant(nanoseconds: 0), wall: WallTime(seconds: 1000))
+        let told = start.disagreement(at: start.instant + .seconds(boot), start.wall + .seconds(wall))
+        #expect(told?.rawValue ?? "" == reason)
+    }
+}

@@ -1,0 +1,231 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// How a session ends: each session of the service is the user's or is revoked, and unsaved changes are reported.
+@Suite("Coordinator: terminations")
+struct SessionTerminationTests {
+    private static let bob = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
+
+    private static func obtained(_ driver: CoordinatorDriver) -> ObtainedSession {
+        ObtainedSession(
+            SessionDriver.grant(refresh: "obtained", account: "a"), startedAt: driver.now, startedAtWall: driver.wall)
+    }
+
+    // MARK: Sessions that were obtained elsewhere
+
+    @Test("a session that is handed over while another login is under way is revoked")
+    func obtainedSessionMeetsLogin() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(driver.revoked == ["obtained"])
+        try driver.grant(refresh: "one", account: "a")
+        #expect(driver.storedRefresh == "one" && driver.revoked == ["obtained"])
+    }
+
+    @Test("a logout revokes a session that waits to be taken over, at every stage")
+    func obtainedSessionMeetsLogout() throws {
+        // Waiting behind a call.
+        var driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toDue()
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.handle(.terminate(.logOut, ticket: nil))
+        guard case .overtaken = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(Set(driver.revoked) == ["obtained", "one"])
+        // Waiting for the lock.
+        driver = CoordinatorDriver()
+        driver.lockReply = .busy
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.handle(.terminate(.remove, ticket: nil))
+        #expect(driver.revoked == ["obtained"])
+        // Waiting for the store read.
+        driver = CoordinatorDriver()
+        driver.holdsStore = true
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.release()
+        driver.release()
+        #expect(driver.revoked == ["obtained"] && driver.stored?.session == nil && driver.disk.holder == nil)
+    }
+
+    @Test("a session that is handed over and never gets the lock is revoked")
+    func obtainedSessionWithoutLock() throws {
+        let driver = CoordinatorDriver()
+        driver.lockReply = .busy
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        for _ in 0..<2000 where driver.replies[1] == nil { driver.toDue() }
+        guard case .failed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(driver.revoked == ["obtained"] && driver.coordinator.isIdle)
+    }
+
+    @Test("a login after a lost response revokes the old session if its token cannot have changed")
+    func unknownThenLogin() throws {
+        for rotation in RefreshTokenRotation.allCases where rotation != .oneUse {
+            let driver = CoordinatorDriver(rotation: rotation)
+            try driver.logIn()
+            driver.toDue()
+            try driver.fail(.unknownOutcome)
+            driver.handle(.login(Self.bob, ticket: 1))
+            try driver.grant(refresh: "bob", account: "b")
+            #expect(driver.revoked == (rotation == .none ? ["one"] : []))
+        }
+    }
+
+    // MARK: The end of the process
+
+    @Test("at the end unsaved changes are tried at once")
+    func lastTry() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse)
+        try driver.refreshUnsaved()
+        #expect(driver.coordinator.isUnsaved)
+        driver.storeError = nil
+        driver.forget()
+        driver.handle(.drain)
+        #expect(driver.trail == ["hold", "unlock"] && driver.storedRefresh == "two")
+        #expect(driver.coordinator.isDrained && !driver.coordinator.isUnsaved)
+    }
+
+    @Test("at the end a change that cannot be stored is tried once, and reported as missing")
+    func lastTryFails() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse)
+        try driver.refreshUnsaved()
+        driver.forget()
+        driver.handle(.drain)
+        #expect(driver.trail == ["hold"] && driver.coordinator.isDrained && driver.coordinator.isUnsaved)
+    }
+
+    @Test("at the end a call under way is completed and stored, and no other begins")
+    func lastCall() throws {
+        let driver = CoordinatorDriver(rotation: .grace)
+        try driver.logIn()
+        driver.toDue()
+        driver.handle(.refresh(ticket: 1))
+        driver.handle(.login(Self.bob, ticket: 2))
+        driver.handle(.drain)
+        guard case .stopping = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
+        #expect(!driver.coordinator.isDrained && driver.replies[1] == nil)
+        try driver.grant(refresh: "two")
+        guard case .refreshed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(driver.storedRefresh == "two" && driver.coordinator.isDrained && driver.calls.count == 2)
+        driver.handle(.session(.tokenRefused(2)))
+        driver.handle(.login(Self.bob, ticket: 3))
+        guard case .stopping = driver.replies[3] else { throw SessionCoordinatorTests.Missing() }
+        #expect(driver.calls.count == 2 && driver.coordinator.isDrained)
+    }
+
+    @Test("at the end a call that waits for its turn does not begin, and its requester learns that nothing has changed")
+    func notBegun() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.lockReply = .busy
+        driver.handle(.refresh(ticket: 1))
+        driver.handle(.drain)
+        guard case .stopping = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(driver.coordinator.isDrained && driver.calls.count == 1 && driver.stored?.intent == nil)
+    }
+
+    @Test("at the end a session that is at hand already is stored")
+    func lastObtainedSession() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toDue()
+        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.handle(.drain)
+        #expect(!driver.coordinator.isDrained)
+        try driver.grant()
+        guard case .loggedIn = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(driver.storedRefresh == "obtained" && driver.coordinator.isDrained)
+    }
+
+    // MARK: A logout that cannot be stored
+
+    @Test("a logout that cannot be stored is reported, is stored later, and the service is told once more then")
+    func unsavedLogOut() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.terminate(.logOut, ticket: 1))
+        guard case .terminated(isRevoked: _, isStored: false) = driver.replies[1] else {
+            throw SessionCoordinatorTests.Missing()
+        }
+        #expect(driver.noted(.logoutUnsaved) && driver.revoked == ["one"])
+        driver.storeError = nil
+        driver.toDue()
+        // A change that the store has begun to keep must be removed again.
+        #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one", "one"])
+    }
+
+    @Test(
+        "a logout while an intent is being stored keeps the user's lock: no process finds an intent that was never sent"
+    )
+    func logoutOverIntent() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.holdsStore = true
+        driver.toDue()
+        driver.release(holdingOn: true)
+        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.release(holdingOn: true)
+        #expect(driver.stored?.intent != nil && driver.disk.holder === driver)
+        driver.release()
+        #expect(driver.stored?.intent == nil && driver.stored?.isLoggedOut == true && driver.disk.holder == nil)
+        #expect(driver.trail == ["lock", "read", "intend", "logOut", "revoke", "unlock"] && driver.sent.isEmpty)
+    }
+
+    @Test("a logout also ends an earlier failure")
+    func lastErrorGoes() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.coordinator.context.lastError != nil)
+        driver.handle(.terminate(.logOut, ticket: nil))
+        #expect(driver.coordinator.context.lastError == nil)
+    }
+
+    // MARK: After a crash
+
+    @Test("a login of a logged-out user that a crash cut off is closed at the next start, under the user's lock")
+    func tidied() throws {
+        let first = CoordinatorDriver(hasCredential: false)
+        try first.logInByHand()
+        first.handle(.terminate(.logOut, ticket: nil))
+        first.handle(.login(Self.bob, ticket: 1))
+        #expect(first.stored?.intent?.kind == .login)
+        let next = first.restart(hasCredential: false)
+        next.begin()
+        #expect(next.stored?.intent == nil && next.stored?.isLoggedOut == true && next.calls.isEmpty)
+        #expect(
+            next.trail == ["lock", "read", "settle", "unlock"] && next.coordinator.isIdle
+                && next.coordinator.due == .never)
+    }
+
+    @Test("a login of a logged-out user that is another process's and under way is left alone")
+    func notTidied() throws {
+        let one = CoordinatorDriver(hasCredential: false)
+        try one.logInByHand()
+        one.handle(.terminate(.logOut, ticket: nil))
+        one.handle(.login(Self.bob, ticket: 1))
+        let two = one.another(hasCredential: false)
+        #expect(two.stored?.intent != nil && two.coordinator.isIdle && two.coordinator.due == .never)
+        try one.grant(refresh: "bob", account: "b")
+        #expect(one.storedRefresh == "bob")
+    }
+}
+
+extension CoordinatorDriver {
+    /// An operator's login, where no other login can be.
+    fileprivate func logInByHand() throws {
+        begin()
+        handle(.login(.given(.anonymous), ticket: 100))
+        try grant(refresh: "one", account: "a")
+        try #require(state == .valid)
+    }
+}

@@ -1,0 +1,147 @@
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+@Suite("Coordinator: lost responses")
+struct SessionUnknownOutcomeTests {
+    /// A driver whose first refresh has an unknown outcome.
+    private static func driver(_ rotation: RefreshTokenRotation, hasCredential: Bool = true) throws -> CoordinatorDriver
+    {
+        let first = CoordinatorDriver(rotation: rotation)
+        try first.logIn()
+        let driver = first.restart(hasCredential: hasCredential, rotation: rotation)
+        driver.begin()
+        driver.toDue()
+        driver.toCall()
+        try driver.fail(.unknownOutcome)
+        if rotation != .oneUse { #expect(driver.stored?.intent?.tries == 1 && driver.trail.last == "unlock") }
+        driver.forget()
+        return driver
+    }
+
+    @Test(
+        "Rule 9: the same refresh token is sent once more, after two seconds",
+        arguments: [RefreshTokenRotation.none, .grace])
+    func retried(_ rotation: RefreshTokenRotation) throws {
+        let driver = try Self.driver(rotation)
+        let began = driver.now
+        driver.toCall()
+        #expect(driver.now - began >= .seconds(2) && driver.sent == ["one", "one"])
+        #expect(driver.stored?.intent?.tries == 2 && driver.token?.generation == 1)
+        try driver.grant(refresh: rotation == .grace ? "two" : nil)
+        #expect(driver.stored?.intent == nil && driver.token?.generation == 2)
+        #expect(driver.storedRefresh == (rotation == .grace ? "two" : "one"))
+    }
+
+    @Test(
+        "Rule 9: a retry without a response ends in a login with the credential",
+        arguments: [RefreshTokenRotation.none, .grace])
+    func twice(_ rotation: RefreshTokenRotation) throws {
+        let driver = try Self.driver(rotation)
+        driver.toCall()
+        try driver.fail(.unknownOutcome)
+        driver.toCall()
+        #expect(driver.call?.kind == .login && driver.call?.cause == .outcomeUnknown && driver.sent.count == 2)
+        #expect(driver.noted(.outcomeUnknown) && driver.stored?.session?.refresh == nil && driver.token != nil)
+        try driver.grant(refresh: "new", account: "a")
+        #expect(driver.state == .valid && driver.revoked.isEmpty)
+    }
+
+    @Test(
+        "Rule 9: one use means no retry: a login with the credential follows at once, and the token in hand serves on")
+    func oneUse() throws {
+        let driver = try Self.driver(.oneUse)
+        #expect(driver.call?.kind == .login && driver.sent == ["one"] && driver.token?.generation == 1)
+        #expect(driver.stored?.session != nil && driver.stored?.session?.refresh == nil)
+    }
+
+    @Test("Rule 9: without a credential a rotating session ends in login_required, reason outcome_unknown")
+    func withoutCredential() throws {
+        let once = try Self.driver(.oneUse, hasCredential: false)
+        #expect(once.state == .loginRequired && once.reason == .outcomeUnknown && once.sent == ["one"])
+        #expect(once.stored?.session == nil)
+        let grace = try Self.driver(.grace, hasCredential: false)
+        grace.toCall()
+        try grace.fail(.unknownOutcome)
+        for _ in 0..<5 { grace.toDue() }
+        #expect(grace.state == .loginRequired && grace.reason == .outcomeUnknown && grace.sent == ["one", "one"])
+    }
+
+    @Test("Rule 9: without rotation and without a credential the token cannot have changed: it is sent again")
+    func noRotationNoCredential() throws {
+        let driver = try Self.driver(.none, hasCredential: false)
+        for _ in 0..<4 {
+            driver.toCall()
+            try driver.fail(.unknownOutcome)
+        }
+        driver.toCall()
+        try driver.grant()
+        #expect(driver.state == .valid && driver.stored?.intent == nil)
+    }
+
+    @Test(
+        "Rule 9: a crash with an open intent counts as a response that never came",
+        arguments: [(RefreshTokenRotation.none, SessionCall.Kind.refresh), (.grace, .refresh), (.oneUse, .login)])
+    func crash(_ rotation: RefreshTokenRotation, _ kind: SessionCall.Kind) throws {
+        let driver = CoordinatorDriver(rotation: rotation)
+        try driver.logIn()
+        driver.toDue()
+        #expect(driver.call?.kind == .refresh)
+        let next = driver.restart(after: 0.5, rotation: rotation)
+        next.begin()
+        // The access token in hand serves on.
+        #expect(next.token?.generation == 1)
+        let began = next.now
+        next.toCall()
+        #expect(next.call?.kind == kind && next.token?.generation == 1)
+        if kind == .refresh {
+            #expect(next.now - began == .seconds(1.5) && next.stored?.intent?.tries == 2)
+            // A second crash: the token was sent twice.
+            let third = next.restart(rotation: rotation)
+            third.begin()
+            third.toCall()
+            #expect(third.call?.kind == .login && third.sent.isEmpty)
+        }
+    }
+
+    @Test(
+        "Rule 9: a success that cannot be read has an unknown outcome where refresh tokens rotate, and is transient elsewhere",
+        arguments: RefreshTokenRotation.allCases)
+    func unreadable(_ rotation: RefreshTokenRotation) throws {
+        let driver = CoordinatorDriver(rotation: rotation)
+        try driver.logIn()
+        driver.toDue()
+        let error = IdentityError(.transient(retryAfter: nil), status: 200, message: "not JSON")
+        driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
+        if rotation != .oneUse { #expect(driver.stored?.intent?.tries == (rotation == .none ? nil : 1)) }
+        driver.toCall()
+        #expect(driver.call?.kind == (rotation == .oneUse ? .login : .refresh))
+    }
+
+    @Test("a transient response to the retry leaves the first call's outcome open, and the retry is still to be made")
+    func settledRetry() throws {
+        let driver = try Self.driver(.grace)
+        driver.toCall()
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.stored?.intent == StoredIntent(kind: .refresh, at: driver.stored!.intent!.at, tries: 1))
+        driver.toCall()
+        #expect(driver.call?.kind == .refresh && driver.stored?.intent?.tries == 2)
+    }
+
+    @Test("a login in between does not erase the fact that the refresh token was sent")
+    func loginBetween() throws {
+        let driver = try Self.driver(.grace, hasCredential: false)
+        driver.handle(.login(.given(.anonymous), ticket: 1))
+        #expect(driver.stored?.intent?.kind == .login && driver.stored?.intent?.tries == 1)
+        let next = driver.restart(hasCredential: false, rotation: .oneUse)
+        next.begin()
+        for _ in 0..<5 { next.toDue() }
+        #expect(next.sent.isEmpty && next.state == .loginRequired && next.reason == .outcomeUnknown)
+        // A failed login leaves it as open as before.
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.stored == nil || driver.stored?.intent == nil || driver.stored?.intent?.kind == .refresh)
+    }
+}

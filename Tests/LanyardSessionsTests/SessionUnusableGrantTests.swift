@@ -1,0 +1,146 @@
+import TestSupport
+import Testing
+
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+@Suite("Sessions: successes that cannot be used")
+struct SessionUnusableGrantTests {
+    private static func error(_ token: String?, isLogin: Bool = true) -> IdentityError {
+        var error = IdentityError(.transient(retryAfter: nil), status: 200, message: "planned")
+        error.unusedRefreshToken = token.map(Tokens.secret)
+        error.hasMadeSession = isLogin
+        return error
+    }
+
+    @Test("the next login comes after 15 to 30 s, then twice as late, at most 5 minutes; requests do not shorten that")
+    func backOff() throws {
+        let driver = SessionDriver(chance: 0)
+        driver.handle(.loginRequested)
+        for least in [15.0, 30, 60, 120, 150, 150] {
+            driver.handle(.failed(Self.error("new"), try #require(driver.call)))
+            driver.handle(.tokenNeeded)
+            #expect(driver.dueIn == least)
+            driver.toDue()
+        }
+    }
+
+    @Test("a login's session is revoked, its own and a requested one; the session at hand is not")
+    func login() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        driver.handle(.callCompleted(.failure(Self.error("stray")), try #require(driver.call)))
+        #expect(driver.revoked == ["stray"] && driver.state == .loggingIn)
+        driver.toCall()
+        try driver.grant(refresh: "one", account: "a")
+        driver.handle(.login(.configured(.anonymous), ticket: 7))
+        driver.handle(.callCompleted(.failure(Self.error("second")), try #require(driver.call)))
+        #expect(driver.revoked == ["stray", "second"] && driver.state == .valid && driver.replies[7] != nil)
+        driver.handle(.login(.configured(.anonymous), ticket: 8))
+        driver.handle(.callCompleted(.failure(Self.error("one")), try #require(driver.call)))
+        #expect(driver.revoked == ["stray", "second"], "the session at hand")
+    }
+
+    @Test("the result of a call that ends after a logout is revoked, whatever the call")
+    func late() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toCall()
+        let call = try #require(driver.call)
+        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.handle(.callCompleted(.failure(Self.error("late", isLogin: false)), call))
+        #expect(driver.revoked.contains("late"))
+    }
+
+    /// A refresh whose response had a new refresh token and no usable access token.
+    private static func stranded(_ rotation: RefreshTokenRotation, hasCredential: Bool = true) throws
+        -> CoordinatorDriver
+    {
+        let driver = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation)
+        if hasCredential {
+            try driver.logIn()
+        } else {
+            driver.begin()
+            driver.handle(.login(.configured(.anonymous), ticket: nil))
+            try driver.grant(refresh: "one", account: "a")
+        }
+        driver.toCall()
+        driver.handle(.callCompleted(.failure(error("two", isLogin: false)), try #require(driver.call)))
+        return driver
+    }
+
+    @Test("one_use: the session is ended by its newest refresh token when the login has replaced it")
+    func oneUse() throws {
+        let driver = try Self.stranded(.oneUse)
+        #expect(driver.call?.kind == .login && driver.revoked.isEmpty)
+        try driver.grant(refresh: "three", account: "a")
+        #expect(driver.revoked == ["two"] && driver.storedRefresh == "three")
+    }
+
+    @Test("one_use without a credential: at once; a logout in between sends the newest refresh token, too")
+    func over() throws {
+        let driver = try Self.stranded(.oneUse, hasCredential: false)
+        #expect(driver.revoked == ["two"] && driver.state == .loginRequired)
+        let left = try Self.stranded(.oneUse)
+        left.handle(.terminate(.logOut, ticket: nil))
+        #expect(left.revoked == ["two"])
+    }
+
+    @Test("grace: the repetition brings the same refresh token, which is the session's; nothing is revoked")
+    func grace() throws {
+        let driver = try Self.stranded(.grace)
+        driver.toCall()
+        #expect(driver.call?.kind == .refresh && driver.sent == ["one", "one"])
+        try driver.grant(refresh: "two")
+        driver.handle(.login(.configured(.anonymous), ticket: nil))
+        try driver.grant(refresh: "three", account: "a")
+        #expect(driver.revoked == ["two"], "as the session that the login has replaced, once")
+    }
+
+    @Test("without rotation the refresh token in hand stays, whatever else came")
+    func none() throws {
+        let driver = try Self.stranded(.none)
+        driver.toCall()
+        #expect(driver.sent.last == "one")
+        try driver.grant()
+        #expect(driver.revoked.isEmpty && driver.storedRefresh == "one")
+    }
+
+    @Test("another process's change takes precedence: a logout ends the session that is taken over")
+    func takenOver() throws {
+        // It logs in again, since the refresh token in hand is used up.
+        let one = try Self.stranded(.grace)
+        let two = one.another(rotation: .grace)
+        two.handle(.login(.configured(.anonymous), ticket: 1))
+        try two.grant(refresh: "three", account: "a")
+        one.handle(.storeSnapshot(two.stored))
+        #expect(one.refresh == "three" && one.revoked == ["two"])
+        one.handle(.terminate(.logOut, ticket: nil))
+        #expect(one.revoked.last == "three")
+    }
+
+    @Test(
+        "the same session at a higher generation in another process may have the same refresh token: it is not revoked"
+    )
+    func furtherOn() throws {
+        let one = try Self.stranded(.grace)
+        let two = one.another(rotation: .grace)
+        two.toCall()
+        try two.grant(refresh: "two")
+        one.handle(.storeSnapshot(two.stored))
+        #expect(one.refresh == "two" && one.revoked.isEmpty)
+        one.handle(.terminate(.logOut, ticket: nil))
+        #expect(one.revoked == ["two"])
+    }
+
+    @Test("without a credential a session that a refusal ends is revoked by its newest refresh token, too")
+    func refused() throws {
+        let driver = try Self.stranded(.grace, hasCredential: false)
+        driver.toCall()
+        driver.handle(
+            .callCompleted(
+                .failure(IdentityError(.sessionDead, status: 401, message: "planned")), try #require(driver.call)))
+        #expect(driver.state == .loginRequired && driver.revoked == ["two"])
+    }
+}

@@ -1,0 +1,229 @@
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// Unsaved changes wait for the store until another change makes them obsolete.
+@Suite("Coordinator: unsaved changes and what happens in between")
+struct UnsavedChangeTests {
+    /// An unsaved session, a call of its own under way, and a stored logout of another process.
+    private static func loggedOutUnsaved(asking: Bool) throws -> CoordinatorDriver {
+        let one = CoordinatorDriver()
+        try one.logIn()
+        let two = one.another()
+        one.storeError = CoordinatorDriver.full
+        one.handle(.login(.given(.anonymous), ticket: 1))
+        try one.grant(refresh: "unsaved", account: "a")
+        one.handle(asking ? .login(.given(.anonymous), ticket: 2) : .refresh(ticket: 2))
+        try #require(one.call != nil)
+        two.handle(.terminate(.logOut, ticket: 3))
+        one.storeError = nil
+        one.forget()
+        return one
+    }
+
+    @Test("a logout in another process is not undone by an earlier unsaved session")
+    func unsavedOvertaken() throws {
+        let one = try Self.loggedOutUnsaved(asking: false)
+        try one.grant(refresh: "newer")
+        #expect(one.state == .loggedOut && one.revoked == ["one", "newer"])
+        for _ in 0..<20 { one.toDue() }
+        #expect(
+            one.stored?.isLoggedOut == true && one.stored?.session == nil
+                && one.trail.filter { $0 == "hold" }.count == 1)
+        #expect(one.coordinator.storeError == nil)
+    }
+
+    @Test("a logout in another process is not undone when the unsaved session has died")
+    func unsavedDead() throws {
+        let one = try Self.loggedOutUnsaved(asking: false)
+        try one.fail(.sessionDead)
+        for _ in 0..<20 { one.toDue() }
+        #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true && one.stored?.session == nil)
+        #expect(!one.trail.contains("hold"))
+    }
+
+    @Test("a logout in another process is not undone when a login was to replace the session: both are revoked")
+    func unsavedReplaced() throws {
+        let one = try Self.loggedOutUnsaved(asking: true)
+        try one.grant(refresh: "newer", account: "a")
+        for _ in 0..<20 { one.toDue() }
+        #expect(one.state == .loggedOut && one.stored?.isLoggedOut == true && one.stored?.session == nil)
+        #expect(one.revoked == ["one", "unsaved", "newer"])
+        guard case .overtaken = one.replies[2] else { throw SessionCoordinatorTests.Missing() }
+    }
+
+    /// An unsaved session, refreshed with what the test says; the store works again from the response on.
+    private static func unsaved(
+        hasCredential: Bool = true, rotation: RefreshTokenRotation = .grace
+    ) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation)
+        driver.storeError = CoordinatorDriver.full
+        driver.begin()
+        if !hasCredential { driver.handle(.login(.given(.anonymous), ticket: 1)) }
+        try driver.grant(refresh: "unsaved", account: "a")
+        driver.handle(.refresh(ticket: 2))
+        try #require(driver.call != nil && driver.stored == nil)
+        driver.storeError = nil
+        return driver
+    }
+
+    @Test("a session that has died is not stored later")
+    func died() throws {
+        let driver = try Self.unsaved(hasCredential: false)
+        try driver.fail(.sessionDead)
+        #expect(driver.state == .loginRequired && driver.coordinator.storeError == nil)
+        for _ in 0..<20 { driver.toDue() }
+        #expect(driver.stored?.session == nil && !driver.coordinator.isUnsaved)
+    }
+
+    @Test("a refresh token is not stored if its use is unknown")
+    func unknown() throws {
+        let driver = try Self.unsaved(rotation: .oneUse)
+        try driver.fail(.unknownOutcome)
+        #expect(driver.call?.kind == .login && driver.sent == ["unsaved"] && !driver.coordinator.isUnsaved)
+        #expect(driver.stored?.session != nil && driver.storedRefresh == nil && driver.token != nil)
+    }
+
+    @Test("a dead refresh token is not stored, and nothing of the session once its credential is refused")
+    func refused() throws {
+        let driver = try Self.unsaved()
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .login && driver.storedRefresh == nil)
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: Array(repeating: 1, count: 32)))
+        for _ in 0..<20 { driver.toDue() }
+        #expect(driver.state == .refused && driver.stored?.isAuthenticated == false && !driver.coordinator.isUnsaved)
+        let next = driver.restart()
+        next.begin()
+        #expect(next.token == nil && next.state == .loggingIn && next.stored?.refused != nil)
+    }
+
+    @Test("the end of a session is stored over a write that was reported as failed", arguments: [false, true])
+    func diedThoughMade(_ isSpent: Bool) throws {
+        let driver = CoordinatorDriver(hasCredential: isSpent, rotation: .oneUse)
+        driver.begin()
+        if !isSpent { driver.handle(.login(.given(.anonymous), ticket: 1)) }
+        driver.storeError = CoordinatorDriver.full
+        driver.makesFailedWrites = true
+        try driver.grant(refresh: "unsaved", account: "a")
+        driver.makesFailedWrites = false
+        driver.handle(.refresh(ticket: 2))
+        try #require(driver.storedRefresh == "unsaved" && driver.coordinator.isUnsaved)
+        driver.storeError = nil
+        try driver.fail(.sessionDead)
+        #expect(driver.state == (isSpent ? .refreshing : .loginRequired))
+        #expect(driver.storedRefresh == nil && (driver.stored?.session != nil) == isSpent)
+    }
+
+    @Test("a login replaces an earlier session whose write was reported as failed")
+    func replacedThoughMade() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.makesFailedWrites = true
+        try driver.grant(refresh: "unsaved", account: "a")
+        driver.makesFailedWrites = false
+        driver.handle(.login(.given(.anonymous), ticket: 2))
+        try #require(driver.storedRefresh == "unsaved" && driver.call != nil)
+        driver.storeError = nil
+        try driver.grant(refresh: "newer", account: "a")
+        #expect(driver.storedRefresh == "newer" && driver.refresh == "newer" && driver.revoked == ["one", "unsaved"])
+        guard case .loggedIn = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
+    }
+
+    @Test(
+        "a refresh in another process stays, and is not revoked by a login that it has overtaken",
+        arguments: [true, false])
+    func overtakenByRefresh(_ isObtained: Bool) throws {
+        let one = CoordinatorDriver()
+        try one.logIn()
+        let two = one.another()
+        one.toDue()
+        one.storeError = CoordinatorDriver.full
+        try one.grant()
+        two.pass((one.now - two.now).inSeconds)
+        // The intent is open there: the result could not be stored.
+        two.handle(.refresh(ticket: 3))
+        two.toCall()
+        try two.grant()
+        one.pass((two.now - one.now).inSeconds)
+        try #require(one.stored?.generation == 2 && one.coordinator.isUnsaved)
+        let grant = SessionDriver.grant(refresh: "newer", account: "a")
+        if isObtained {
+            one.storeError = nil
+            let obtained = ObtainedSession(grant, startedAt: one.now, startedAtWall: one.wall)
+            one.handle(.obtained(obtained, ticket: 1))
+        } else {
+            one.handle(.login(.given(.anonymous), ticket: 1))
+            one.storeError = nil
+            one.handle(.callCompleted(.success(grant), try #require(one.call)))
+        }
+        #expect(one.revoked == ["newer"] && one.storedRefresh == "one" && one.refresh == "one" && one.state == .valid)
+        guard case .overtaken = one.replies[1] else { throw SessionCoordinatorTests.Missing() }
+    }
+
+    @Test(
+        "an unsaved logout is not forgotten over another process's refresh: the login after it is kept"
+    )
+    func leftBefore() throws {
+        let one = CoordinatorDriver()
+        try one.logIn()
+        let two = one.another()
+        one.storeError = CoordinatorDriver.full
+        one.handle(.terminate(.logOut, ticket: 1))
+        two.toCall()
+        try two.grant()
+        one.handle(.login(.given(.anonymous), ticket: 2))
+        one.storeError = nil
+        try one.grant(refresh: "newer", account: "a")
+        #expect(one.storedRefresh == "newer" && one.refresh == "newer" && !one.coordinator.isUnsaved)
+        #expect(Set(one.revoked) == ["one"])
+    }
+
+    @Test("the end of a session that finds another process's login continues with that login")
+    func endMeetsLogin() throws {
+        let one = CoordinatorDriver(hasCredential: false)
+        one.begin()
+        one.handle(.login(.given(.anonymous), ticket: 1))
+        try one.grant(refresh: "one", account: "a")
+        let two = one.another(hasCredential: false)
+        one.handle(.refresh(ticket: 2))
+        one.storeError = CoordinatorDriver.full
+        try one.fail(.sessionDead)
+        try #require(one.state == .loginRequired && one.coordinator.isUnsaved)
+        two.handle(.login(.given(.anonymous), ticket: 3))
+        try two.grant(refresh: "theirs", account: "a")
+        one.storeError = nil
+        one.toDue()
+        #expect(one.state == .valid && one.refresh == "theirs" && one.storedRefresh == "theirs")
+    }
+
+    @Test("a refresh of an unsaved session also stores what its login would have stored")
+    func refreshBeforeLogin() throws {
+        let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
+        driver.storeError = CoordinatorDriver.full
+        driver.begin()
+        driver.handle(.login(.given(.anonymous), ticket: 1))
+        try driver.grant(refresh: "one", account: "a")
+        driver.handle(.refresh(ticket: 2))
+        driver.storeError = nil
+        try driver.grant(refresh: "two")
+        #expect(driver.storedRefresh == "two" && driver.stored?.isAdded == true)
+        #expect(driver.stored?.provider == "anonymous" && driver.stored?.accountID == "a")
+    }
+
+    @Test("a stored session that is not at hand any more is revoked when a login replaces it")
+    func replaced() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toCall()
+        try driver.fail(.unknownApp)
+        try #require(driver.state == .refused && driver.storedRefresh == "one")
+        driver.handle(.session(.credentialChanged))
+        try driver.grant(refresh: "newer", account: "a")
+        #expect(driver.storedRefresh == "newer" && driver.revoked == ["one"])
+    }
+}

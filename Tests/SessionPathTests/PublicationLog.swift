@@ -1,0 +1,43 @@
+import LanyardFoundations
+import LanyardSessions
+import TestSupport
+
+/// Records the publications of a session service, in order.
+final class PublicationLog: TokenPublisher {
+    private struct State {
+        var news: [(user: UserIndex, availability: AccessToken.Availability)] = []
+        var active: UserIndex?
+    }
+
+    private let state = Guarded(State())
+
+    func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
+        state.withLock { $0.news.append((user, availability)) }
+    }
+
+    func activate(_ user: UserIndex?) { state.withLock { $0.active = user } }
+
+    var active: UserIndex? { state.withLock { $0.active } }
+
+    /// The latest for `user`.
+    func latest(_ user: Int = 0) -> AccessToken.Availability? {
+        state.withLock { $0.news.last { $0.user.number == user }?.availability }
+    }
+
+    func token(_ user: Int = 0) -> AccessToken? {
+        if case .token(let token)? = latest(user) { token } else { nil }
+    }
+
+    func refusal(_ user: Int = 0) -> AccessToken.Refusal? {
+        if case .none(let refusal)? = latest(user) { refusal } else { nil }
+    }
+
+    /// All tokens that were ever published for `user`.
+    func tokens(_ user: Int = 0) -> [AccessToken] {
+        state.withLock { state in
+            state.news.compactMap { news in
+                if case .token(let token) = news.availability, news.user.number == user { token } else { nil }
+            }
+        }
+    }
+}

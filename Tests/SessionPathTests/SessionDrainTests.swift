@@ -1,0 +1,82 @@
+import IdentityTestSupport
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+@testable import LanyardVault
+
+@Suite("Session service: slow services, and the end")
+struct SessionDrainTests {
+    private static func identity(_ port: String, on loop: EventLoop, total: Duration) -> AppServicesIdentity {
+        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: port)
+        var limits = CurlLimits()
+        limits.total = total
+        return AppServicesIdentity(
+            IdentitySettings(name: "slow", kind: .appServices(app)), app: app, version: "1", on: loop, limits: limits,
+            logger: LogRecorder().logger)
+    }
+
+    @Test(
+        "Rule 7: a service that never answers delays no other user, and its call ends by its own limit though no request waits for it"
+    )
+    func detached() async throws {
+        let bench = try await SessionServiceBench(accessTokenSeconds: 2)
+        try await bench.becomes(.valid)
+        let silent = try RawServer { _ in RawResponse.close.after(.seconds(3)) }
+        let slow = Self.identity("http://\(silent.endpoint)", on: bench.loop, total: .seconds(2))
+        let login = UserSettings.Login.anonymous
+        let service = try SessionService(
+            [
+                ManagedUser(UserSettings(name: "bob", identity: "slow", login: login), source: .service(slow)),
+                ManagedUser(
+                    UserSettings(name: "carol", identity: "demo", login: login), source: .service(bench.identity)),
+            ],
+            store: bench.store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
+            publisher: PublicationLog(), logger: bench.log.logger)
+        let began = Instant.now
+        service.start()
+        try await eventually("carol's third token") { service.report.users[1].generation >= 3 }
+        try await eventually("bob's failure") { service.report.users[0].reason == .identityUnreachable }
+        #expect(Instant.now - began < .seconds(10 * Sanitizer.stretch))
+        // Her token lives for 2 s: on a loaded machine a single look may come between two of them.
+        try await eventually("carol is ready") { service.report.users[1].isReady() }
+        service.stop()
+        slow.stop()
+        silent.stop()
+        await bench.end()
+    }
+
+    @Test("the end waits for a call under way and stores its result, and begins nothing")
+    func settles() async throws {
+        let delay = Guarded(Duration.zero)
+        let bench = try IdentityBench { _, path in
+            path == IdentityBench.sessionPath
+                ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
+                    .after(delay.withLock { $0 }) : nil
+        }
+        let store = MemoryStore(fingerprintKey: KeyedHash.newKey())
+        let managedUser = ManagedUser(
+            UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
+            rotation: .oneUse)
+        let service = try SessionService(
+            [managedUser], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
+            publisher: PublicationLog(), logger: bench.log.logger)
+        service.start()
+        try await eventually("the login") { service.report.users[0].state == .valid }
+        delay.withLock { $0 = .milliseconds(700) }
+        service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
+        try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
+        try await offPool { service.drain(within: .seconds(10)) }
+        let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
+        let user = try #require(try stored.get())
+        #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)
+        service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
+        try await offPool { service.drain(within: .milliseconds(300)) }
+        #expect(bench.server.requests.count { $0.target == IdentityBench.sessionPath } == 1)
+        service.stop()
+    }
+}

@@ -1,0 +1,182 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+import TestSupport
+import Testing
+
+@testable import LanyardAdmin
+@testable import LanyardRequestPath
+@testable import LanyardVault
+
+/// The tables of docs/errors.md against the program. A case that is added must be added to a switch here to compile.
+@Suite(.offPool) struct ErrorTableTests {
+    /// The cells of the table rows below a heading that begins with this number, without backticks.
+    private static func rows(of section: String) throws -> [[String]] {
+        let page = try SourceFiles.text(of: "docs/errors.md")
+        let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
+            .drop { !$0.hasPrefix("#") || !$0.contains(" \(section) ") }.dropFirst()
+        let table = lines.drop { !$0.hasPrefix("|") }.prefix { $0.hasPrefix("|") }
+        return table.dropFirst(2).map { line in
+            line.split(separator: "|").map { $0.split(separator: " ").joined(separator: " ").replacing("`", with: "") }
+        }
+    }
+
+    /// Name, status, problem and `Proxy-Status` of the rows, which have the side in their second column.
+    private static func problems(of section: String) throws -> [[String]] {
+        try rows(of: section).map { [$0[0]] + $0[2..<5] }
+    }
+
+    private static func row(_ name: String, _ problem: Problem) -> [String] {
+        [name, String(problem.status), problem.name, problem.error]
+    }
+
+    // MARK: Messages
+
+    @Test("a request that cannot be read")
+    func requests() throws {
+        let problems = HeadError.Kind.allCases.map { ("\($0)", Problem.malformed(HeadError($0, "x"))) }
+        #expect(try Self.problems(of: "2.1") == problems.map { Self.row($0, $1) })
+        #expect(try Self.rows(of: "2.1").map { $0[5] } == problems.map { $0.1.rejection?.rawValue ?? "" })
+    }
+
+    @Test("the admin API gives the same status and problem")
+    func operatorRequests() throws {
+        let responses = HeadError.Kind.allCases.map { OperatorResponse.malformed(HeadError($0, "x")) }
+        #expect(try Self.problems(of: "2.1").map { $0[1] } == responses.map { String($0.status) })
+        #expect(try Self.problems(of: "2.1").map { $0[2] } == responses.map { $0.problemName ?? "" })
+    }
+
+    @Test("a response that cannot be read")
+    func responses() throws {
+        let problems = HeadError.Kind.allCases.map { ("\($0)", Problem.upstreamInvalid(HeadError($0, "x"))) }
+        #expect(try Self.problems(of: "2.2") == problems.map { Self.row($0, $1) })
+    }
+
+    // MARK: Upstream and token
+
+    private static func name(_ error: UpstreamError) -> String {
+        switch error {
+        case .nameNotFound: "nameNotFound"
+        case .nameTimedOut: "nameTimedOut"
+        case .refused: "refused"
+        case .connectTimedOut: "connectTimedOut"
+        case .connectionLimit: "connectionLimit"
+        case .forbiddenAddress: "forbiddenAddress"
+        case .plainBeyondLoopback: "plainBeyondLoopback"
+        case .local: "local"
+        }
+    }
+
+    @Test("no connection to the upstream")
+    func upstream() throws {
+        let errors: [UpstreamError] = [
+            .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut(), .connectionLimit, .forbiddenAddress(),
+            .plainBeyondLoopback(), .local(24),
+        ]
+        #expect(try Self.problems(of: "3") == errors.map { Self.row(Self.name($0), .upstream($0)) })
+    }
+
+    private static func name(_ refusal: AccessToken.Refusal) -> String {
+        switch refusal {
+        case .loginRequired: "loginRequired"
+        case .credentialRefused: "credentialRefused"
+        case .userUnknown: "userUnknown"
+        case .identityUnreachable: "identityUnreachable"
+        }
+    }
+
+    @Test("no token")
+    func refusals() throws {
+        let refusals: [AccessToken.Refusal] = [
+            .loginRequired, .credentialRefused(because: "x"), .userUnknown(wasRemoved: false),
+            .identityUnreachable(nextAttempt: .never),
+        ]
+        let expected = refusals.map {
+            Self.row(Self.name($0), .noToken($0, user: "alice", loginRequiredStatus: 503, at: .past))
+        }
+        #expect(try Self.problems(of: "4") == expected)
+    }
+
+    // MARK: Identity services and store
+
+    private static func name(_ verdict: IdentityError.Verdict) -> String {
+        switch verdict {
+        case .transient: "transient"
+        case .unknownOutcome: "unknownOutcome"
+        case .sessionDead: "sessionDead"
+        case .credentialRefused: "credentialRefused"
+        case .credentialDoubted: "credentialDoubted"
+        case .gone: "gone"
+        case .unknownApp: "unknownApp"
+        case .credentialUnavailable: "credentialUnavailable"
+        case .credentialDelayed: "credentialDelayed"
+        case .accountInUse: "accountInUse"
+        }
+    }
+
+    @Test("a call of an identity service: name, label, status and problem of the admin API")
+    func identity() throws {
+        let verdicts: [IdentityError.Verdict] = [
+            .transient(retryAfter: nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .gone,
+            .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
+        ]
+        // A status that no response of Lanyard's own has.
+        let service = 499
+        let expected = verdicts.map { verdict in
+            let isSent = if case .transient = verdict { false } else { true }
+            let error = IdentityError(verdict, status: isSent ? service : nil, message: "x")
+            let response = OperatorResponse.problem(.identity(error), user: "alice")
+            let status = response.status == service ? "the service's" : String(response.status)
+            return [Self.name(verdict), verdict.label, status, response.problemName ?? ""]
+        }
+        #expect(try Self.rows(of: "5").map { [$0[0], $0[2], $0[5], $0[6]] } == expected)
+    }
+
+    private static func name(_ kind: StoreError.Kind) -> String {
+        switch kind {
+        case .busy: "busy"
+        case .system: "system"
+        case .wrongKey: "wrongKey"
+        case .damaged: "damaged"
+        case .newerVersion: "newerVersion"
+        case .unsafeMode: "unsafeMode"
+        case .foreignOwner: "foreignOwner"
+        case .notRegular: "notRegular"
+        case .unfit: "unfit"
+        }
+    }
+
+    @Test("the store: name, reason and exit code")
+    func store() throws {
+        let kinds: [StoreError.Kind] = [
+            .busy, .system(5), .wrongKey, .damaged, .newerVersion, .unsafeMode, .foreignOwner, .notRegular, .unfit,
+        ]
+        let expected = kinds.map { kind in
+            let error = StoreError(kind, message: "x")
+            return [Self.name(kind), error.reason, String(error.exitCode)]
+        }
+        #expect(try Self.rows(of: "6").map { [$0[0]] + $0[2..<4] } == expected)
+    }
+
+    // MARK: Names
+
+    @Test("every type that is an Error is named so, and its comment says why it is a type of its own")
+    func names() throws {
+        let declaration =
+            #/^ *(?:package |public |private |fileprivate )?(?:struct|enum|final class) (?<name>\w+): .*\bError\b.*\{/#
+        var found = 0
+        for (path, text) in try SourceFiles.texts(below: "Sources") {
+            var comment = ""
+            for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+                if let match = line.prefixMatch(of: declaration) {
+                    found += 1
+                    #expect(match.name.hasSuffix("Error"), "\(path): \(match.name)")
+                    #expect(comment.contains("type of its own"), "\(path): \(match.name)")
+                }
+                let words = line.drop { $0 == " " }
+                comment = words.hasPrefix("///") ? comment + words.dropFirst(3) : ""
+            }
+        }
+        #expect(found > 20)
+    }
+}
