@@ -95,7 +95,7 @@ let package = Package(
             name: "LanyardTool",
             dependencies: [
                 "CBuildCommit", "CLinux", "COpenSSL", "Lanyard", "LanyardConfiguration", "LanyardFoundations",
-                "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
+                "LanyardRequestPath", "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict

@@ -1,5 +1,6 @@
 import LanyardConfiguration
 import LanyardFoundations
+import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardSettings
 import LanyardTelemetry
@@ -44,6 +45,14 @@ package enum Lanyard {
             return error.exitCode
         }
         store.announce(on: log)
+        let listenerTLS: ListenerTLS
+        do throws(TLSFileContents.FileError) {
+            listenerTLS = try ListenerTLS(configuration.listeners)
+        } catch {
+            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "listener_tls"])
+            return 78
+        }
+        for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
         let bindings: Bindings
         do throws(ConfigurationError) {
             bindings = try Bindings(configuration, addresses)
@@ -57,7 +66,8 @@ package enum Lanyard {
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(
-                configuration, store: store, bindings: bindings, signals: Signals.openDescriptor(), pipe: pipe,
+                configuration, store: store, listenerTLS: listenerTLS, bindings: bindings,
+                signals: Signals.openDescriptor(), pipe: pipe,
                 verbosity: verbosity,
                 commit: commit, log: log)
             running.withLock { $0 = program }

@@ -20,6 +20,7 @@ final class Program: Sendable {
     private let memory: MemoryTrimmer
     private let files = FileReader()
     private let capabilities: CapabilityWatches
+    private let listenerTLS: ListenerTLSWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -36,7 +37,8 @@ final class Program: Sendable {
     ///   - signals: a signalfd.
     /// - Throws: descriptors cannot be created.
     init(
-        _ configuration: Configuration, store opened: OpenedStore, bindings: consuming Bindings,
+        _ configuration: Configuration, store opened: OpenedStore, listenerTLS: ListenerTLS,
+        bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
         verbosity: LogVerbosity, commit: String, log: Logger
     ) throws(SystemError) {
@@ -47,13 +49,15 @@ final class Program: Sendable {
         let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
             listeners: configuration.listeners, sockets: bindings.data,
-            capabilities: CapabilityWatches.read(configuration.listeners),
+            capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
             routes: configuration.routes.map { ($0.route, $0.upstream) }, names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource, log: log)
         identities = try EventLoop(label: "lanyard.identities")
         capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
+        self.listenerTLS = ListenerTLSWatches(
+            listenerTLS, configuration.listeners, for: path, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let services = Self.identities(configuration, by: files, on: identities, warning)
@@ -154,11 +158,13 @@ final class Program: Sendable {
         identities.start()
         path.start(active: sessions.report.activeUser)
         capabilities.start()
+        listenerTLS.start()
         sessions.start()
         admin?.start()
         announce()
         let status = stop.wait()
         capabilities.stop()
+        listenerTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {

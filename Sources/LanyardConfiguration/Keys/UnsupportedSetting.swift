@@ -30,7 +30,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
     package static let all: [UnsupportedSetting] = [
         // Settings that protect something.
         .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),
-        .init("listeners[].tls", .any, isError: true),
         .init("routes[].upstream", .beginning("https://"), isError: true, alternative: "use http:// or unix:/path"),
         .init("routes[].tls", .any, isError: true),
         .init("sandbox", .only(["require"]), isError: true),

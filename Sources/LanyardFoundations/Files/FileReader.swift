@@ -45,6 +45,11 @@ package final class FileReader: Sendable {
     /// No thread starts before the first read.
     package convenience init() { self.init { FileSnapshot.read($0, known: $1) } }
 
+    /// Reads files bit for bit, up to this size: not secrets of text, but certificates with their keys.
+    package static func ofWholeFiles(bytesMax: Int) -> FileReader {
+        FileReader { FileSnapshot.read($0, known: $1, wholeUpTo: bytesMax) }
+    }
+
     /// - Parameter read: blocks until the file system has responded.
     init(read: @escaping Read, start: @escaping Start = { reader in DetachedThread.start { reader.run() } }) {
         self.read = read

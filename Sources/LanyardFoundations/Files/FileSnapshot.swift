@@ -35,11 +35,17 @@ package struct FileSnapshot: Sendable {
     }
 
     /// Calls `stat` and reads the file unless its stamp is `known`. Blocks as long as the file system does.
-    static func read(_ path: String, known: Stamp?) -> FileSnapshot {
+    ///
+    /// - Parameter bytesMax: the file is read bit for bit, up to this size; nil: as a secret of text.
+    static func read(_ path: String, known: Stamp?, wholeUpTo bytesMax: Int? = nil) -> FileSnapshot {
         let stamp = stamp(of: path)
         if stamp != nil, stamp == known { return FileSnapshot(stamp: stamp, outcome: nil) }
         do {
-            return FileSnapshot(stamp: stamp, outcome: .success(try SecretFile.read(path)))
+            let content =
+                if let bytesMax {
+                    try SecretFile.readWhole(path, bytesMax: bytesMax)
+                } else { try SecretFile.read(path) }
+            return FileSnapshot(stamp: stamp, outcome: .success(content))
         } catch {
             return FileSnapshot(stamp: stamp, outcome: .failure(error))
         }

@@ -9,8 +9,7 @@ package final class TLSWorkspace {
     /// Bytes of plaintext that one record holds (RFC 8446 5.1).
     static let recordBytesMax = 16 << 10
 
-    /// One record's plaintext, put together from several runs.
-    let plaintext = UnsafeMutableRawBufferPointer.allocate(byteCount: recordBytesMax, alignment: 16)
+    private var record: UnsafeMutableRawBufferPointer?
     /// Ciphertext of the call that is being made. Empty between calls.
     let output = UnsafeMutablePointer<lanyard_tls_bytes>.allocate(capacity: 1)
 
@@ -29,9 +28,18 @@ package final class TLSWorkspace {
     deinit {
         lanyard_tls_release(output)
         output.deallocate()
+        guard let record else { return }
         // It has held requests with their tokens.
-        explicit_bzero(plaintext.baseAddress!, plaintext.count)
-        plaintext.deallocate()
+        explicit_bzero(record.baseAddress!, record.count)
+        record.deallocate()
+    }
+
+    /// One record's plaintext, put together from several runs. Allocated when it is first needed: a shard may have no TLS.
+    var plaintext: UnsafeMutableRawBufferPointer {
+        if let record { return record }
+        let new = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.recordBytesMax, alignment: 16)
+        record = new
+        return new
     }
 
     /// Sessions that have buffers.

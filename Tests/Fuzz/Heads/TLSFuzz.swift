@@ -256,7 +256,7 @@ private final class FuzzEnd {
         session.noteReadable(hasEnded: false)
         canWrite = true
         while !queue.isEmpty, canWrite {
-            let count = send(socket.raw, queue.bytes.baseAddress, queue.count, CInt(MSG_NOSIGNAL))
+            let count = Glibc.send(socket.raw, queue.bytes.baseAddress, queue.count, CInt(MSG_NOSIGNAL))
             if count > 0 { queue.consume(count) } else { canWrite = false }
         }
     }

@@ -20,6 +20,7 @@ extension ClientConnection {
             let target = intake.head.kind == .connect ? .root : try RequestTarget.parse(raw, method: intake.head.kind)
             if let problem = try checkAuthority(target, raw, bytes, buffer.table) { return .refuse(problem) }
             if let problem = checkOrigin(bytes, buffer.table) { return .refuse(problem) }
+            if !isNamedClient { return .refuse(.certificateNotAllowed) }
             if rules.callers.checksRequests,
                 let refusal = rules.callers.check(bytes, buffer.table, capabilities: shard.capabilities)
             {
@@ -117,7 +118,8 @@ extension ClientConnection {
     /// Compares host and port. A missing port is the default port of the scheme.
     private func sameAuthority(_ left: Bytes, _ right: Bytes) -> Bool {
         guard let a = HostValue.split(left), let b = HostValue.split(right) else { return false }
-        return left[run: a.host].equalsIgnoringCase(right[run: b.host]) && (a.port ?? 80) == (b.port ?? 80)
+        return left[run: a.host].equalsIgnoringCase(right[run: b.host])
+            && (a.port ?? rules.defaultPort) == (b.port ?? rules.defaultPort)
     }
 
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).

@@ -26,7 +26,7 @@ extension ClientConnection {
                 guard try intake.readHead(shard.context.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
             } catch {
-                return refuse(.malformed(error))
+                return intake.beginsWithTLS ? refuseTLS() : refuse(.malformed(error))
             }
         }
     }
