@@ -139,7 +139,7 @@ let package = Package(
         .target(
             name: "FuzzHeads",
             dependencies: [
-                "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
+                "CLinux", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
                 "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
             ],
             path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed

@@ -61,10 +61,11 @@ extension ConfigurationBuilder {
     private mutating func tls(_ listener: ConfigurationSection, shown: String) -> ListenerSettings.TLS? {
         let section = listener.section("tls")
         let shown = "\(shown).tls"
+        // First, so that each file that cannot be used is reported.
         let clientCAFile = certificates(section, "client_ca_file", shown: shown)
-        guard let certificateFile = certificates(section, "certificate_file", shown: shown),
-            let keyFile = requiredFile(section, "key_file", shown: shown, isPrivate: true)
-        else { return nil }
+        let certificateFile = certificates(section, "certificate_file", shown: shown)
+        let keyFile = requiredFile(section, "key_file", shown: shown, isPrivate: true)
+        guard let certificateFile, let keyFile else { return nil }
         var tls = ListenerSettings.TLS(certificateFile: certificateFile, keyFile: keyFile)
         tls.clientCAFile = clientCAFile
         section.fill(&tls.clientNames, "client_names")

@@ -60,7 +60,7 @@ package final class TLSKeyPair: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// Which of the two files is at fault.
+    /// Which of the two files is at fault. A type of its own: each finding is told with its file.
     package enum PairError: Error, Equatable, Sendable {
         case chain(TLSFileError)
         case key(TLSFileError)

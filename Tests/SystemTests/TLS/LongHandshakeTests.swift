@@ -8,7 +8,8 @@ struct LongHandshakeTests {
     @Test("5,000 clients that stop in their handshake, and new ones all the time, leave the requests of others fast")
     func slow() async throws {
         let certificate = ListenerTLSBench.authority.issue("DNS:localhost", key: .rsa(bits: 2048))
-        let bench = try await ListenerTLSBench.start(certificate: certificate, rest: "limits: {header_timeout: 60s}\n")
+        let bench = try await ListenerTLSBench.start(
+            certificate: certificate, rest: "limits: {header_timeout: 60s, connections_max: 6000}\n")
         let output = try await bench.python(
             """
             import resource
