@@ -139,8 +139,7 @@ let package = Package(
         .target(
             name: "FuzzHeads",
             dependencies: [
-                "CLinux",
-                "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
+                "CLinux", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
                 "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
             ],
             path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed

@@ -52,6 +52,14 @@ package enum Lanyard {
             log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "upstream_tls"])
             return 78
         }
+        let listenerTLS: ListenerTLS
+        do throws(TLSFileContents.FileError) {
+            listenerTLS = try ListenerTLS(configuration.listeners)
+        } catch {
+            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "listener_tls"])
+            return 78
+        }
+        for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
         let bindings: Bindings
         do throws(ConfigurationError) {
             bindings = try Bindings(configuration, addresses)
@@ -65,7 +73,8 @@ package enum Lanyard {
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(
-                configuration, store: store, upstreamTLS: upstreamTLS, bindings: bindings,
+                configuration, store: store, upstreamTLS: upstreamTLS, listenerTLS: listenerTLS,
+                bindings: bindings,
                 signals: Signals.openDescriptor(), pipe: pipe,
                 verbosity: verbosity,
                 commit: commit, log: log)

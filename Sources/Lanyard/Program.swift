@@ -21,6 +21,7 @@ final class Program: Sendable {
     private let files = FileReader()
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
+    private let listenerTLS: ListenerTLSWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -37,7 +38,7 @@ final class Program: Sendable {
     ///   - signals: a signalfd.
     /// - Throws: descriptors cannot be created.
     init(
-        _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS,
+        _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS, listenerTLS: ListenerTLS,
         bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
         verbosity: LogVerbosity, commit: String, log: Logger
@@ -49,7 +50,7 @@ final class Program: Sendable {
         let names = UserNames(configuration.users.map(\.name))
         path = try RequestPath(
             listeners: configuration.listeners, sockets: bindings.data,
-            capabilities: CapabilityWatches.read(configuration.listeners),
+            capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
             routes: configuration.routes.map { ($0.route, $0.upstream) }, upstreamTLS: upstreamTLS.contexts,
             names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
@@ -59,6 +60,8 @@ final class Program: Sendable {
         capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
         self.upstreamTLS = UpstreamTLSWatches(
             upstreamTLS, routes: configuration.routes.map(\.route.name), for: path, on: identities, log: log)
+        self.listenerTLS = ListenerTLSWatches(
+            listenerTLS, configuration.listeners, for: path, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let services = Self.identities(configuration, by: files, on: identities, warning)
@@ -162,12 +165,14 @@ final class Program: Sendable {
         path.start(active: sessions.report.activeUser)
         capabilities.start()
         upstreamTLS.start()
+        listenerTLS.start()
         sessions.start()
         admin?.start()
         announce()
         let status = stop.wait()
         capabilities.stop()
         upstreamTLS.stop()
+        listenerTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {

@@ -15,6 +15,9 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     private let draining = Atomic<Bool>(false)
     private let log: Logger
     private let shortageLogThrottle = LogThrottle(.seconds(10))
+    private let listenerAddresses: [String]
+    /// When the certificate of each listener ends; nil: it has none.
+    private let certificateEnds: Guarded<[WallTime?]>
     /// Users that routes name and that are not configured. The admin API may add them.
     private let unconfiguredUsers: [UserIndex]
 
@@ -22,10 +25,12 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     ///   - sockets: bound, one for each of `listeners`.
     ///   - capabilities: one for each of `listeners`; nil: it asks for none, or its file cannot be used. Empty: no listener asks for one.
     ///   - upstreamTLS: one for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
+    ///   - listenerTLS: one for each of `listeners`; nil: its clients speak plain HTTP. Empty: those of all listeners do.
     ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
     ///     required" until a token is published for them.
     package init(
         listeners: [ListenerSettings], sockets: [ListeningSocket], capabilities: [Secret?] = [],
+        listenerTLS: [TLSServerContext?] = [],
         routes: [(route: RouteSettings, upstream: UpstreamSettings)], upstreamTLS: [TLSClientContext?] = [],
         names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
         source: any TokenSource, log: Logger
@@ -49,7 +54,8 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             let loop = try EventLoop(label: "lanyard.shard.\(index)")
             shards.append(
                 Shard(
-                    index: index, loop: loop, context: context, source: source, capabilities: capabilities, log: log))
+                    index: index, loop: loop, context: context, source: source, capabilities: capabilities,
+                    listenerTLS: listenerTLS, log: log))
         }
         for shard in shards {
             context.buffers.whenTight { [weak shard] in
@@ -69,6 +75,8 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         }
         self.context = context
         self.shards = shards
+        listenerAddresses = sockets.map { "\($0.address)" }
+        certificateEnds = Guarded(listenerTLS.map { $0?.expiresAt })
         self.sockets = Guarded(sockets)
         self.log = log
         for shard in shards {
@@ -115,6 +123,24 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     /// Has new connections to a route's upstream use this context. From any thread.
     package func setTLS(_ tls: TLSClientContext, ofRoute index: Int) { context.targets[index].replaceTLS(tls) }
+    // MARK: TLS of listeners
+
+    /// Has new connections to a listener use this context. From any thread.
+    package func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
+        certificateEnds.withLock { $0[index] = tls.expiresAt }
+        for shard in shards { shard.loop.post { shard.setTLS(tls, ofListener: index) } }
+    }
+
+    /// When the certificate of each listener with TLS ends.
+    private var certificateSamples: [MetricSample] {
+        certificateEnds.withLock { $0 }.enumerated().compactMap { index, end in
+            end.map {
+                MetricSample(
+                    "lanyard_tls_certificate_expiry_timestamp_seconds",
+                    labels: [.init("listener", listenerAddresses[index])], value: Double($0.seconds))
+            }
+        }
+    }
 
     // MARK: Drain and abort
 
@@ -230,6 +256,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             }
         }
         let clients = shards.reduce(0) { $0 + $1.load.value }
+        sums += certificateSamples
         sums.append(MetricSample("lanyard_client_connections", value: Double(clients)))
         sums.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
         sums.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))

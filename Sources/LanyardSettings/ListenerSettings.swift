@@ -26,6 +26,23 @@ package struct ListenerSettings: Equatable, Sendable {
         }
     }
 
+    /// TLS towards clients.
+    package struct TLS: Equatable, Sendable {
+        /// The chain, its own certificate first, in PEM.
+        package var certificateFile: String
+        /// The key of the first certificate, in PEM.
+        package var keyFile: String
+        /// Clients must have a certificate of one of these authorities; nil: none is asked for.
+        package var clientCAFile: String?
+        /// Names of client certificates that may call; empty: all. Needs `clientCAFile`.
+        package var clientNames: [String] = []
+
+        package init(certificateFile: String, keyFile: String) {
+            self.certificateFile = certificateFile
+            self.keyFile = keyFile
+        }
+    }
+
     /// Bytes of the shortest allowed capability: 16 random bytes in hexadecimal.
     package static let capabilityLengthMin = 32
     /// Bytes of the longest allowed capability.
@@ -33,6 +50,8 @@ package struct ListenerSettings: Equatable, Sendable {
 
     /// Where the listener is bound.
     package var address: Address
+    /// nil: clients speak plain HTTP.
+    package var tls: TLS?
     /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the
     /// port.
     package var allowedHosts: [String]?

@@ -63,6 +63,7 @@ struct MetricFamily: Equatable, Sendable {
         .init("lanyard_requests", .counter, "Requests, by route, class of status and source of the response."),
         .init("lanyard_request_duration_seconds", .histogram, "From a request's first byte to its response's last."),
         .init("lanyard_rejected_requests", .counter, "Requests that Lanyard refused, by reason."),
+        .init("lanyard_tls_handshakes", .counter, "TLS handshakes with clients, by result."),
         .init("lanyard_parked_requests", .gauge, "Requests that wait for a token or an upstream connection."),
         .init("lanyard_client_connections", .gauge, "Open connections of clients."),
         .init("lanyard_upgraded_connections", .gauge, "Connections that were upgraded to another protocol."),

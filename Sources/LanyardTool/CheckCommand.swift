@@ -29,8 +29,9 @@ struct CheckCommand: ParsableCommand {
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
         try checkUpstreams(loaded.configuration)
+        let tlsWarnings = try checkListeners(loaded.configuration)
         let hasStoreWarning = try checkStore(loaded.configuration)
-        let warningCount = loaded.warnings.count + (hasStoreWarning ? 1 : 0)
+        let warningCount = loaded.warnings.count + tlsWarnings + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
             Report.error(
                 "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
@@ -48,6 +49,21 @@ struct CheckCommand: ParsableCommand {
     private func checkUpstreams(_ configuration: Configuration?) throws {
         do throws(UpstreamTLSFiles.FileError) {
             if let configuration { _ = try UpstreamTLS(configuration) }
+        } catch {
+            Report.error("error: \(error.message)")
+            throw ExitCode(78)
+        }
+    }
+
+    /// Checks the files of the listeners' TLS as `run` would.
+    ///
+    /// - Returns: the number of warnings.
+    private func checkListeners(_ configuration: Configuration?) throws -> Int {
+        guard let configuration else { return 0 }
+        do throws(TLSFileContents.FileError) {
+            let tls = try ListenerTLS(configuration.listeners)
+            for warning in tls.warnings { Report.error("warning: \(warning)") }
+            return tls.warnings.count
         } catch {
             Report.error("error: \(error.message)")
             throw ExitCode(78)

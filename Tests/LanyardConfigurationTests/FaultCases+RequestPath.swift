@@ -205,6 +205,52 @@ extension FaultCases {
 
     static let listeners: [Case] = [
         (
+            whole
+                + """
+                listeners:\n  - {address: '10.0.0.1:7400', tls: {certificate_file: ca.pem, key_file: token, client_ca_file: ca.pem}}\n\
+                  - {address: 'unix:/run/d.sock', tls: {certificate_file: ca.pem, key_file: token}}\n
+                """,
+            []
+        ),
+        (
+            whole + "listeners:\n  - {address: '127.0.0.1:7400', tls: {certificate_file: ca.pem}}\n",
+            ["lanyard.yaml:9:38: missing key \"listeners[0].tls.key_file\"; add it: the path of a file"]
+        ),
+        (
+            whole
+                + """
+                listeners:\n  - {address: '127.0.0.1:7400', tls: {certificate_file: token, key_file: gone, client_ca_file: token}}\n
+                """,
+            [
+                """
+                lanyard.yaml:9:57: listeners[0].tls.certificate_file: token holds no certificate in PEM, or a damaged one; \
+                name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER
+                """,
+                "lanyard.yaml:9:74: listeners[0].tls.key_file: gone does not exist; put the file there, or correct the path",
+                """
+                lanyard.yaml:9:96: listeners[0].tls.client_ca_file: token holds no certificate in PEM, or a damaged one; \
+                name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER
+                """,
+            ]
+        ),
+        (
+            whole
+                + """
+                listeners:\n  - {address: '10.0.0.1:7400', tls: {certificate_file: ca.pem, key_file: token, client_names: [a]}}\n
+                """,
+            [
+                """
+                lanyard.yaml:9:15: listeners[0].address: other machines can reach 10.0.0.1:7400 and would act as the user; \
+                bind 127.0.0.1:7400, add capability_file, or add unsafe: true if something \
+                else prevents that
+                """,
+                """
+                lanyard.yaml:9:95: listeners[0].tls.client_names: clients are asked for no certificate, so this restricts \
+                no client; add client_ca_file, or remove client_names
+                """,
+            ]
+        ),
+        (
             whole + "listeners:\n  - {address: '0.0.0.0:7400', unsafe: true, allowed_hosts: ['*']}\n",
             [
                 "lanyard.yaml:9:61: listeners[0].allowed_hosts: \"*\" is not host:port; write such as localhost:7400"

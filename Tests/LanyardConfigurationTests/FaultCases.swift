@@ -551,15 +551,13 @@ enum FaultCases {
             whole
                 + """
                 sandbox: require\nlisteners:\n  - {address: 'systemd:data'}\n\
-                  - {address: '127.0.0.1:1', tls: {certificate_file: a, key_file: b}, capability_file: token, \
-                required_header: X, peers: {uids: [0]}}\n
+                  - {address: '127.0.0.1:1', capability_file: token, required_header: X, peers: {uids: [0]}}\n
                 """,
             [
                 "lanyard.yaml:8:10: sandbox \"require\" is not in this version; remove it if Lanyard may run without it",
                 "lanyard.yaml:10:15: listeners[0].address \"systemd:data\" is not in this version; use host:port, [v6]:port or unix:/path",
-                "lanyard.yaml:11:30: listeners[1].tls is not in this version; remove it if Lanyard may run without it",
                 """
-                lanyard.yaml:11:122: listeners[1].peers: 127.0.0.1:1 is not a unix socket, so this restricts no client; use \
+                lanyard.yaml:11:81: listeners[1].peers: 127.0.0.1:1 is not a unix socket, so this restricts no client; use \
                 unix:/path, or capability_file in place of peers
                 """,
             ]

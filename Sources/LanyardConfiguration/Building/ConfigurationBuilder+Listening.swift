@@ -18,7 +18,11 @@ extension ConfigurationBuilder {
         var listener = ListenerSettings(address: address)
         section.fill(&listener.allowedOrigins, "allowed_origins")
         section.fill(&listener.unsafe, "unsafe")
-        if let hosts = section.texts("allowed_hosts") { listener.allowedHosts = hosts.compactMap(Self.allowedHost) }
+        if let hosts = section.texts("allowed_hosts") {
+            let defaultPort: UInt16 = section.has("tls") ? 443 : 80
+            listener.allowedHosts = hosts.compactMap { Self.allowedHost($0, defaultPort: defaultPort) }
+        }
+        listener.tls = tls(section, shown: shown)
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
         readCallers(&listener, section, shown: shown)
         switch address {
@@ -53,9 +57,30 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// A name without a port means port 80, as in `Host: name`.
-    private static func allowedHost(_ text: String) -> String? {
-        AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? 80) }
+    /// nil: there is no `tls`, or an error in it. What the files hold is checked when they are read (`ListenerTLSFiles`).
+    private mutating func tls(_ listener: ConfigurationSection, shown: String) -> ListenerSettings.TLS? {
+        let section = listener.section("tls")
+        let shown = "\(shown).tls"
+        // First, so that each file that cannot be used is reported.
+        let clientCAFile = certificates(section, "client_ca_file", shown: shown)
+        let certificateFile = certificates(section, "certificate_file", shown: shown)
+        let keyFile = requiredFile(section, "key_file", shown: shown, isPrivate: true)
+        guard let certificateFile, let keyFile else { return nil }
+        var tls = ListenerSettings.TLS(certificateFile: certificateFile, keyFile: keyFile)
+        tls.clientCAFile = clientCAFile
+        section.fill(&tls.clientNames, "client_names")
+        if !tls.clientNames.isEmpty, !section.has("client_ca_file"), !section.node.hasUnread {
+            reportError(
+                section.place("client_names"),
+                "\(shown).client_names: clients are asked for no certificate, so this restricts no client",
+                remedy: "add client_ca_file, or remove client_names")
+        }
+        return tls
+    }
+
+    /// A name without a port means the default port of the scheme, as in `Host: name`.
+    private static func allowedHost(_ text: String, defaultPort: UInt16) -> String? {
+        AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? defaultPort) }
     }
 
     private mutating func checkTCPAddress(
@@ -70,7 +95,9 @@ extension ConfigurationBuilder {
                 "\(shown).socket_mode: \(address) is not a unix socket, so this restricts no client",
                 remedy: "use unix:/path, or remove socket_mode")
         }
-        let checksCallers = section.has("capability_file") || section.has("capability_credential")
+        let checksCallers =
+            section.has("capability_file") || section.has("capability_credential")
+            || section.section("tls").has("client_ca_file")
         if reach != .loopback, !listener.unsafe, !checksCallers, !section.isUnread("unsafe") {
             let capability = place.adding("capability_file", to: "listeners[]", flag: "--capability-file")
             let unsafe = place.adding("unsafe: true", to: "listeners[]", flag: "--unsafe")

@@ -38,6 +38,9 @@ package struct ConfigurationFlag: Equatable, Sendable {
         short("--allowed-hosts", .text, "Hosts that requests may name, separated by commas."),
         short(
             "--capability-file", .file(.secret), "Requests must carry the secret in this file as Lanyard-Capability."),
+        short("--tls-certificate-file", .file(.needed), "Clients speak TLS; this certificate chain is shown to them."),
+        short("--tls-key-file", .file(.needed), "Its key."),
+        short("--client-ca-file", .file(.needed), "Clients must have a certificate of an authority in this file."),
         short("--required-header", .requiredField, "Requests must carry this field, with any value."),
         short("--peer-uids", .text, "User ids that may connect to a unix socket, separated by commas."),
         short("--peer-gids", .text, "The same for group ids."),

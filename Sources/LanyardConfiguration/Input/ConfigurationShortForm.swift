@@ -50,6 +50,8 @@ struct ConfigurationShortForm {
     /// Flags of the one listener, each with the path of its key below the listener, and whether it is a list.
     private static let listenerFlags: [(name: String, path: [String], isList: Bool)] = [
         ("--listen", ["address"], false), ("--allowed-hosts", ["allowed_hosts"], true),
+        ("--tls-certificate-file", ["tls", "certificate_file"], false), ("--tls-key-file", ["tls", "key_file"], false),
+        ("--client-ca-file", ["tls", "client_ca_file"], false),
         ("--capability-file", ["capability_file"], false), ("--required-header", ["required_header"], false),
         ("--peer-uids", ["peers", "uids"], true), ("--peer-gids", ["peers", "gids"], true),
         ("--socket-mode", ["socket_mode"], false), ("--unsafe", ["unsafe"], false),

@@ -30,7 +30,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
     package static let all: [UnsupportedSetting] = [
         // Settings that protect something.
         .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),
-        .init("listeners[].tls", .any, isError: true),
         .init("sandbox", .only(["require"]), isError: true),
         .init("shutdown.logout", .otherThan(["false"]), isError: true, alternative: logout),
         .init("user", .otherThan(["none"]), isError: true, alternative: user),

@@ -36,6 +36,8 @@ package final class ExchangeContext: Sendable {
     package let parked: SharedLimit
     /// Which problem responses are logged.
     let refusals = RefusalLogLimit()
+    /// Which failed TLS handshakes of clients are logged.
+    let handshakeLog = RefusalLogLimit(of: ["tls"])
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
 

@@ -27,6 +27,10 @@ package final class Shard: @unchecked Sendable {
     var debugRefusals = RefusalLogThrottle()
     /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
     private(set) var capabilities: [Secret?]
+    /// The TLS of each listener; nil: its clients speak plain HTTP.
+    private(set) var listenerTLS: [TLSServerContext?]
+    /// Clients in their TLS handshake, of all listeners.
+    let handshakes: HandshakeQueue
     /// The buffer for one read of any socket; its bytes are processed before the next read.
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
@@ -54,16 +58,20 @@ package final class Shard: @unchecked Sendable {
     package private(set) var isDraining = false
     private var whenEmpty: (@Sendable () -> Void)?
 
-    /// - Parameter capabilities: one for each listener.
+    /// - Parameters:
+    ///   - capabilities: one for each listener.
+    ///   - listenerTLS: one for each listener.
     package init(
         index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, capabilities: [Secret?] = [],
-        log: Logger
+        listenerTLS: [TLSServerContext?] = [], log: Logger
     ) {
         self.index = index
         self.loop = loop
         self.context = context
         self.log = log
         self.capabilities = capabilities
+        self.listenerTLS = listenerTLS
+        handshakes = HandshakeQueue(loop: loop)
         tokens = TokenCache(source: source)
         let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
         idleConnections = idle
@@ -73,7 +81,8 @@ package final class Shard: @unchecked Sendable {
             UpstreamPool(
                 target: $0, loop: loop, parked: context.parked, buffers: context.buffers, tls: workspace, idle: idle)
         }
-        counters = ShardCounters(routeNames: context.routeList.map(\.settings.name))
+        counters = ShardCounters(
+            routeNames: context.routeList.map(\.settings.name), countsHandshakes: listenerTLS.contains { $0 != nil })
         paused = PausedReaders(loop: loop, budget: context.buffers)
         scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
         requestNumber = .random(in: .min ... .max)
@@ -202,6 +211,9 @@ package final class Shard: @unchecked Sendable {
 
     /// Replaces the capability of a listener.
     func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
+
+    /// Has new connections to a listener use this context. Others go on with the one that they began with.
+    func setTLS(_ tls: TLSServerContext, ofListener index: Int) { listenerTLS[index] = tls }
 
     // MARK: Resources that exchanges share
 

@@ -17,6 +17,7 @@ package final class ShardCounters: Sendable {
     /// By route as `requests`, × origin.
     private let durations: [Histogram]
     private let rejections = RejectionReason.allCases.map { _ in Counter() }
+    private let handshakes = HandshakeResult.allCases.map { _ in Counter() }
     private let droppedFields = DroppedField.allCases.map { _ in Counter() }
     private let unauthorized: [Counter]
     private let replayed = Counter()
@@ -26,7 +27,11 @@ package final class ShardCounters: Sendable {
     let upgraded = Counter()
     private let routeNames: [String]
 
-    package init(routeNames: [String]) {
+    private let countsHandshakes: Bool
+
+    /// - Parameter countsHandshakes: a listener has TLS.
+    package init(routeNames: [String], countsHandshakes: Bool = false) {
+        self.countsHandshakes = countsHandshakes
         self.routeNames = routeNames + ["none"]
         unauthorized = routeNames.map { _ in Counter() }
         durations = (0..<((routeNames.count + 1) * 2)).map { _ in Histogram() }
@@ -45,6 +50,8 @@ package final class ShardCounters: Sendable {
     }
 
     func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
+
+    func handshake(_ result: HandshakeResult) { handshakes[HandshakeResult.allCases.firstIndex(of: result)!].add() }
 
     func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
 
@@ -69,6 +76,15 @@ package final class ShardCounters: Sendable {
                     "lanyard_replays", suffix: "_total", labels: [.init("result", result)],
                     value: Double(counter.value))
             }
+    }
+
+    private var handshakeSamples: [MetricSample] {
+        guard countsHandshakes else { return [] }
+        return zip(HandshakeResult.allCases, handshakes).map { result, counter in
+            MetricSample(
+                "lanyard_tls_handshakes", suffix: "_total", labels: [.init("result", result.rawValue)],
+                value: Double(counter.value))
+        }
     }
 
     /// Of routes that have had a request.
@@ -109,6 +125,7 @@ package final class ShardCounters: Sendable {
                     "lanyard_rejected_requests", suffix: "_total", labels: [.init("reason", reason.rawValue)],
                     value: Double(counter.value)))
         }
+        samples += handshakeSamples
         for (kind, counter) in zip(DroppedField.allCases, droppedFields) {
             samples.append(
                 MetricSample(
@@ -126,5 +143,30 @@ package final class ShardCounters: Sendable {
 /// Values of `reason` in `lanyard_rejected_requests_total` (architecture.md 7.2).
 package enum RejectionReason: String, CaseIterable, Sendable {
     case malformed, expect, timeout, host, origin, forwarded, capability, caller, authorization, denied, method, path,
-        limit
+        limit, tls
+}
+
+/// Values of `result` in `lanyard_tls_handshakes_total`: how a client's handshake has ended.
+enum HandshakeResult: String, CaseIterable {
+    case completed, resumed
+    // The causes of `TLSError` that a listener can meet, by their labels.
+    case unknownAuthority = "unknown_authority"
+    case expired
+    case notYetValid = "not_yet_valid"
+    case wrongPurpose = "wrong_purpose"
+    case verificationFailed = "verification_failed"
+    case certificateMissing = "certificate_missing"
+    case certificateRefused = "certificate_refused"
+    case noSharedVersion = "no_shared_version"
+    case noSharedCipher = "no_shared_cipher"
+    case noSharedProtocol = "no_shared_protocol"
+    case plainHTTP = "plain_http"
+    case closedInHandshake = "closed_in_handshake"
+    case reset
+    case timedOut = "timed_out"
+    case tooManyMessages = "too_many_messages"
+    case alert
+    case protocolViolation = "protocol_violation"
+
+    init(_ error: TLSError) { self = Self(rawValue: error.label) ?? .protocolViolation }
 }

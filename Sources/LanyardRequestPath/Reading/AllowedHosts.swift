@@ -8,12 +8,15 @@ package struct AllowedHosts: Sendable {
 
     package enum Decision: Equatable, Sendable { case allowed, unknown, malformed }
 
-    /// - Parameter allowsLiterals: any IP literal is allowed as well.
-    package init(_ values: [String]?, allowsLiterals: Bool = false) {
-        // `Host: name` means port 80, so `name:80` allows both.
+    /// - Parameters:
+    ///   - allowsLiterals: any IP literal is allowed as well.
+    ///   - defaultPort: of the listener's scheme.
+    package init(_ values: [String]?, allowsLiterals: Bool = false, defaultPort: UInt16 = 80) {
+        // `Host: name` means the default port, so `name:80` allows both.
+        let ending = ":\(defaultPort)"
         self.values = values?.flatMap { value -> [[UInt8]] in
             let bytes = Array(value.utf8).map(ByteClass.lower)
-            return value.hasSuffix(":80") ? [bytes, Array(bytes.dropLast(3))] : [bytes]
+            return value.hasSuffix(ending) ? [bytes, Array(bytes.dropLast(ending.utf8.count))] : [bytes]
         }
         self.allowsLiterals = allowsLiterals
     }

@@ -7,16 +7,17 @@ package struct ListenerRules: Sendable {
     private let port: UInt16?
     private let origins: [[UInt8]]
     let callers: CallerPolicy
-    /// The scheme of absolute targets.
-    let scheme: StaticString = "http"
+    /// The place of the listener's TLS among those of a shard; nil: clients speak plain HTTP.
+    let tlsIndex: Int?
 
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
-        callers: CallerPolicy = .everybody
+        callers: CallerPolicy = .everybody, tlsIndex: Int? = nil
     ) {
         self.hosts = hosts
         self.port = port
         self.callers = callers
+        self.tlsIndex = tlsIndex
         origins = allowedOrigins.map { Array($0.utf8) }
     }
 
@@ -29,15 +30,25 @@ package struct ListenerRules: Sendable {
     package init(of settings: ListenerSettings, at address: (text: String, port: UInt16?), index: Int) {
         let defaults = address.port.map { [address.text, "localhost:\($0)"] }
         self.init(
-            hosts: AllowedHosts(address.port == nil ? nil : settings.allowedHosts ?? defaults), port: address.port,
-            allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index))
+            hosts: AllowedHosts(
+                address.port == nil ? nil : settings.allowedHosts ?? defaults,
+                defaultPort: settings.tls == nil ? 80 : 443),
+            port: address.port, allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index),
+            tlsIndex: settings.tls == nil ? nil : index)
     }
+
+    /// The scheme of absolute targets.
+    var scheme: StaticString { tlsIndex == nil ? "http" : "https" }
+
+    /// The port of a `Host` or an absolute target that names none.
+    var defaultPort: UInt16 { tlsIndex == nil ? 80 : 443 }
 
     /// Checks a `Host` value or the authority of an absolute target. A host that a route names is allowed with the
     /// listener's port.
     func check(host value: Bytes, _ routes: RouteTable) -> AllowedHosts.Decision {
         let decision = hosts.check(value)
-        guard decision == .unknown, let port, let (name, namedPort) = HostValue.split(value), (namedPort ?? 80) == port,
+        guard decision == .unknown, let port, let (name, namedPort) = HostValue.split(value),
+            (namedPort ?? defaultPort) == port,
             routes.names(host: value[run: name])
         else { return decision }
         return .allowed

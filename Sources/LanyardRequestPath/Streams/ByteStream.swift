@@ -101,6 +101,19 @@ package struct ByteStream: ~Copyable {
     /// The stream is secured by TLS.
     package var isSecured: Bool { tls != nil }
 
+    /// The handshake has resumed an earlier session.
+    package var isResumed: Bool { tls?.isResumed ?? false }
+
+    /// Whether a listener's client is one of those that its names allow. After the handshake.
+    package var isClientAllowed: Bool { tls?.isClientAllowed ?? true }
+
+    /// The handshake has failed: what is left of the connection passes as it is on the wire. What TLS has sent, such as
+    /// an alert, stays queued; what it has read is lost.
+    package mutating func giveUpTLS() {
+        tls = nil
+        canRead = true
+    }
+
     /// Why TLS has ended the stream; nil: it has not.
     package var tlsFailure: TLSError? { tls?.failure }
 

@@ -21,8 +21,6 @@ package enum TLSError: Error, Equatable, Sendable {
     case verificationFailed(CInt)
     /// The client has sent none, and the listener demands one.
     case certificateMissing
-    /// None of the client's names is allowed.
-    case nameNotAllowed
 
     // This side's certificate.
 
@@ -67,7 +65,6 @@ package enum TLSError: Error, Equatable, Sendable {
         case .wrongPurpose: "wrong_purpose"
         case .verificationFailed: "verification_failed"
         case .certificateMissing: "certificate_missing"
-        case .nameNotAllowed: "name_not_allowed"
         case .certificateRefused: "certificate_refused"
         case .certificateRequired: "certificate_required"
         case .noSharedVersion: "no_shared_version"
@@ -88,7 +85,7 @@ package enum TLSError: Error, Equatable, Sendable {
     package var isCertificate: Bool {
         switch self {
         case .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed,
-            .certificateMissing, .nameNotAllowed:
+            .certificateMissing:
             true
         default: false
         }
@@ -113,7 +110,6 @@ package enum TLSError: Error, Equatable, Sendable {
         case .wrongPurpose: "\(it)'s certificate is not trusted: it is for another purpose"
         case .verificationFailed(let code): "\(it)'s certificate is not trusted: \(Self.text(ofVerification: code))"
         case .certificateMissing: "\(it) has sent no certificate"
-        case .nameNotAllowed: "none of the names in \(it)'s certificate is allowed"
         case .certificateRefused(let alert): "\(it) refuses Lanyard's certificate (\(Self.text(ofAlert: alert)))"
         case .certificateRequired: "\(it) demands a client certificate, and none is configured"
         case .noSharedVersion: "\(it) does not speak TLS 1.2 or newer"

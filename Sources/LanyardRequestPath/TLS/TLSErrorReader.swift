@@ -64,7 +64,6 @@ struct TLSErrorReader {
         case X509_V_ERR_CERT_HAS_EXPIRED: .expired
         case X509_V_ERR_CERT_NOT_YET_VALID: .notYetValid
         case X509_V_ERR_INVALID_PURPOSE: .wrongPurpose
-        case X509_V_ERR_APPLICATION_VERIFICATION: .nameNotAllowed
         default: .verificationFailed(code)
         }
     }

@@ -10,10 +10,15 @@ package final class TLSServerContext: Sendable {
     let clientNames: TLSClientNames
     let tickets: TLSTicketKeys
     let demandsCertificates: Bool
+    /// When the listener's own certificate ends.
+    package let expiresAt: WallTime
+    /// From when on it is valid.
+    package let validFrom: WallTime
 
     /// - Parameters:
     ///   - clientAuthorities: clients must have a certificate of one of them; nil: none is asked for.
-    ///   - clientNames: the names of the clients that may call; empty: all of them.
+    ///   - clientNames: the names of the clients that may call; empty: all of them. The handshake with another client succeeds, so that its
+    ///     requests can be refused with a reason.
     ///   - tickets: the keys of session tickets, which outlive a context.
     package init(
         _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
@@ -24,13 +29,13 @@ package final class TLSServerContext: Sendable {
         self.clientNames = clientNames ?? TLSClientNames([])!
         self.tickets = tickets
         demandsCertificates = clientAuthorities != nil
+        expiresAt = keyPair.chain.expiresAt
+        validFrom = keyPair.chain.validFrom
         try keyPair.install(in: raw)
         lanyard_tls_select_http(raw)
         if let clientAuthorities {
             SSL_CTX_set1_cert_store(raw, clientAuthorities.store)
-            SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT) { isValid, verification in
-                isValid == 1 && TLSServerContext.allows(verification) ? 1 : 0
-            }
+            SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
             for certificate in clientAuthorities.certificates.all { SSL_CTX_add_client_CA(raw, certificate) }
         }
         try separateSessions(clientAuthorities)
@@ -44,19 +49,6 @@ package final class TLSServerContext: Sendable {
     }
 
     deinit { SSL_CTX_free(raw) }
-
-    /// Whether the names of a client's certificate are allowed. Its authorities are not asked for names.
-    private static func allows(_ verification: OpaquePointer?) -> Bool {
-        guard let verification, X509_STORE_CTX_get_error_depth(verification) == 0 else { return true }
-        let ssl = X509_STORE_CTX_get_ex_data(verification, SSL_get_ex_data_X509_STORE_CTX_idx())
-        guard let ssl, let owner = TLSSession.owner(of: OpaquePointer(ssl)),
-            let certificate = X509_STORE_CTX_get_current_cert(verification), owner.allows(certificate)
-        else {
-            X509_STORE_CTX_set_error(verification, X509_V_ERR_APPLICATION_VERIFICATION)
-            return false
-        }
-        return true
-    }
 
     /// A session that was agreed under other client authorities or names is not resumed.
     private func separateSessions(_ authorities: TLSAuthorities?) throws(TLSFileError) {

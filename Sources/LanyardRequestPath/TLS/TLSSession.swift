@@ -113,6 +113,13 @@ package final class TLSSession {
     package var canCarryData: Bool { isEstablished }
     /// The handshake has resumed an earlier session.
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+    /// A listener's client: its certificate has one of the names that may call, or all may. After the handshake.
+    package var isClientAllowed: Bool {
+        guard case .server(let context) = role, !context.clientNames.isEmpty else { return true }
+        guard let certificate = SSL_get1_peer_certificate(ssl) else { return false }
+        defer { X509_free(certificate) }
+        return context.clientNames.allow(certificate)
+    }
     /// `TLSv1.2` or `TLSv1.3`.
     package var version: String { String(cString: SSL_get_version(ssl)) }
     /// Bytes of ciphertext that the socket has taken from this session directly; those of the caller's queue are not counted.
@@ -380,11 +387,6 @@ package final class TLSSession {
 
     /// The peer asks for a certificate.
     func noteCertificateRequest() { wasAskedForCertificate = true }
-
-    /// Whether a client with this certificate (`X509 *`) may call the listener.
-    func allows(_ certificate: OpaquePointer) -> Bool {
-        if case .server(let context) = role { context.clientNames.allow(certificate) } else { false }
-    }
 
     /// The keys of the listener's tickets; nil: this is the client's end.
     var ticketKeys: TLSTicketKeys? { if case .server(let context) = role { context.tickets } else { nil } }

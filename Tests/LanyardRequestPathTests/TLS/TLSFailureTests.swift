@@ -288,7 +288,7 @@ import Testing
     func texts() {
         let all: [TLSError] = [
             .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed(23),
-            .certificateMissing, .nameNotAllowed, .certificateRefused(alert: 48), .certificateRequired,
+            .certificateMissing, .certificateRefused(alert: 48), .certificateRequired,
             .noSharedVersion, .noSharedCipher, .noSharedProtocol, .plainHTTP, .closedInHandshake, .truncated,
             .reset(104), .timedOut, .tooManyMessages, .alert(80), .protocolViolation(0),
         ]

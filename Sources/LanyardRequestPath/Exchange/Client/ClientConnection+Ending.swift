@@ -14,8 +14,8 @@ extension ClientConnection {
         }
     }
 
-    /// From the first byte of the request until now.
-    var requestDuration: Duration { shard.loop.now - intake.beganAt }
+    /// From the first byte of the request until now. Zero if none has come.
+    var requestDuration: Duration { intake.beganAt == .never ? .zero : shard.loop.now - intake.beganAt }
 
     // MARK: Lanyard's own responses
 
@@ -137,13 +137,21 @@ extension ClientConnection {
     /// All connection slots are in use: sends 503 and closes.
     func rejectOverloaded() {
         shard.counters.rejected(.limit)
-        refuse(.overloaded("Too many client connections.", closes: true))
-        if case .none = slot { close() }
+        reject(.overloaded("Too many client connections.", closes: true))
     }
 
     /// The client is none of the listener's `peers`: sends 403 and closes.
-    func rejectPeer() {
-        refuse(.peerNotAllowed)
+    func rejectPeer() { reject(.peerNotAllowed) }
+
+    /// Refuses the connection itself. Without a response if that would need a TLS handshake, which costs more than the connection.
+    private func reject(_ problem: Problem) {
+        if phase == .handshake {
+            if let reason = problem.rejection { shard.counters.rejected(reason) }
+            let id = intake.requestID(from: shard)
+            shard.log(problem) { refusedRequest(id) }
+            return close()
+        }
+        refuse(problem)
         if case .none = slot { close() }
     }
 

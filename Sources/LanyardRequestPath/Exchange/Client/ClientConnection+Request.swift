@@ -26,7 +26,7 @@ extension ClientConnection {
                 guard try intake.readHead(shard.context.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
             } catch {
-                return refuse(.malformed(error))
+                return intake.beginsWithTLS ? refuseTLS() : refuse(.malformed(error))
             }
         }
     }
@@ -56,7 +56,7 @@ extension ClientConnection {
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         guard let buffer = intake.buffer else { return refuse(.internalError) }
         let admission = RequestAdmission(intake.head, in: buffer.bytes, buffer.table, shard.context)
-        switch admission.decide(rules, capabilities: shard.capabilities) {
+        switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: isNamedClient) {
         case .forward(let route, let target):
             intake.assign(route)
             intake.admit(target, upgrade: requestedUpgrade(on: route))

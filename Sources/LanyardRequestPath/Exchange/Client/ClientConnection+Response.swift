@@ -217,7 +217,7 @@ extension ClientConnection {
         case .waiting:
             beginIdleTimeout()
             parse()
-        case .head, .tunnel, .lingering, .closed: break
+        case .handshake, .head, .tunnel, .lingering, .closed: break
         }
     }
 

@@ -15,6 +15,7 @@ import LanyardSettings
 /// - `ClosingLimits`: limits of what is left to do behind a response.
 ///
 /// This file has the phase, the stream, the deadlines and the events. The extensions let the parts work together:
+/// - `+Handshake` makes the TLS handshake.
 /// - `+Request` reads heads and bodies.
 /// - `+Upstream` sends the request.
 /// - `+Response` relays the response.
@@ -24,6 +25,8 @@ import LanyardSettings
 package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter, @unchecked Sendable {
     /// What the connection is doing.
     enum Phase {
+        /// The TLS handshake is not complete.
+        case handshake
         /// No byte of a request has arrived.
         case waiting
         /// Part of a head has arrived.
@@ -53,13 +56,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     let rules: ListenerRules
     let slot: ConnectionSlot
     var stream: ByteStream
-    var phase = Phase.waiting {
+    var phase: Phase {
         didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
     }
     /// Links in the list of clients that may be closed for a new one.
     var waitingLinks = WaitingClients.Links()
     /// Reading from the client or the upstream is paused until memory is free.
     var isPaused = false
+    /// The client waits for its turn in `Shard.handshakes`.
+    var isQueuedForHandshake = false
+    /// The client's certificate has one of the listener's `client_names`, or the listener has none.
+    var isNamedClient = true
     /// Deadline for request heads, request bodies, idle connections and the lingering close.
     private let inboundDeadline = Deadline()
     /// Deadline for the token, the response, and the client's reading of it.
@@ -81,6 +88,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         self.shard = shard
         self.rules = rules
         self.slot = slot
+        phase = rules.tlsIndex == nil ? .waiting : .handshake
         relay = ResponseRelay(budget: shard.context.buffers)
         replay = RequestReplay(budget: shard.context.buffers)
         super.init()
@@ -89,13 +97,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         try stream.watch(on: shard.loop, by: self)
     }
 
-    /// Begins to wait. The first head is due within `header_timeout` of the accept.
+    /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
         beginWaiting()
         setInbound(shard.context.limits.headerTimeout)
     }
 
-    var isWaitingForRequest: Bool { phase == .waiting || phase == .head }
+    /// No request is being processed.
+    var isWaitingForRequest: Bool { phase == .waiting || phase == .head || phase == .handshake }
 
     /// The last response was sent whole. A client that still takes a response is not waiting, and is not closed for a
     /// new client.
@@ -139,6 +148,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         var share = 256 << 10
         while stream.canRead {
             switch phase {
+            case .handshake: return shard.handshakes.add(self)
             case .waiting, .head:
                 guard stream.isFlushed else { return }
                 share -= readHead()
@@ -163,6 +173,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     private func inboundDue() {
         switch phase {
+        case .handshake: handshakeFailed(.timedOut)
         case .waiting: idleTimeoutExpired()
         case .head: refuse(.requestTimeout)
         case .exchange: uploadTimedOut()
@@ -182,7 +193,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .flushing: clientWriteTimedOut()
         // The end of a response is queued; its request is over.
         case .waiting where !stream.isFlushed: clientWriteTimedOut()
-        case .waiting, .head, .tunnel, .lingering, .closed: break
+        case .handshake, .waiting, .head, .tunnel, .lingering, .closed: break
         }
     }
 
@@ -235,7 +246,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes after 500 ms without a request.
     func drain() {
-        guard phase == .waiting, stream.isFlushed else { return }
+        guard phase == .handshake || phase == .waiting && stream.isFlushed else { return }
         setInbound(currentIdleTimeout)
     }
 

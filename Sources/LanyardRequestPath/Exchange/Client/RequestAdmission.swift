@@ -31,7 +31,8 @@ package struct RequestAdmission {
     /// - Parameters:
     ///   - rules: of the listener.
     ///   - capabilities: one for each listener.
-    package func decide(_ rules: ListenerRules, capabilities: [Secret?]) -> Decision {
+    ///   - isNamedClient: the client's certificate has one of the listener's `client_names`, or it asks for none.
+    package func decide(_ rules: ListenerRules, capabilities: [Secret?], isNamedClient: Bool = true) -> Decision {
         if head.traits.contains(.odd), hasForbiddenLookAlike() {
             return .refuse(.malformed("a field name that resembles a field of framing or routing"), nil)
         }
@@ -40,6 +41,7 @@ package struct RequestAdmission {
             let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
             if let problem = try checkAuthority(target, raw, rules) { return .refuse(problem, nil) }
             if let problem = checkOrigin(rules) { return .refuse(problem, nil) }
+            if !isNamedClient { return .refuse(.certificateNotAllowed, nil) }
             if rules.callers.checksRequests,
                 let refusal = rules.callers.check(bytes, table, capabilities: capabilities)
             {
@@ -110,7 +112,7 @@ package struct RequestAdmission {
             if let host {
                 // This check precedes the allow-list: a request that names two servers is malformed, even if one or both
                 // are allowed (http-rules.md 1.6).
-                guard sameAuthority(raw[run: authority], host) else {
+                guard sameAuthority(raw[run: authority], host, rules) else {
                     throw .malformed("its target and its Host name different servers")
                 }
             } else {
@@ -130,9 +132,10 @@ package struct RequestAdmission {
     }
 
     /// Compares host and port. A missing port is the default port of the scheme.
-    private func sameAuthority(_ left: Bytes, _ right: Bytes) -> Bool {
+    private func sameAuthority(_ left: Bytes, _ right: Bytes, _ rules: ListenerRules) -> Bool {
         guard let a = HostValue.split(left), let b = HostValue.split(right) else { return false }
-        return left[run: a.host].equalsIgnoringCase(right[run: b.host]) && (a.port ?? 80) == (b.port ?? 80)
+        return left[run: a.host].equalsIgnoringCase(right[run: b.host])
+            && (a.port ?? rules.defaultPort) == (b.port ?? rules.defaultPort)
     }
 
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).

@@ -71,6 +71,12 @@ struct RequestIntake: ~Copyable {
     /// The first bytes of a head were read.
     var hasPartialHead: Bool { reader.hasAny }
 
+    /// The first bytes of the connection are a TLS hello, as far as they have come: no method begins so.
+    var beginsWithTLS: Bool {
+        guard requests == 0, let buffer, buffer.count > 0 else { return false }
+        return buffer.bytes[0] == 0x16 && (buffer.count == 1 || buffer.bytes[1] == 0x03)
+    }
+
     /// The method of a head that could not be read, if the reader got that far.
     var partialMethod: RequestHead.Method { reader.method }
 

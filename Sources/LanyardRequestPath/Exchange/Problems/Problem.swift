@@ -89,6 +89,15 @@ package struct Problem: Equatable, Sendable {
         return problem
     }()
 
+    /// The client's certificate is valid, and stays the same: each request on the connection would be refused.
+    static let certificateNotAllowed: Problem = {
+        var problem = callerNotAllowed("No name in the client's certificate may call; see client_names.", .caller)
+        problem.closes = true
+        return problem
+    }()
+    /// To a client of a listener with TLS.
+    static let plainHTTP = malformed("it came as plain HTTP, and this listener speaks TLS; use https")
+
     private static func callerNotAllowed(_ reason: String, _ rejection: RejectionReason) -> Problem {
         denial(
             "caller-not-allowed", 403, "Caller not allowed", "This listener refuses the caller. \(reason)", rejection)

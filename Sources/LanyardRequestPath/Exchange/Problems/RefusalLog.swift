@@ -18,8 +18,9 @@ package final class RefusalLogLimit: Sendable {
 
     private let windows: [String: Window]
 
-    package init() {
-        windows = Dictionary(uniqueKeysWithValues: Problem.names.map { ($0, Window()) })
+    /// - Parameter names: what is told apart; each has its own limit.
+    package init(of names: [String] = Problem.names) {
+        windows = Dictionary(uniqueKeysWithValues: names.map { ($0, Window()) })
     }
 
     /// - Returns: how many lines of this problem were left out since the last one; nil if this one is left out, too.

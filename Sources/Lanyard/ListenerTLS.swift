@@ -1,0 +1,154 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import Logging
+
+/// The TLS of all listeners at the start: what their files have made.
+package struct ListenerTLS: Sendable {
+    /// One for each listener; nil: its clients speak plain HTTP.
+    let files: [ListenerTLSFiles?]
+    let contexts: [TLSServerContext?]
+    /// Of each listener with TLS.
+    let contents: [TLSFileContents?]
+    /// Certificates that clients will refuse. An expired one does not prevent the start: after a reboot other listeners and the clients
+    /// that do not verify would be cut off, too.
+    package let warnings: [String]
+
+    /// Reads the files. Blocks as long as the disk does.
+    ///
+    /// - Throws: the first finding, with its listener.
+    package init(_ listeners: [ListenerSettings]) throws(TLSFileContents.FileError) {
+        var (files, contexts, contents) = ([ListenerTLSFiles?](), [TLSServerContext?](), [TLSFileContents?]())
+        var warnings: [String] = []
+        for (index, listener) in listeners.enumerated() {
+            let own = listener.tls.map(ListenerTLSFiles.init)
+            do throws(TLSFileContents.FileError) {
+                let read = try own.map { files throws(TLSFileContents.FileError) in
+                    try TLSFileContents(reading: files.paths)
+                }
+                var context: TLSServerContext?
+                if let own, let read { context = try own.context(from: read) }
+                if let own, let context, let warning = own.warning(about: context) {
+                    warnings.append("listeners[\(index)].tls: \(warning)")
+                }
+                files.append(own)
+                contents.append(read)
+                contexts.append(context)
+            } catch {
+                throw .init("listeners[\(index)].tls: \(error.message)")
+            }
+        }
+        (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)
+    }
+}
+
+/// Has listeners show the certificates, and trust the authorities, that their files hold now.
+///
+/// A certificate and its key are two files that change one after the other. So a change is used when no file has changed for a moment.
+/// Files that cannot be used together are logged once, and the previous context goes on until they fit. All state belongs to the loop's
+/// queue.
+final class ListenerTLSWatches: Sendable {
+    private let watches: [ListenerTLSWatch]
+    private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+
+    /// - Parameter path: gets the new contexts.
+    init(_ tls: ListenerTLS, _ listeners: [ListenerSettings], for path: RequestPath, on loop: EventLoop, log: Logger) {
+        var watches: [ListenerTLSWatch] = []
+        for (index, listener) in listeners.enumerated() {
+            guard let files = tls.files[index], let contents = tls.contents[index] else { continue }
+            watches.append(
+                ListenerTLSWatch(index, "\(listener.address)", files, contents, for: path, on: loop, log: log))
+        }
+        self.watches = watches
+    }
+
+    func start() { for watch in watches { watch.start(by: files) } }
+
+    func stop() {
+        files.stop()
+        for watch in watches { watch.stop() }
+    }
+}
+
+/// The files of one listener.
+private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
+    /// Longer than the interval of a file's watch with its second look: two files that change together are used together.
+    private static let delay = FileWatch.interval + .milliseconds(700)
+
+    private let index: Int
+    private let address: String
+    private let files: ListenerTLSFiles
+    private let path: RequestPath
+    private let loop: EventLoop
+    private let log: Logger
+    private var contents: TLSFileContents
+    private var watches: [FileWatch] = []
+    private var deadline: Deadline?
+
+    init(
+        _ index: Int, _ address: String, _ files: ListenerTLSFiles, _ contents: TLSFileContents, for path: RequestPath,
+        on loop: EventLoop, log: Logger
+    ) {
+        self.index = index
+        self.address = address
+        self.files = files
+        self.contents = contents
+        self.path = path
+        self.loop = loop
+        self.log = log
+        super.init()
+    }
+
+    func start(by reader: FileReader) {
+        loop.post { [self] in
+            deadline = Deadline(of: self)
+            watches = Set(files.paths).sorted().map { path in
+                FileWatch(path, by: reader, on: loop) { [weak self] in self?.receive($0, of: path) }
+            }
+            for watch in watches { watch.start() }
+        }
+    }
+
+    func stop() {
+        loop.post { [self] in
+            for watch in watches { watch.stop() }
+            watches = []
+            if let deadline { loop.drop(deadline) }
+            deadline = nil
+        }
+    }
+
+    private func receive(_ outcome: FileWatch.Outcome, of path: String) {
+        switch outcome {
+        case .success(let content):
+            guard contents.replace(path, by: content.secret), let deadline else { return }
+            loop.set(deadline, at: loop.now + Self.delay)
+        case .failure(let error): logFailure(error.message(path: path))
+        }
+    }
+
+    override func due(_ deadline: Deadline) {
+        do throws(TLSFileContents.FileError) {
+            let context = try files.context(from: contents)
+            path.setTLS(context, ofListener: index)
+            log.notice(
+                "a listener uses its changed TLS files from now on",
+                metadata: ["event": "listener.tls.reloaded", "address": .string(address)])
+            if let warning = files.warning(about: context) { Self.log(warning, address, by: log) }
+        } catch {
+            logFailure(error.message)
+        }
+    }
+
+    private static func log(_ warning: String, _ address: String, by log: Logger) {
+        log.warning(
+            "clients will refuse a listener's certificate",
+            metadata: ["event": "listener.tls.warning", "address": .string(address), "reason": .string(warning)])
+    }
+
+    private func logFailure(_ reason: String) {
+        log.error(
+            "a listener's changed TLS files cannot be used: the previous ones go on",
+            metadata: ["event": "listener.tls.failed", "address": .string(address), "reason": .string(reason)])
+    }
+}

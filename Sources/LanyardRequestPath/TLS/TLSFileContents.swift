@@ -1,0 +1,64 @@
+import LanyardFoundations
+
+/// What the files of one side's TLS hold, by path, and what is made of them.
+///
+/// The start, `lanyard check` and a reload use the same code, so they have the same findings.
+package struct TLSFileContents: Sendable {
+    /// A file that cannot be used. A type of its own, because the start says where it is configured, and a reload logs it.
+    package struct FileError: Error, Equatable, Sendable {
+        /// One clause with path and remedy. Never holds a byte of a file.
+        package let message: String
+
+        package init(_ message: String) { self.message = message }
+    }
+
+    /// Bytes of the largest file. Debian's file of all authorities has 220 KiB.
+    package static let bytesMax = 4 << 20
+
+    package private(set) var byPath: [String: Secret] = [:]
+
+    /// Reads the files. Blocks as long as the disk does.
+    package init(reading paths: [String]) throws(FileError) {
+        for path in paths where byPath[path] == nil {
+            do {
+                byPath[path] = try SecretFile.readWhole(path, bytesMax: Self.bytesMax).secret
+            } catch {
+                throw FileError(error.message(path: path))
+            }
+        }
+    }
+
+    /// Replaces the content of a file. False if it was the same.
+    package mutating func replace(_ path: String, by content: Secret) -> Bool {
+        guard byPath[path] != content else { return false }
+        byPath[path] = content
+        return true
+    }
+
+    func keyPair(_ certificateFile: String, _ keyFile: String) throws(FileError) -> TLSKeyPair {
+        let result = bytes(certificateFile) { chain in
+            bytes(keyFile) { key in
+                Result { () throws(TLSKeyPair.PairError) in try TLSKeyPair(chain: chain, key: key) }
+            }
+        }
+        switch result {
+        case .success(let pair): return pair
+        case .failure(.chain(let error)): throw FileError("\(certificateFile) \(error.message)")
+        case .failure(.key(let error)): throw FileError("\(keyFile) \(error.message)")
+        }
+    }
+
+    func authorities(_ path: String) throws(FileError) -> TLSAuthorities {
+        let result = bytes(path) { pem in Result { () throws(TLSFileError) in try TLSAuthorities(pem) } }
+        do {
+            return try result.get()
+        } catch {
+            throw FileError("\(path) \(error.message)")
+        }
+    }
+
+    private func bytes<Value>(_ path: String, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        guard let content = byPath[path] else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
+        return content.withBytes(body)
+    }
+}

@@ -1,0 +1,88 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Changed files of a listener's TLS are used without a restart, and without a lost request.
+@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+struct ListenerTLSReloadTests {
+    /// The serial number that a new connection is shown.
+    private func serial(_ bench: ListenerTLSBench) async throws -> String {
+        try await bench.python("with connect() as client: print(client.getpeercert()['serialNumber'])")
+    }
+
+    @Test("certificate, key and authority change under 100 connections: no request fails, and new ones see the new")
+    func load() async throws {
+        let bench = try await ListenerTLSBench.start("client_ca_file: FOLDER/clients.pem")
+        try bench.writeClient("client.pem", names: "DNS:any")
+        let load = """
+            import collections
+            results, stop = collections.Counter(), threading.Event()
+            def serve(keeps):
+                made = context(certificate="client.pem")
+                client = connect(made)
+                file = client.makefile("rb")
+                while not stop.is_set():
+                    try:
+                        client.sendall(request("/"))
+                        results[response(file)[0]] += 1
+                        if not keeps:
+                            results[client.getpeercert()["serialNumber"]] += 1
+                            client.unwrap().close()
+                            client = connect(made)
+                            file = client.makefile("rb")
+                    except Exception as error: results[repr(error)] += 1
+                    time.sleep(0.02)
+            threads = [threading.Thread(target=serve, args=[index % 5 > 0]) for index in range(100)]
+            for thread in threads: thread.start()
+            while not os.path.exists(folder + "/stop"): time.sleep(0.05)
+            stop.set()
+            for thread in threads: thread.join()
+            serials = [key for key in results if isinstance(key, str) and len(key) < 40]
+            others = {key: count for key, count in results.items() if key != 200 and key not in serials}
+            print(results[200] > 1000, len(serials), others)
+            """
+        async let output = bench.python(load, within: .seconds(90))
+        try await Task.sleep(for: .seconds(2))
+        let folder = bench.folder
+        let next = ListenerTLSBench.authority.issue("DNS:localhost")
+        try ListenerTLSBench.write(next, to: folder)
+        _ = try await bench.lanyard.process.event("listener.tls.reloaded", within: .seconds(20))
+        // Another authority beside the first one: the clients of both are trusted.
+        let other = TestAuthority("Another authority of clients")
+        try ListenerTLSBench.replace("clients.pem", by: ListenerTLSBench.clientAuthority.pem + other.pem, in: folder)
+        try await eventually("the second reload", within: .seconds(20)) {
+            bench.lanyard.process.lines.count { $0.event == "listener.tls.reloaded" } == 2
+        }
+        try bench.writeClient("second.pem", names: "DNS:any", authority: other)
+        #expect(try await bench.python("print(ask('/', context(certificate='second.pem'))[0])") == "200\n")
+        try folder.write("stop", "")
+        #expect(try await output == "True 2 {}\n")
+    }
+
+    @Test(
+        "a key without its certificate, a half-written file and a lost one: logged, and the old ones go on until all fit"
+    )
+    func mismatch() async throws {
+        let bench = try await ListenerTLSBench.start()
+        let old = try await serial(bench)
+        let next = ListenerTLSBench.authority.issue("DNS:localhost")
+        try ListenerTLSBench.replace("key.pem", by: next.key, in: bench.folder)
+        let failed = try await bench.lanyard.process.event("listener.tls.failed", within: .seconds(20))
+        #expect(failed["reason"].string?.contains("does not belong to the certificate") == true)
+        #expect(try await serial(bench) == old)
+        try ListenerTLSBench.replace("cert.pem", by: String(next.certificate.prefix(200)), in: bench.folder)
+        _ = try await bench.lanyard.process.event("listener.tls.failed", within: .seconds(20)) {
+            $0["reason"].string?.contains("damaged") == true
+        }
+        #expect(try await serial(bench) == old)
+        unlink(bench.folder.file("cert.pem"))
+        _ = try await bench.lanyard.process.event("listener.tls.failed", within: .seconds(20)) {
+            $0["reason"].string?.contains("does not exist") == true
+        }
+        #expect(try await serial(bench) == old)
+        try ListenerTLSBench.replace("cert.pem", by: next.certificate, in: bench.folder)
+        _ = try await bench.lanyard.process.event("listener.tls.reloaded", within: .seconds(20))
+        #expect(try await serial(bench) != old)
+        #expect(bench.lanyard.process.lines.count { $0.event == "listener.tls.failed" } == 3)
+    }
+}
