@@ -21,8 +21,6 @@ SOURCES = os.path.join(ROOT, "Tests/SystemTests/**/*.swift")
 # What comes with later issues, and by which name the table may say so.
 LATER = {
     "20.2": "later: the access line",
-    "1.6": "later: the TLS part", "8": "later: the TLS part",
-    "4.4": "later: the capability",
 }
 # Wholly so: the rule has no test yet.
 WITHOUT_TEST = {"20.2"}

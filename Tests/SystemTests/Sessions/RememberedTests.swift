@@ -52,7 +52,9 @@ import Testing
 
         running = try await device.start()
         try await running.process.event("session.credential.refused")
-        #expect(try await running.admin.status()["alice"]?.session == "refused")
+        // The line is written before the state is published.
+        let admin = running.admin
+        try await eventually("the status says so") { try await admin.status()["alice"]?.session == "refused" }
         let response = try await RawClient.ask(running.data, "GET", "/as/alice")
         #expect(response.status == 503 && UsersBench.problem(response) == "credential-refused")
         #expect(!running.process.log.contains("session.restored"), "\(running.process.log)")

@@ -17,6 +17,8 @@ struct Refusal: Sendable {
 
     /// 400 close.
     static let malformed = Refusal(status: 400, type: "malformed-request", reason: "malformed")
+    /// 400 close for a TLS hello on a listener without TLS.
+    static let tlsHello = Refusal(status: 400, type: "malformed-request", reason: "tls")
     /// 400, whose connection stays.
     static let malformedButFramed = Refusal(status: 400, type: "malformed-request", reason: "malformed", closes: false)
     static let ambiguous = Refusal(status: 400, type: "ambiguous-path", reason: "path", closes: false)

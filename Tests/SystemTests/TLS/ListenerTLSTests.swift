@@ -140,7 +140,7 @@ struct ListenerTLSTests {
         #expect(output == "200 b'ok'\nb''\n200\nb''\nrest b''\n")
     }
 
-    @Test("plain HTTP gets a 400 that says so; TLS to a listener without it a close and a reason of its own")
+    @Test("plain HTTP gets a 400 that says so; TLS to a listener without it, too, with a reason of its own")
     func wrongProtocol() async throws {
         let (exit, output) = try await curl(["-w", " %{http_code}", "http://127.0.0.1:\(bench.port)/"])
         #expect(exit == .code(0))
@@ -149,12 +149,14 @@ struct ListenerTLSTests {
         let plain = try await LanyardProcess.start(before: "http://127.0.0.1:1")
         let client = try await Wire.connect(to: plain.data)
         try await client.send("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\u{3}\u{3}")
+        #expect(try Refusal.malformed.faults(of: try await client.response()) == [])
         #expect(try await client.rest().text == "")
         let dripping = try await Wire.connect(to: plain.data)
         try await dripping.drip("\u{16}\u{3}\u{1}")
+        #expect(try await dripping.response().status == 400)
         #expect(try await dripping.rest().text == "")
         #expect(try await plain.rejections("tls") == 2)
-        _ = try await plain.process.event("listener.tls.unexpected")
+        _ = try await plain.process.event("request.refused") { $0["cause"].string?.contains("it is TLS") == true }
     }
 
     @Test("old versions, foreign protocols, weak ciphers and garbage are refused, and the rest goes on")

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import Logging
 
-/// The TLS handshake of a listener's client, and the two clients that speak the wrong one of TLS and plain HTTP.
+/// The TLS handshake of a listener's client, and a client that speaks plain HTTP in place of it.
 extension ClientConnection {
     /// Continues the handshake with what has arrived. Called by `HandshakeQueue`.
     ///
@@ -46,30 +46,15 @@ extension ClientConnection {
         }
     }
 
-    /// A TLS hello on a listener without TLS. No response of plain HTTP is a response to it.
-    func refuseTLS() {
-        shard.counters.rejected(.tls)
-        logRefusal(
-            "a client speaks TLS to a listener without it: use http, or give the listener tls",
-            ["event": "listener.tls.unexpected"])
-        beginLinger()
-    }
-
     private func logHandshakeFailure(_ error: TLSError) {
-        logRefusal(
-            "the TLS handshake with a client has failed",
-            [
-                "event": "listener.tls.handshake_failed", "reason": .string(error.label),
-                "cause": .string(error.message(.client)),
-            ])
-    }
-
-    private func logRefusal(_ message: Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata) {
         guard shard.log.logLevel <= .info, let leftOut = shard.context.handshakeLog.admit("tls", at: shard.loop.now)
         else { return }
-        var metadata = metadata()
+        var metadata: Logger.Metadata = [
+            "event": "listener.tls.handshake_failed", "reason": .string(error.label),
+            "cause": .string(error.message(.client)),
+        ]
         if let peer = stream.peerAddress { metadata["peer"] = "\(peer)" }
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        shard.log.info(message, metadata: metadata)
+        shard.log.info("the TLS handshake with a client has failed", metadata: metadata)
     }
 }

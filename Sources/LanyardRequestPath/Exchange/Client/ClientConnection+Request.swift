@@ -26,7 +26,7 @@ extension ClientConnection {
                 guard try intake.readHead(shard.context.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
             } catch {
-                return intake.beginsWithTLS ? refuseTLS() : refuse(.malformed(error))
+                return refuse(intake.beginsWithTLS ? .unexpectedTLS : .malformed(error))
             }
         }
     }

@@ -98,6 +98,13 @@ package struct Problem: Equatable, Sendable {
     /// To a client of a listener with TLS.
     static let plainHTTP = malformed("it came as plain HTTP, and this listener speaks TLS; use https")
 
+    /// A TLS hello on a listener without TLS. Its client reads no HTTP, but its log may show the bytes (http-rules.md 1.2).
+    static let unexpectedTLS: Problem = {
+        var problem = malformed("it is TLS, and this listener speaks plain HTTP; use http, or give the listener tls")
+        problem.rejection = .tls
+        return problem
+    }()
+
     private static func callerNotAllowed(_ reason: String, _ rejection: RejectionReason) -> Problem {
         denial(
             "caller-not-allowed", 403, "Caller not allowed", "This listener refuses the caller. \(reason)", rejection)
