@@ -45,7 +45,13 @@ package final class Histogram: Sendable {
 
     /// Counts one duration, on the histogram's queue.
     package func observe(_ duration: Duration) {
-        let nanoseconds = duration.nanoseconds
+        observe(from: Instant(nanoseconds: 0), to: .init(nanoseconds: duration.nanoseconds))
+    }
+
+    /// Counts the time from one instant to a later one, on the histogram's queue; nothing if it never began. For each request: `Duration` has 128 bits, and a
+    /// difference of instants as one costs two divisions.
+    package func observe(from start: Instant, to end: Instant) {
+        let nanoseconds = start == .never ? 0 : end.nanoseconds - start.nanoseconds
         var bucket = 0
         while bucket < limits.count, nanoseconds > limits[bucket] { bucket += 1 }
         add(1, to: bucket)

@@ -40,10 +40,10 @@ package final class ShardCounters: Sendable {
 
     /// - Parameters:
     ///   - status: nil if the client disconnected before a response had begun.
-    ///   - duration: from the request's first byte on.
-    func request(route: Int?, status: Int?, origin: Origin, duration: Duration) {
+    ///   - start: of the request's first byte.
+    func request(route: Int?, status: Int?, origin: Origin, from start: Instant, to end: Instant) {
         let row = route ?? routeNames.count - 1
-        durations[row * 2 + (origin == .upstream ? 0 : 1)].observe(duration)
+        durations[row * 2 + (origin == .upstream ? 0 : 1)].observe(from: start, to: end)
         let none = Self.classes.count - 1
         let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
         requests[(row * Self.classes.count + place) * 2 + (origin == .upstream ? 0 : 1)].add()

@@ -329,7 +329,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
                 connectAfterRelease(request, addresses)
             case .failure(let error): fail(request, error)
             case .success(let connected):
-                connectDuration.observe(loop.now - beganAt)
+                connectDuration.observe(from: beganAt, to: loop.now)
                 adopt(connected, for: request)
             }
         }

@@ -14,9 +14,6 @@ extension ClientConnection {
         }
     }
 
-    /// From the first byte of the request until now. Zero if none has come.
-    var requestDuration: Duration { intake.beganAt == .never ? .zero : shard.loop.now - intake.beganAt }
-
     // MARK: Lanyard's own responses
 
     /// Sends a problem response. The connection stays open if the request's framing is valid and its body was read to
@@ -26,7 +23,8 @@ extension ClientConnection {
         let framed = phase == .exchange
         let closes = problem.closes || !framed || !intake.body.isEnded || exchange.closesClient || shard.isDraining
         shard.counters.request(
-            route: intake.route?.index, status: problem.status, origin: .lanyard, duration: requestDuration)
+            route: intake.route?.index, status: problem.status, origin: .lanyard, from: intake.beganAt,
+            to: shard.loop.now)
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         let id = intake.requestID(from: shard)
@@ -50,7 +48,7 @@ extension ClientConnection {
     /// Responds to `OPTIONS *` (http-rules.md 1.8).
     func respondToOptions() {
         let closes = !intake.body.isEnded || exchange.closesClient || shard.isDraining
-        shard.counters.request(route: nil, status: 200, origin: .lanyard, duration: requestDuration)
+        shard.counters.request(route: nil, status: 200, origin: .lanyard, from: intake.beganAt, to: shard.loop.now)
         shard.out.clear()
         shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
         shard.writeDate(&shard.out)
@@ -91,7 +89,8 @@ extension ClientConnection {
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
         shard.counters.request(
-            route: intake.route?.index, status: relay.status, origin: .upstream, duration: requestDuration)
+            route: intake.route?.index, status: relay.status, origin: .upstream, from: intake.beganAt,
+            to: shard.loop.now)
         dropUpstream(keeps: keepsUpstream && upstream.isFlushed)
         if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
@@ -109,7 +108,8 @@ extension ClientConnection {
     /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
     private func abort() {
         shard.counters.request(
-            route: intake.route?.index, status: relay.status, origin: .upstream, duration: requestDuration)
+            route: intake.route?.index, status: relay.status, origin: .upstream, from: intake.beganAt,
+            to: shard.loop.now)
         dropUpstream(keeps: false)
         if relay.isDelimitedByClose { stream.resetOnClose() }
         close()
@@ -124,7 +124,7 @@ extension ClientConnection {
             let status = relay.status == 0 ? nil : relay.status
             shard.counters.request(
                 route: intake.route?.index, status: status, origin: status == nil ? .lanyard : .upstream,
-                duration: requestDuration)
+                from: intake.beganAt, to: shard.loop.now)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
             if relay.isDelimitedByClose { stream.resetOnClose() }

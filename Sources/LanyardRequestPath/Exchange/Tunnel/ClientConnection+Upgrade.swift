@@ -49,7 +49,8 @@ extension ClientConnection {
         phase = .tunnel
         relay.beginRelay(101)
         shard.counters.request(
-            route: intake.route?.index, status: relay.status, origin: .upstream, duration: requestDuration)
+            route: intake.route?.index, status: relay.status, origin: .upstream, from: intake.beganAt,
+            to: shard.loop.now)
         shard.counters.upgraded.add()
         let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits)
         upstream.releaseToken()
