@@ -48,8 +48,9 @@ package final class Histogram: Sendable {
         observe(from: Instant(nanoseconds: 0), to: .init(nanoseconds: duration.nanoseconds))
     }
 
-    /// Counts the time from one instant to a later one, on the histogram's queue; nothing if it never began. For each request: `Duration` has 128 bits, and a
-    /// difference of instants as one costs two divisions.
+    /// Counts the time from one instant to a later one, on the histogram's queue; no time if it never began.
+    ///
+    /// For the request path: `Duration` has 128 bits, and a difference of instants as one costs two divisions.
     package func observe(from start: Instant, to end: Instant) {
         let nanoseconds = start == .never ? 0 : end.nanoseconds - start.nanoseconds
         var bucket = 0
