@@ -20,7 +20,7 @@ import Testing
             ("GET http://127.0.0.1/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
             ("GET http://u@localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
             ("GET * HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-            ("\u{15}\u{3}\u{1}", 400), ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5, 5\r\n\r\nabcde", 400),
+            ("\u{16}\u{3}\u{1}", 400), ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5, 5\r\n\r\nabcde", 400),
             ("GET / HTTP/1.1\r\nHost: localhost\r\nContent_Length: 5\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: localhost\r\nTransfer.Encoding: x\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: localhost\r\nConnection!: x\r\n\r\n", 200),

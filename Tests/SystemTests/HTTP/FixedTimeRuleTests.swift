@@ -20,7 +20,7 @@ import Testing
         #expect(ContinuousClock.now - start >= .milliseconds(29_500))
     }
 
-    @Test("8 A lingering close ends 2 s after the last byte", arguments: ["GET / HTTP/1.1\r\n\r\n", "\u{15}\u{3}"])
+    @Test("8 A lingering close ends 2 s after the last byte", arguments: ["GET / HTTP/1.1\r\n\r\n", "\u{16}\u{3}"])
     func lingers(_ text: String) async throws {
         let bench = try await Self.shared.value
         let client = try await bench.connect()

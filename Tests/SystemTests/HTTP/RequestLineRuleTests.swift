@@ -33,7 +33,7 @@ import Testing
     @Test("1.2 The first byte that cannot belong to a request is answered at once, without waiting for a line's end")
     func atOnce() async throws {
         for start in [
-            "\u{15}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "\u{0}", "\u{80}\u{9e}\u{1}", "\u{ff}", "{\"a\"", "\u{1b}[2J", "\n",
+            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "\u{0}", "\u{80}\u{9e}\u{1}", "\u{ff}", "{\"a\"", "\u{1b}[2J", "\n",
             "\r\r", "<xml", "GET\u{0}", "GET /\u{7f}", "GET \"", "GET ?", "GET 1", "GET @x", "GET / h", "GET / HTTP/x",
             "GET / HTTP/1x", "GET / HTTP/1.1\rx",
             "GET / HTTP/1.1\r\n:", "GET / HTTP/1.1\r\nHost\u{1}", "GET / HTTP/1.1\r\nHost: \u{0}",
