@@ -85,9 +85,13 @@ package enum SecretFile {
         guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= bytesMax else { throw .tooLarge }
-        let read = try Secret(capacity: bytesMax + 1) { room throws(ReadError) in
+        // All of the room is wiped afterwards. For a file of authorities the largest allowed size would be 4 MiB of memory in use.
+        let roomBytes = min(max(Int(status.st_size), Self.bytesMax), bytesMax)
+        let read = try Secret(capacity: roomBytes + 1) { room throws(ReadError) in
             let count = try descriptor.read(into: room) { ReadError.system($0) }
             guard count <= bytesMax else { throw .tooLarge }
+            // It has grown meanwhile.
+            guard count <= roomBytes else { throw .unsettled }
             return isText ? withoutFinalNewline(room, count) : count
         }
         guard read.count > 0 else { throw .empty }

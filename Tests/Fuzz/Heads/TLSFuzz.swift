@@ -15,17 +15,18 @@ final class TLSFuzz: FuzzTarget {
     private let data = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
 
     init() {
-        let bytes = { (text: String, body: (UnsafeRawBufferPointer) throws -> Void) in
-            try! Array(text.utf8).withUnsafeBytes(body)
+        let (chain, key) = (Array(Self.certificate.utf8), Array(Self.key.utf8))
+        (client, server) = Self.made {
+            try chain.withUnsafeBytes { chain in
+                guard let name = TLSServerName(host: "localhost") else { fatalError("localhost is no name") }
+                let authorities = try TLSAuthorities(chain)
+                let pair = try key.withUnsafeBytes { try TLSKeyPair(chain: chain, key: $0) }
+                return (
+                    try TLSClientContext(verifying: name, authorities: authorities),
+                    try TLSServerContext(pair, tickets: TLSTicketKeys())
+                )
+            }
         }
-        var authorities: TLSAuthorities?
-        var pair: TLSKeyPair?
-        bytes(Self.certificate) { chain in
-            authorities = try TLSAuthorities(chain)
-            bytes(Self.key) { key in pair = try TLSKeyPair(chain: chain, key: key) }
-        }
-        client = try! TLSClientContext(verifying: TLSServerName(host: "localhost")!, authorities: authorities)
-        server = try! TLSServerContext(pair!, tickets: TLSTicketKeys())
         for place in 0..<data.count { data[place] = UInt8(truncatingIfNeeded: place &* 31 &+ place >> 8) }
     }
 
@@ -161,11 +162,17 @@ final class TLSFuzz: FuzzTarget {
 
     // MARK: - Making
 
+    /// What the head itself needs. Without it no input says anything, so its error ends the run and is told.
+    private static func made<Value>(_ make: () throws -> Value) -> Value {
+        do { return try make() } catch { fatalError("the fuzz head of TLS cannot begin: \(error)") }
+    }
+
     private func makeEnd(_ socket: FuzzSocket, isServer: Bool) -> FuzzEnd {
-        let session =
+        let session = Self.made {
             isServer
-            ? try! TLSSession(socket.raw, of: server, workspace: workspace)
-            : try! TLSSession(socket.raw, to: client, workspace: workspace)
+                ? try TLSSession(socket.raw, of: server, workspace: workspace)
+                : try TLSSession(socket.raw, to: client, workspace: workspace)
+        }
         return FuzzEnd(session, socket)
     }
 

@@ -108,14 +108,14 @@ import Testing
             for (first, second, third) in [(0, 1, 1), (1, 0, 2), (2, 2, 0), (1, 2, 2)] {
                 let earlier = try connect(to: first)
                 let later = try connect(to: second)
-                let newcomer = try connect(to: third)
+                let latest = try connect(to: third)
                 #expect(
                     try earlier.readToEnd().isEmpty, "\(first) \(second) \(third): the one that waited longest stays")
-                for client in [later, newcomer] {
+                for client in [later, latest] {
                     try client.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     #expect(try client.response().status == 200, "\(first) \(second) \(third)")
                 }
-                for client in [earlier, later, newcomer] { client.close() }
+                for client in [earlier, later, latest] { client.close() }
                 for shard in shards { try Self.awaitNoClients(shard) }
             }
         }
