@@ -88,7 +88,7 @@ final class ListenerTLSBench: Sendable {
 
     /// `folder`, `port`, and functions that connect and ask.
     private static let prelude = #"""
-        import hashlib, os, socket, ssl, sys, threading, time
+        import hashlib, os, select, socket, ssl, sys, threading, time
         folder, port = sys.argv[1], int(sys.argv[2])
 
         def context(version=None, certificate=None):
