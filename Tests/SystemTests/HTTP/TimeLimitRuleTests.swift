@@ -118,11 +118,7 @@ import Testing
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n")
         #expect(try await client.head().contains("\r\nConnection: close\r\n"))
         // Four times request_idle in all; the response moves within its own limit.
-        for _ in 0..<16 {
-            try await Task.sleep(for: Self.ms(375))
-            try await peer.send("x")
-            #expect(try await client.read(1) == "x")
-        }
+        try await peer.send(Array(repeating: "x", count: 16), to: client, every: Self.ms(375))
         #expect(try await client.rest() == ("", false))
         #expect(try await peer.rest().text == "ab")
     }
@@ -133,18 +129,11 @@ import Testing
         try await client.send(post("/hand", "Content-Length: 24"))
         let peer = try await bench.accept()
         _ = try await peer.head()
-        for number in 10..<22 {
-            try await Task.sleep(for: .milliseconds(150))
-            try await client.send("\(number)")
-            #expect(try await peer.read(2) == "\(number)")
-        }
+        let numbers = (10..<22).map { "\($0)" }
+        try await client.send(numbers, to: peer, every: .milliseconds(150))
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n")
         #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
-        for number in 10..<22 {
-            try await Task.sleep(for: .milliseconds(150))
-            try await peer.send("\(number)")
-            #expect(try await client.read(2) == "\(number)")
-        }
+        try await peer.send(numbers, to: client, every: .milliseconds(150))
         #expect(try await client.ask(HTTPBench.plain("/next")).status == 200)
     }
 

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 
 /// One end of a connection, in raw bytes, whose calls are awaited: each blocks a thread of its own and none of the cooperative pool.
@@ -80,6 +81,21 @@ final class Wire: @unchecked Sendable {
     /// Exactly so many bytes.
     func read(_ count: Int, within limit: Duration = RawClient.timeout) async throws -> String {
         Self.text(try await offPool { try self.reader.read(count, within: limit) })
+    }
+
+    /// Sends each of these texts on this connection after a pause and reads it at the other one's end.
+    ///
+    /// On one thread: between two texts there is no wait for the tests' pool, which may be busy for longer than a limit of the proxy.
+    func send(_ texts: [String], to other: Wire, every pause: Duration) async throws {
+        try await offPool {
+            for text in texts {
+                Thread.sleep(forTimeInterval: pause / .seconds(1))
+                let bytes = Self.bytes(text)
+                try self.socket.send(bytes, within: RawClient.timeout)
+                let arrived = try other.reader.read(bytes.count, within: RawClient.timeout)
+                guard arrived == bytes else { throw TestFailure("\(Self.text(arrived)) arrived in place of \(text)") }
+            }
+        }
     }
 
     /// What comes until the other side's end, and whether that end was a reset.
