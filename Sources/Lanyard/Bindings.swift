@@ -16,16 +16,18 @@ struct Bindings: ~Copyable {
     let adminError: ConfigurationError?
 
     /// - Throws: the first address that cannot be bound, with its place and remedy: exit 69. Sockets bound before it are closed.
-    init(_ configuration: Configuration, _ places: AddressPlaces) throws(ConfigurationError) {
+    init(
+        _ configuration: Configuration, activated: ActivatedSockets, _ places: AddressPlaces
+    ) throws(ConfigurationError) {
         var data: [ListeningSocket] = []
         for (index, settings) in configuration.listeners.enumerated() {
-            data.append(try Self.bound(settings, "listeners[\(index)].address", places))
+            data.append(try Self.bound(settings, "listeners[\(index)].address", activated, places))
         }
         // All properties are set at once: a noncopyable value cannot be partly initialised when an error is thrown.
         let health = try configuration.health.map { settings throws(ConfigurationError) in
-            try Self.bound(ListenerSettings(address: settings.address), "health.address", places)
+            try Self.bound(ListenerSettings(address: settings.address), "health.address", activated, places)
         }
-        switch try AdminBinding.bind(configuration.admin, places) {
+        switch try AdminBinding.bind(configuration.admin, activated, places) {
         case .off: (self.data, self.health, admin, adminError) = (data, health, nil, nil)
         case .bound(let socket): (self.data, self.health, admin, adminError) = (data, health, socket, nil)
         case .unavailable(let bindError): (self.data, self.health, admin, adminError) = (data, health, nil, bindError)
@@ -42,8 +44,9 @@ struct Bindings: ~Copyable {
     }
 
     static func bound(
-        _ settings: ListenerSettings, _ key: String, _ places: AddressPlaces
+        _ settings: ListenerSettings, _ key: String, _ activated: ActivatedSockets, _ places: AddressPlaces
     ) throws(ConfigurationError) -> ListeningSocket {
+        if case .activated(let name) = settings.address { return try activated.take(name, settings, key, places) }
         do throws(SystemError) {
             return try ListeningSocket(settings)
         } catch {
@@ -63,10 +66,12 @@ enum AdminBinding {
     }
 
     /// - Throws: a configured address cannot be bound: exit 69.
-    static func bind(_ settings: AdminSettings?, _ places: AddressPlaces) throws(ConfigurationError) -> Outcome {
+    static func bind(
+        _ settings: AdminSettings?, _ activated: ActivatedSockets, _ places: AddressPlaces
+    ) throws(ConfigurationError) -> Outcome {
         guard let settings else { return .off }
         if let address = settings.address {
-            return .bound(try Bindings.bound(ListenerSettings(address: address), "admin.address", places))
+            return .bound(try Bindings.bound(ListenerSettings(address: address), "admin.address", activated, places))
         }
         guard let folder = settings.folder else {
             return .unavailable(
@@ -75,7 +80,7 @@ enum AdminBinding {
         if let error = prepare(folder) { return .unavailable(error) }
         do throws(ConfigurationError) {
             let socket = ListenerSettings(address: .unix(path: folder + "/admin.sock"))
-            return .bound(try Bindings.bound(socket, "admin.address", places))
+            return .bound(try Bindings.bound(socket, "admin.address", activated, places))
         } catch {
             return .unavailable(error)
         }

@@ -1,3 +1,4 @@
+import Glibc
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
@@ -25,9 +26,14 @@ package enum Lanyard {
     package static func run(
         _ configuration: Configuration, warnings: [ConfigurationError], addresses: AddressPlaces, commit: String
     ) -> Int32 {
+        var configuration = configuration
+        let manager = ServiceManager()
+        let activated = ActivatedSockets()
+        let format = configuration.log.format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
+        configuration.log.format = format
         let verbosity = LogVerbosity(configuration.log.level)
-        let pipe = LogPipe()
-        LoggingSystem.bootstrap { _ in JSONLogHandler(pipe: pipe, verbosity: verbosity) }
+        let pipe = LogPipe(format: format)
+        LoggingSystem.bootstrap { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity, format: format) }
         let log = Logger(label: "lanyard")
         if !Machine.forbidDumps() {
             log.warning("core dumps could not be forbidden", metadata: ["event": "start.dumpable"])
@@ -36,7 +42,7 @@ package enum Lanyard {
         for warning in warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
-        let configuration = fittedToDescriptorLimit(configuration, log)
+        configuration = fittedToDescriptorLimit(configuration, log)
         let store: OpenedStore
         do throws(StoreError) {
             store = try OpenedStore.open(configuration.store)
@@ -60,9 +66,15 @@ package enum Lanyard {
             return 78
         }
         for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
+        do throws(ConfigurationError) {
+            try activated.check(configuration, addresses)
+        } catch {
+            log.critical("\(error)", metadata: ["event": "start.failed", "place": "\(error.place)"])
+            return 78
+        }
         let bindings: Bindings
         do throws(ConfigurationError) {
-            bindings = try Bindings(configuration, addresses)
+            bindings = try Bindings(configuration, activated: activated, addresses)
         } catch {
             log.critical("\(error)", metadata: ["event": "start.failed", "place": "\(error.place)"])
             return 69
@@ -70,13 +82,14 @@ package enum Lanyard {
         if let error = bindings.adminError {
             log.warning("there is no admin API: \(error)", metadata: ["event": "admin.unavailable"])
         }
+        activated.closeRest(log)
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(
                 configuration, store: store, upstreamTLS: upstreamTLS, listenerTLS: listenerTLS,
                 bindings: bindings,
                 signals: Signals.openDescriptor(), pipe: pipe,
-                verbosity: verbosity,
+                verbosity: verbosity, manager: manager,
                 commit: commit, log: log)
             running.withLock { $0 = program }
             pipe.start()

@@ -26,6 +26,8 @@ final class Program: Sendable {
     /// Health and admin.
     private let operatorLoop: EventLoop
     private let health: HealthListener?
+    /// For the service manager; nil: there is none.
+    private let reports: ServiceManagerReports?
     private let admin: AdminListener?
     private let log: Logger
     /// All bound addresses with their names in the log.
@@ -36,12 +38,13 @@ final class Program: Sendable {
     /// - Parameters:
     ///   - store: the opened store; the sessions own it from here on.
     ///   - signals: a signalfd.
+    ///   - manager: the service manager; nil: there is none.
     /// - Throws: descriptors cannot be created.
     init(
         _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS, listenerTLS: ListenerTLS,
         bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
-        verbosity: LogVerbosity, commit: String, log: Logger
+        verbosity: LogVerbosity, manager: ServiceManager?, commit: String, log: Logger
     ) throws(SystemError) {
         self.log = log
         listeners = bindings.listeners
@@ -55,7 +58,9 @@ final class Program: Sendable {
             names: names,
             limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
             loginRequiredStatus: configuration.loginRequiredStatus,
-            shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource, log: log)
+            shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource,
+            accessLines: configuration.log.access
+                ? { AccessLines(pipe.makeRing(), configuration.log.format ?? .json) } : nil, log: log)
         identities = try EventLoop(label: "lanyard.identities")
         capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
         self.upstreamTLS = UpstreamTLSWatches(
@@ -85,6 +90,12 @@ final class Program: Sendable {
             configuration, sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
+        let reports = manager.map {
+            ServiceManagerReports(
+                to: $0, on: operatorLoop, snapshot: sources.snapshot, controlPlane: sources.controlPlane)
+        }
+        self.reports = reports
+        stop.onBegin = { reports?.stopping() }
         health = bindings.health.map { socket in
             let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
@@ -169,6 +180,7 @@ final class Program: Sendable {
         sessions.start()
         admin?.start()
         announce()
+        reports?.start()
         let status = stop.wait()
         capabilities.stop()
         upstreamTLS.stop()

@@ -30,6 +30,8 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     let isDraining = Atomic<Bool>(false)
     /// True after a second signal: the process ends at once.
     let isForced = Atomic<Bool>(false)
+    /// Called on the loop when the drain begins. Set before `start`.
+    nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
     /// Called on the loop at a second signal, also after the drain. Set before `start`.
     nonisolated(unsafe) var onForce: @Sendable () -> Void = {}
 
@@ -107,6 +109,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     private func begin(_ cause: Logger.Metadata) {
         isDraining.store(true, ordering: .relaxed)
+        onBegin()
         log.notice("stopping", metadata: cause.merging(["event": "shutdown.started"]) { _, event in event })
         stage = .waiting
         if settings.drainMin > .zero { loop.set(deadline, at: loop.now + settings.drainMin) } else { drain() }

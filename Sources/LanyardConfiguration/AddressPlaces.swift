@@ -36,6 +36,15 @@ package struct AddressPlaces: Equatable, Sendable {
         key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(key.replacing(".", with: "-"))"
     }
 
+    /// The error for a socket that the service manager should have passed.
+    ///
+    /// - Parameters:
+    ///   - key: as in a file: `listeners[0].address`.
+    ///   - message: what is wrong with it.
+    package func activationError(of key: String, _ message: String, remedy: String) -> ConfigurationError {
+        ConfigurationError(at: places[key] ?? .commandLine, "\(key): \(message)", remedy: remedy)
+    }
+
     private static func explanation(
         for address: ListenerSettings.Address, _ code: CInt?
     ) -> (reason: String, remedy: String) {

@@ -26,6 +26,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     ///   - capabilities: one for each of `listeners`; nil: it asks for none, or its file cannot be used. Empty: no listener asks for one.
     ///   - upstreamTLS: one for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
     ///   - listenerTLS: one for each of `listeners`; nil: its clients speak plain HTTP. Empty: those of all listeners do.
+    ///   - accessLines: makes the place of one shard's lines, one for each request; nil: none is written.
     ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
     ///     required" until a token is published for them.
     package init(
@@ -33,7 +34,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         listenerTLS: [TLSServerContext?] = [],
         routes: [(route: RouteSettings, upstream: UpstreamSettings)], upstreamTLS: [TLSClientContext?] = [],
         names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
-        source: any TokenSource, log: Logger
+        source: any TokenSource, accessLines: (() -> AccessLines)? = nil, log: Logger
     ) throws(SystemError) {
         let resolver = Resolver()
         let known = names.count
@@ -55,7 +56,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             shards.append(
                 Shard(
                     index: index, loop: loop, context: context, source: source, capabilities: capabilities,
-                    listenerTLS: listenerTLS, log: log))
+                    listenerTLS: listenerTLS, accessLines: accessLines?(), log: log))
         }
         for shard in shards {
             context.buffers.whenTight { [weak shard] in

@@ -5,12 +5,15 @@ package struct ListenerSettings: Equatable, Sendable {
         /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
         case tcp(host: String, port: UInt16)
         case unix(path: String)
+        /// The socket that the service manager passes under this name (sd_listen_fds(3)).
+        case activated(name: String)
 
         package var description: String {
             switch self {
             case .tcp(let host, let port):
                 host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
             case .unix(let path): "unix:\(path)"
+            case .activated(let name): "systemd:\(name)"
             }
         }
     }

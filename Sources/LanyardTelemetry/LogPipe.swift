@@ -1,7 +1,8 @@
 import CLinux
-import Dispatch
 import Glibc
 import LanyardFoundations
+import LanyardSettings
+import Logging
 
 /// Carries log lines from any thread through a bounded buffer to standard error, which one thread writes.
 ///
@@ -29,10 +30,12 @@ package final class LogPipe: Sendable {
     private struct State: Sendable {
         var filling: Batch
         var draining: Batch
+        /// Of the queues that write without the lock.
+        var rings: [LineRing] = []
         var isStarted = false
         var isEnding = false
-        /// The thread sleeps until it is signalled; otherwise it checks again by itself.
-        var isAsleep = false
+        /// The thread is writing what it has found.
+        var isWriting = false
         var dropped = 0
         var droppedReported = 0
     }
@@ -42,16 +45,22 @@ package final class LogPipe: Sendable {
     private static let directTimeout = Duration.seconds(1)
     /// The bytes that a pipe accepts atomically (PIPE_BUF): lines of several processes do not mix up to this size.
     private static let pieceBytes = 4_096
+    /// Bytes that are taken out of a ring at once: all that may wait in it.
+    private static let ringPieceBytes = LineRing.bytesMax
 
     private let descriptor: CInt
+    private let format: LogSettings.Format
     private let state: Guarded<State>
-    private let wakeup = DispatchSemaphore(value: 0)
+    /// The thread's. It sleeps while no line comes; otherwise it checks again by itself.
+    private let sleeper = Sleeper()
 
     /// - Parameters:
     ///   - descriptor: the caller's; it stays open as long as the pipe lives.
+    ///   - format: of the pipe's own lines.
     ///   - bytesMax: bytes that may wait, in two halves.
-    package init(descriptor: CInt = STDERR_FILENO, bytesMax: Int = 2 << 20) {
+    package init(descriptor: CInt = STDERR_FILENO, format: LogSettings.Format = .json, bytesMax: Int = 2 << 20) {
         self.descriptor = descriptor
+        self.format = format
         let half = max(bytesMax / 2, Self.pieceBytes)
         state = Guarded(State(filling: Batch(capacity: half), draining: Batch(capacity: half)))
     }
@@ -64,20 +73,28 @@ package final class LogPipe: Sendable {
     }
 
     /// Lines that were dropped because the reader is slow or gone.
-    package var droppedLines: Int { state.withLock { $0.dropped } }
+    package var droppedLines: Int { state.withLock { Self.dropped($0) } }
+
+    private static func dropped(_ state: State) -> Int { state.rings.reduce(state.dropped) { $0 + $1.droppedLines } }
+
+    /// Lines for the request path: the queue that appends to the ring takes no lock and makes no system call while lines come. Lines that
+    /// are appended before `start` wait for it.
+    package func makeRing() -> LineRing {
+        let ring = LineRing(wakes: sleeper)
+        state.withLock { $0.rings.append(ring) }
+        return ring
+    }
 
     /// Accepts one line, its newline included. From any thread; returns at once.
     package func write(_ line: UnsafeRawBufferPointer) {
         // Only read, and only during this call.
         nonisolated(unsafe) let line = line
-        let (isDirect, wakes) = state.withLock { state -> (Bool, Bool) in
-            guard state.isStarted else { return (true, false) }
+        let isDirect = state.withLock { state -> Bool in
+            guard state.isStarted else { return true }
             if !state.filling.append(line) { state.dropped += 1 }
-            let wakes = state.isAsleep
-            state.isAsleep = false
-            return (false, wakes)
+            return false
         }
-        if wakes { wakeup.signal() }
+        sleeper.wake()
         if isDirect, !writeDirectly(line) { state.withLock { $0.dropped += 1 } }
     }
 
@@ -102,8 +119,7 @@ package final class LogPipe: Sendable {
     package func flush(within limit: Duration) -> Bool {
         let end = Instant.now + limit
         while true {
-            let isEmpty = state.withLock { !$0.isStarted || $0.filling.count == 0 && $0.draining.count == 0 }
-            if isEmpty { return true }
+            if state.withLock({ !$0.isStarted || Self.isEmpty($0) && !$0.isWriting }) { return true }
             guard Instant.now < end else { return false }
             usleep(1_000)
         }
@@ -111,11 +127,8 @@ package final class LogPipe: Sendable {
 
     /// Ends the thread after it has written the waiting lines, and waits for that up to `limit`. Later lines are written at once again.
     package func stop(within limit: Duration = .seconds(1)) {
-        state.withLock { state in
-            state.isEnding = true
-            state.isAsleep = false
-        }
-        wakeup.signal()
+        state.withLock { $0.isEnding = true }
+        sleeper.wake()
         let end = Instant.now + limit
         while state.withLock({ $0.isStarted }), Instant.now < end { usleep(1_000) }
     }
@@ -123,37 +136,73 @@ package final class LogPipe: Sendable {
     // MARK: The thread
 
     private func drain() {
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.ringPieceBytes, alignment: 1)
+        defer { room.deallocate() }
         while true {
-            let (isEmpty, isOver) = state.withLock { state -> (Bool, Bool) in
+            let (rings, hasBatch) = state.withLock { state in
                 swap(&state.filling, &state.draining)
-                let isEmpty = state.draining.count == 0
-                if isEmpty, state.isEnding { state.isStarted = false }
-                state.isAsleep = isEmpty && state.isStarted
-                return (isEmpty, !state.isStarted)
+                state.isWriting = true
+                return (state.rings, state.draining.count > 0)
             }
-            if isOver { return }
-            if isEmpty {
-                wakeup.wait()
-            } else {
-                writeBatch()
+            if hasBatch { writeBatch() }
+            // Not `contains`, which would end at the first ring with lines.
+            let hasLines = rings.reduce(false) { writeLines(of: $1, through: room) || $0 }
+            if hasBatch || hasLines { reportDropped() }
+            // Only now: `flush` waits for the report, too.
+            state.withLock { $0.isWriting = false }
+            if hasBatch || hasLines {
                 usleep(Self.pollMicroseconds)
+            } else if !sleep() {
+                return
             }
         }
+    }
+
+    /// Sleeps until there is work. False if the thread is over: an end was asked for, and no line waits.
+    private func sleep() -> Bool {
+        sleeper.fallAsleep()
+        let (isIdle, isOver) = state.withLock { state -> (Bool, Bool) in
+            let isIdle = Self.isEmpty(state)
+            if isIdle, state.isEnding { state.isStarted = false }
+            return (isIdle && state.isStarted, !state.isStarted)
+        }
+        if isIdle { sleeper.wait() } else { sleeper.stayAwake() }
+        return !isOver
+    }
+
+    /// No line waits.
+    private static func isEmpty(_ state: State) -> Bool {
+        state.filling.count == 0 && state.rings.allSatisfy(\.isEmpty)
+    }
+
+    /// Writes what waits in a ring. False if that is nothing.
+    private func writeLines(of ring: LineRing, through room: UnsafeMutableRawBufferPointer) -> Bool {
+        // One look: a queue that appends faster than the lines are written must not keep the thread from the others.
+        let count = ring.drain(into: room)
+        guard count > 0 else { return false }
+        let lost = writeAll(UnsafeRawBufferPointer(rebasing: room[..<count]))
+        ring.finishDrain(count)
+        if lost > 0 { state.withLock { $0.dropped += lost } }
+        return true
     }
 
     /// `draining` is this thread's alone between two swaps, so it is written without the lock.
     private func writeBatch() {
         let batch = state.withLock { $0.draining }
         let lost = writeAll(UnsafeRawBufferPointer(rebasing: batch.bytes[0..<batch.count]))
-        let unreported = state.withLock { state -> Int in
+        state.withLock { state in
             state.dropped += lost
-            guard lost == 0 else { return 0 }
-            defer { state.droppedReported = state.dropped }
-            return state.dropped - state.droppedReported
+            state.draining.count = 0
         }
-        if unreported > 0 { reportDropped(unreported) }
-        // Only now: `flush` waits for this report, too.
-        state.withLock { $0.draining.count = 0 }
+    }
+
+    /// Says how many lines were dropped since the last report. If the reader of the log is gone, the next report says it again.
+    private func reportDropped() {
+        let (unreported, total) = state.withLock { state in
+            let total = Self.dropped(state)
+            return (total - state.droppedReported, total)
+        }
+        if unreported > 0, report(dropped: unreported) { state.withLock { $0.droppedReported = total } }
     }
 
     /// Whole lines in pieces that a pipe takes at once. Returns how many lines were lost.
@@ -177,22 +226,16 @@ package final class LogPipe: Sendable {
         return 0
     }
 
-    private func reportDropped(_ count: Int) {
-        var line = JSONWriter()
-        line.beginObject()
-        line.key("time")
-        line.time(.now)
-        line.key("level")
-        line.string("warning")
-        line.key("msg")
-        line.string("log lines were dropped: the reader of standard error was slow or gone")
-        line.key("event")
-        line.string("log.dropped")
-        line.key("lines")
-        line.number(count)
-        line.endObject()
-        line.newline()
-        _ = line.bytes.withUnsafeBytes { writeAll($0) }
+    /// - Returns: whether the line was written.
+    private func report(dropped count: Int) -> Bool {
+        let event = LogEvent(
+            level: .warning, message: "log lines were dropped: the reader of standard error was slow or gone",
+            metadata: nil, source: "", file: "", function: "", line: 0)
+        let metadata: Logger.Metadata = ["event": "log.dropped", "lines": .stringConvertible(count)]
+        let line =
+            format == .json
+            ? JSONLogLine.make(event, metadata, at: .now) : TextLogLine.make(event, metadata, at: .now)
+        return line.bytes.withUnsafeBytes { writeAll($0) } == 0
     }
 
     // MARK: Before the thread

@@ -66,6 +66,7 @@ enum HealthProbe {
             case .tcp(let host, let port) where AddressText.reach(host) == .wildcard:
                 SocketAddress(host: "::1", port: port)
             case .tcp(let host, let port): SocketAddress(host: host, port: port)
+            case .activated: nil
             }
         guard let found else { throw ProbeError(message: "not an address that can be connected to") }
         return found

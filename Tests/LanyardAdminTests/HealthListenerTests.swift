@@ -61,6 +61,24 @@ import Testing
         }
     }
 
+    @Test("web pages read neither health nor metrics; an address typed into a browser does")
+    func webPages() async throws {
+        let server = try HealthServer()
+        for field in [
+            ("Origin", "http://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site"),
+            ("Sec-Fetch-Site", "same-site"),
+        ] {
+            for path in ["/livez", "/readyz", "/metrics"] {
+                let response = try await server.ask("GET", path, fields: [field])
+                #expect(response.status == 403, "\(path) \(field)")
+                #expect(try response.json["type"].string == "urn:lanyard:problem:origin-not-allowed")
+            }
+        }
+        for value in ["none", "same-origin"] {
+            #expect(try await server.ask("GET", "/metrics", fields: [("Sec-Fetch-Site", value)]).status == 200)
+        }
+    }
+
     @Test("a kept connection answers one request after another, pipelined ones in order")
     func pipelining() async throws {
         let server = try HealthServer()

@@ -26,8 +26,6 @@ import Testing
                 return "Values other than \(values) are not in this version: \(effect)."
             case .only(let words) where key.path == unbuilt.path:
                 return words.map { "`\($0)`" }.joined(separator: ", ") + " is not in this version: \(effect)."
-            case .beginning(let start) where key.path == unbuilt.path:
-                return "`\(start)…` is not in this version: \(effect)."
             default: return nil
             }
         }

@@ -71,7 +71,7 @@ import Testing
                  parked_requests_max: 10, buffer_bytes_max: 2MiB}
         upstream_dns: {refresh: 5s}
         login_required_status: 401
-        log: {level: debug}
+        log: {level: debug, access: false}
         shutdown: {drain_min: 1s, drain_max: 5s, exit_zero_on_sigterm: true}
         shards: 3
 
@@ -79,7 +79,7 @@ import Testing
 
     /// What has no place in `text`: the other one of a pair, and what does nothing.
     private static let elsewhere: Set<String> = [
-        "store.passphrase_file", "store.memory", "log.format", "log.access", "sandbox", "admin.expose_tokens", "user",
+        "store.passphrase_file", "store.memory", "log.format", "sandbox", "admin.expose_tokens", "user",
         "shutdown.logout", "routes[].tls.unsafe_skip_verify",
     ]
 

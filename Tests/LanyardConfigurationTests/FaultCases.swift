@@ -555,7 +555,6 @@ enum FaultCases {
                 """,
             [
                 "lanyard.yaml:8:10: sandbox \"require\" is not in this version; remove it if Lanyard may run without it",
-                "lanyard.yaml:10:15: listeners[0].address \"systemd:data\" is not in this version; use host:port, [v6]:port or unix:/path",
                 """
                 lanyard.yaml:11:81: listeners[1].peers: 127.0.0.1:1 is not a unix socket, so this restricts no client; use \
                 unix:/path, or capability_file in place of peers
@@ -585,7 +584,6 @@ enum FaultCases {
             [
                 "warning: lanyard.yaml:8:53: admin.expose_tokens \"true\" is not in this version; it is ignored: false holds",
                 "warning: lanyard.yaml:9:10: sandbox \"auto\" is not in this version; it is ignored: off holds",
-                "warning: lanyard.yaml:10:15: log.access \"true\" is not in this version; it is ignored: no line is written for a request",
             ]
         ),
         (

@@ -36,6 +36,63 @@ import Testing
         pipe.stop(within: .seconds(10))
     }
 
+    @Test("lines of rings arrive whole and in the order of each ring, beside the others, and wake the thread each time")
+    func rings() async throws {
+        let ends = Ends()
+        let pipe = LogPipe(descriptor: ends.write)
+        let rings = (0..<3).map { _ in pipe.makeRing() }
+        pipe.start()
+        let reader = Task { try await offPool { ends.readToEnd() } }
+        await withTaskGroup(of: Void.self) { group in
+            for (number, ring) in rings.enumerated() {
+                group.addTask {
+                    for count in 0..<2_000 {
+                        let padding = String(repeating: "x", count: count % 301)
+                        Self.line("\(number) \(count) \(padding)").bytes.withUnsafeBytes { ring.append($0) }
+                        // The thread falls asleep between some lines.
+                        if count % 500 == 499 { usleep(20_000) }
+                    }
+                }
+            }
+            group.addTask { for count in 0..<2_000 { pipe.write(Self.line("3 \(count) ")) } }
+        }
+        #expect(try await offPool { pipe.flush(within: .seconds(10)) })
+        pipe.stop(within: .seconds(10))
+        ends.closeWrite()
+        let lines = try await reader.value.split(separator: "\n")
+        let dropped = pipe.droppedLines
+        #expect(lines.count { !$0.contains("log.dropped") } == 8_000 - dropped)
+        for number in 0..<4 {
+            let counts = lines.filter { $0.hasPrefix("\"\(number) ") }.compactMap {
+                Int($0.dropFirst(3).prefix { $0.isNumber })
+            }
+            #expect(counts == counts.sorted() && Set(counts).count == counts.count)
+            if dropped == 0 { #expect(counts == Array(0..<2_000)) }
+        }
+    }
+
+    @Test("a ring whose reader stands still drops lines and counts them; what it took arrives, around its end, too")
+    func fullRing() async throws {
+        let ends = Ends()
+        let pipe = LogPipe(descriptor: ends.write)
+        let ring = pipe.makeRing()
+        let text = String(repeating: "y", count: 997)
+        for _ in 0..<600 { Self.line(text).bytes.withUnsafeBytes { ring.append($0) } }
+        let first = ring.droppedLines
+        #expect(first == 600 - LineRing.bytesMax / 1_000)
+        let reader = Task { try await offPool { ends.readToEnd() } }
+        pipe.start()
+        #expect(try await offPool { pipe.flush(within: .seconds(10)) })
+        for _ in 0..<200 { Self.line(text).bytes.withUnsafeBytes { ring.append($0) } }
+        #expect(try await offPool { pipe.flush(within: .seconds(10)) })
+        pipe.stop(within: .seconds(10))
+        ends.closeWrite()
+        let lines = try await reader.value.split(separator: "\n")
+        #expect(lines.count { $0.contains(text) } == 800 - ring.droppedLines && ring.droppedLines == first)
+        let told = try lines.filter { $0.contains("log.dropped") }.map { try JSON(text: String($0))["lines"].int ?? 0 }
+        #expect(told.reduce(0, +) == first)
+    }
+
     @Test("a reader that stops reading blocks no writer: lines are dropped, counted, and told about when it goes on")
     func slowReader() async throws {
         let ends = Ends()

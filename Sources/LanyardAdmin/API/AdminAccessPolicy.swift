@@ -18,20 +18,9 @@ struct AdminAccessPolicy {
         if let refusal = target.refusal(by: hosts, head, in: bytes, table, unknown: .adminHostNotAllowed) {
             return refusal
         }
-        if isFromWebPage(head, in: bytes, table) { return .originNotAllowed }
+        if target.isFromWebPage(head, in: bytes, table) { return .originNotAllowed }
         guard !isTCP || carriesToken(in: bytes, table) else { return .tokenRequired }
         return nil
-    }
-
-    /// Whether the request comes from a web page: no page may call the admin API or send a form to it.
-    private func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
-        if head.traits.contains(.origin) { return true }
-        guard head.traits.contains(.secFetchSite) else { return false }
-        for index in 0..<table.count where table[index].name == .secFetchSite {
-            let value = table.value(index, in: bytes)
-            if value.equals(lowered: "cross-site") || value.equals(lowered: "same-site") { return true }
-        }
-        return false
     }
 
     /// Whether the request has an `Authorization` field. If the token check fails, such a request is a guess.

@@ -18,8 +18,6 @@ extension OperatorResponse {
     static let callerNotAllowed = problem(
         403, "caller-not-allowed", "Caller not allowed", "Only root and the user that Lanyard runs as may call.",
         closes: true)
-    static let originNotAllowed = problem(
-        403, "origin-not-allowed", "Origin not allowed", "Requests of web pages are refused.")
     static let adminHostNotAllowed = problem(
         421, "host-not-allowed", "Host not allowed",
         "Name the admin listener by the address it is bound to, or by localhost with its port.")

@@ -46,13 +46,14 @@ package final class HealthListener: OperatorHandler {
         }
     }
 
-    /// Checks the host, then the method, then selects the page.
+    /// Checks the host, the origin and the method, then selects the page.
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision {
         if let refusal = target.refusal(by: hosts, head, in: bytes, table, unknown: .hostNotAllowed) {
             return .response(refusal)
         }
+        if target.isFromWebPage(head, in: bytes, table) { return .response(.originNotAllowed) }
         guard head.kind == .get || head.kind == .head else { return .response(.methodNotAllowed()) }
         var request = HealthRequest(path: String(decoding: target.path, as: UTF8.self))
         for index in 0..<table.count where table.name(index, in: bytes).equals(lowered: "accept") {

@@ -24,9 +24,11 @@ package struct HealthReport: Sendable {
 
     /// `/livez`: the process only. It never depends on an identity service or an upstream, because a restart would repair neither.
     package var live: OperatorResponse {
-        let beats = snapshot.heartbeatAge < Self.heartbeatMax
-        return Self.response(beats ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
+        Self.response(isLive ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
     }
+
+    /// The control plane makes progress.
+    package var isLive: Bool { snapshot.heartbeatAge < Self.heartbeatMax }
 
     /// `/readyz`: whether every request that a route accepts would carry a valid token.
     package var ready: OperatorResponse { Self.response(sessions + [listener, store, clock]) }

@@ -42,6 +42,24 @@ struct OperatorTarget {
         case .malformed: .malformed(.malformed("a Host that is not host[:port]"))
         }
     }
+
+    /// Whether a web page has sent the request: no page may read health and metrics, call the admin API or send a form to it
+    /// (http-rules.md 4.4). An address typed into a browser is none.
+    func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
+        if head.traits.contains(.origin) { return true }
+        guard head.traits.contains(.secFetchSite) else { return false }
+        for index in 0..<table.count where table[index].name == .secFetchSite {
+            let value = table.value(index, in: bytes)
+            if value.equals(lowered: "cross-site") || value.equals(lowered: "same-site") { return true }
+        }
+        return false
+    }
+}
+
+extension OperatorResponse {
+    /// The request comes from a web page.
+    static let originNotAllowed = problem(
+        403, "origin-not-allowed", "Origin not allowed", "Requests of web pages are refused.")
 }
 
 /// Collects the body of a call in a wiped buffer, in either framing and up to a limit. Does no I/O.

@@ -28,6 +28,7 @@ extension ConfigurationBuilder {
         switch address {
         case .tcp(let host, let port): checkTCPAddress(host, port, listener, section, shown: shown)
         case .unix: checkUnixSocket(section, shown: shown)
+        case .activated: checkActivatedSocket(section, shown: shown)
         }
         configuration.listeners.append(listener)
     }
@@ -132,6 +133,15 @@ extension ConfigurationBuilder {
             section.place("allowed_hosts"),
             "\(shown).allowed_hosts is ignored: a unix socket takes every Host",
             remedy: "remove it; socket_mode decides which clients may connect")
+    }
+
+    /// Which address the socket has is known only when it is passed. `ActivatedSockets` checks the rest then.
+    private mutating func checkActivatedSocket(_ section: ConfigurationSection, shown: String) {
+        guard section.text("socket_mode") != nil else { return }
+        reportError(
+            section.place("socket_mode"),
+            "\(shown).socket_mode: the service manager makes the file of this socket, so this restricts no client",
+            remedy: "write SocketMode= into the socket unit, and remove socket_mode")
     }
 
     mutating func readHealth(_ top: ConfigurationSection) {

@@ -65,6 +65,10 @@ struct ConfigurationSection {
         if let word = text(key).flatMap(Word.init(rawValue:)) { target = word }
     }
 
+    func fill<Word: RawRepresentable<String>>(_ target: inout Word?, _ key: String) {
+        if let word = text(key).flatMap(Word.init(rawValue:)) { target = word }
+    }
+
     private static func number(_ text: String) -> Int? {
         ConfigurationText.integer(text) ?? ConfigurationText.size(text).map { Int($0) }
     }

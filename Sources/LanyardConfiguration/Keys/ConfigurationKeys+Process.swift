@@ -69,8 +69,10 @@ extension ConfigurationKeys {
         .init(
             "log.level", .value(.choice(["trace", "debug", "info", "notice", "warning", "error", "critical"])), "info",
             "What is logged."),
-        .init("log.format", .value(.choice(["json"])), "json", "One JSON object per line."),
-        .init("log.access", .value(.boolean), "true", "One line per request; none is written in this version."),
+        .init(
+            "log.format", .value(.choice(["json", "text"])), defaultDescription: "`text` on a terminal, else `json`",
+            "One JSON object per line, or a line of text for a terminal."),
+        .init("log.access", .value(.boolean), "true", "One line for each request."),
         .init("shutdown", .section, "How Lanyard ends."),
         .init(
             "shutdown.drain_min", .value(.duration(momentOrZero)), "0s", "Not ready any more, but everything is served."

@@ -8,8 +8,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
         case otherThan([String])
         /// These values.
         case only([String])
-        /// Values with this prefix.
-        case beginning(String)
     }
 
     /// The key.
@@ -21,7 +19,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
     /// For an error: what to write instead. For a warning: what applies instead; nil: the key's default.
     package let alternative: String?
 
-    private static let address = "use host:port, [v6]:port or unix:/path"
     private static let login = "use anonymous, email_password or api_key"
     private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
     private static let logout = "remove it, and log users out by the admin API before the stop"
@@ -29,7 +26,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
     /// Every setting that is known and not built yet.
     package static let all: [UnsupportedSetting] = [
         // Settings that protect something.
-        .init("listeners[].address", .beginning("systemd:"), isError: true, alternative: address),
         .init("sandbox", .only(["require"]), isError: true),
         .init("shutdown.logout", .otherThan(["false"]), isError: true, alternative: logout),
         .init("user", .otherThan(["none"]), isError: true, alternative: user),
@@ -47,10 +43,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("users.*.login.jwt_bearer", .any, isError: true, alternative: login),
         .init("users.*.login.token_exchange", .any, isError: true, alternative: login),
         // Settings without a substitute, and settings that can be ignored.
-        .init("health.address", .beginning("systemd:"), isError: true, alternative: address),
-        .init("admin.address", .beginning("systemd:"), isError: true, alternative: address),
         .init("admin.expose_tokens", .otherThan(["false"]), isError: false),
-        .init("log.access", .only(["true"]), isError: false, alternative: "no line is written for a request"),
         // `auto` means best effort. An operator that wrote it should know that there is no sandbox.
         .init("sandbox", .only(["auto"]), isError: false, alternative: "off holds"),
     ]
@@ -80,7 +73,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
             case .any: true
             case .otherThan(let words): !words.contains(text)
             case .only(let words): words.contains(text)
-            case .beginning(let start): text.hasPrefix(start)
             }
         }
     }

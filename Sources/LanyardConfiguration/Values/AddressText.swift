@@ -91,11 +91,12 @@ package enum AddressText {
     package static func listenAddress(_ text: String) throws(ConfigurationValue.ValueError) -> ListenerSettings.Address
     {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
+        if text.hasPrefix("systemd:") { return .activated(name: try activationName(String(text.dropFirst(8)))) }
         if let error = portError(in: text, lowest: 0) { throw error }
         guard let (host, port) = hostAndPort(text) else {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is not an address",
-                remedy: "write HOST:PORT, [V6]:PORT or unix:/PATH, such as 127.0.0.1:7400")
+                remedy: "write HOST:PORT, [V6]:PORT, unix:/PATH or systemd:NAME, such as 127.0.0.1:7400")
         }
         guard let port else {
             throw .init(
@@ -113,6 +114,17 @@ package enum AddressText {
                 remedy: "write \(authority(host: v4, port: port))")
         }
         return .tcp(host: host, port: port)
+    }
+
+    /// The name of a socket that the service manager passes (`FileDescriptorName=`): at most 255 printable characters without `:`.
+    private static func activationName(_ name: String) throws(ConfigurationValue.ValueError) -> String {
+        let isValid = name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: ":") }
+        guard isValid, (1...255).contains(name.utf8.count) else {
+            throw .init(
+                "\(ConfigurationText.quoted("systemd:" + name)) is not the name of a socket",
+                remedy: "write systemd: and the FileDescriptorName= of the socket unit")
+        }
+        return name
     }
 
     /// The path of a unix socket: absolute, at most 107 bytes (`sun_path`).

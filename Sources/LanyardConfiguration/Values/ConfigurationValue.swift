@@ -67,7 +67,6 @@ package enum ConfigurationValue: Equatable, Sendable {
     package func check(_ text: String) throws(ValueError) {
         if text.isEmpty { throw ValueError("no value", remedy: "write \(wanted), or remove the key") }
         switch self {
-        case .listenAddress where text.hasPrefix("systemd:"): return
         case .listenAddress: _ = try AddressText.listenAddress(text)
         case .upstream: _ = try URLText.upstream(text)
         case .baseURL: _ = try URLText.base(text)

@@ -46,6 +46,23 @@ package struct JSONWriter: Sendable {
         needsComma = false
     }
 
+    // MARK: Lines of text, which are no JSON
+
+    /// Text as it is, without commas. It must be safe in a line.
+    package mutating func raw(_ text: String) { bytes.append(contentsOf: text.utf8) }
+
+    /// Escaped text without quotes and commas.
+    package mutating func unquoted(_ value: String, bytesMax: Int) {
+        var value = value
+        value.withUTF8 { content(UnsafeRawBufferPointer($0), bytesMax: bytesMax) }
+    }
+
+    /// Escaped text in quotes, without commas.
+    package mutating func quoted(_ value: String, bytesMax: Int) {
+        needsComma = false
+        string(value, bytesMax: bytesMax)
+    }
+
     private mutating func open(_ bracket: UInt8) {
         comma()
         bytes.append(bracket)
@@ -74,6 +91,11 @@ package struct JSONWriter: Sendable {
     package mutating func string(_ value: UnsafeRawBufferPointer, bytesMax: Int = .max) {
         comma()
         bytes.append(UInt8(ascii: "\""))
+        content(value, bytesMax: bytesMax)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func content(_ value: UnsafeRawBufferPointer, bytesMax: Int) {
         var end = value.count
         if end > bytesMax {
             end = max(bytesMax, 0)
@@ -81,7 +103,6 @@ package struct JSONWriter: Sendable {
         }
         escape(UnsafeRawBufferPointer(rebasing: value[0..<end]))
         if end < value.count { bytes.append(contentsOf: "…".utf8) }
-        bytes.append(UInt8(ascii: "\""))
     }
 
     /// A whole number.

@@ -35,6 +35,21 @@ package struct SocketAddress: Sendable, Equatable {
         set(unix)
     }
 
+    /// A unix address without a file (unix(7)); nil if the name is empty or longer than the kernel accepts.
+    package init?(abstractName name: String) {
+        var unix = sockaddr_un()
+        let bytes = Array(name.utf8)
+        guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: unix.sun_path) else { return nil }
+        unix.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &unix.sun_path) { room in
+            UnsafeMutableRawBufferPointer(rebasing: room.dropFirst()).copyBytes(from: bytes)
+        }
+        set(unix)
+        // The name has no end of its own: bytes behind it would belong to it.
+        let offset = MemoryLayout<sockaddr_un>.offset(of: \sockaddr_un.sun_path) ?? 0
+        length = socklen_t(offset + 1 + bytes.count)
+    }
+
     /// What a call such as `getsockname` fills in.
     package init?(
         filledBy fill: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool

@@ -18,6 +18,12 @@ package enum Timestamp {
         DecimalDigits.write(date.nanosecond / 1_000_000, width: 3, into: bytes + 20)
     }
 
+    /// Writes the milliseconds alone, into a timestamp of the same second.
+    package static func writeMilliseconds(of time: WallTime, into bytes: UnsafeMutablePointer<UInt8>) {
+        let fraction = Int(time.nanoseconds - time.seconds * 1_000_000_000)
+        DecimalDigits.write(fraction / 1_000_000, width: 3, into: bytes + 20)
+    }
+
     /// The timestamp as text.
     package static func text(_ time: WallTime) -> String {
         String(unsafeUninitializedCapacity: count) { bytes in

@@ -9,10 +9,14 @@ struct HeadWriter: ~Copyable {
     private static let firstCapacity = 256 << 10
 
     private var base: UnsafeMutablePointer<UInt8>
-    private var capacity = firstCapacity
+    private var capacity: Int
     private(set) var count = 0
 
-    init() { base = .allocate(capacity: Self.firstCapacity) }
+    /// - Parameter capacity: bytes.
+    init(capacity: Int = firstCapacity) {
+        self.capacity = capacity
+        base = .allocate(capacity: capacity)
+    }
 
     deinit { Self.free(base, capacity) }
 
@@ -53,6 +57,13 @@ struct HeadWriter: ~Copyable {
     }
 
     mutating func write(_ secret: Secret) { secret.withBytes { write($0) } }
+
+    /// 16 hex digits.
+    mutating func write(hex number: UInt64) {
+        for shift in stride(from: 60, through: 0, by: -4) {
+            write(Hex.digit(UInt8(truncatingIfNeeded: number >> UInt64(shift) & 0xf)))
+        }
+    }
 
     /// A decimal number, not negative.
     mutating func write(decimal number: Int) {

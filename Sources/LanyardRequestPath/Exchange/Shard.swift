@@ -22,6 +22,8 @@ package final class Shard: @unchecked Sendable {
     /// Memory of all TLS sessions.
     package let tls: TLSWorkspace
     package let counters: ShardCounters
+    /// nil: the configuration has none.
+    let accessLog: AccessLog?
     let log: Logger
     /// Which problem responses are logged at debug level.
     var debugRefusals = RefusalLogThrottle()
@@ -61,10 +63,12 @@ package final class Shard: @unchecked Sendable {
     /// - Parameters:
     ///   - capabilities: one for each listener.
     ///   - listenerTLS: one for each listener.
+    ///   - accessLines: where one line for each request goes; nil: none is written.
     package init(
         index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, capabilities: [Secret?] = [],
-        listenerTLS: [TLSServerContext?] = [], log: Logger
+        listenerTLS: [TLSServerContext?] = [], accessLines: AccessLines? = nil, log: Logger
     ) {
+        accessLog = accessLines.map(AccessLog.init)
         self.index = index
         self.loop = loop
         self.context = context
@@ -277,13 +281,12 @@ package final class Shard: @unchecked Sendable {
         out.write(dateBytes)
     }
 
-    /// A request's id: 16 hex digits, unique in this process and hard to guess.
-    func nextRequestID() -> String {
+    /// The id of the next request.
+    func nextRequestID() -> RequestID {
         requestNumber &+= 0x9e37_79b9_7f4a_7c15
         var mixed = requestNumber
         mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
         mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        let digits = String(mixed ^ mixed >> 31, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
+        return RequestID(mixed ^ mixed >> 31)
     }
 }

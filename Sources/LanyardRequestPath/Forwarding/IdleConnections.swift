@@ -89,37 +89,57 @@ struct IdleList {
     /// The lists that an idle connection is in at the same time.
     enum Scope: Int { case shard, pool, user }
 
+    /// A connection in a list. References without counting: each change of a list would otherwise count six of them.
+    typealias Reference = Unmanaged<UpstreamConnection>
+
     /// A connection's links in one list.
     struct Links {
-        unowned(unsafe) var older: UpstreamConnection?
-        unowned(unsafe) var newer: UpstreamConnection?
+        var older: Reference?
+        var newer: Reference?
     }
 
     private let scope: Int
     private(set) var count = 0
-    private(set) unowned(unsafe) var oldest: UpstreamConnection?
-    private(set) unowned(unsafe) var newest: UpstreamConnection?
+    private var first: Reference?
+    private var last: Reference?
 
     init(_ scope: Scope) { self.scope = scope.rawValue }
 
     var isEmpty: Bool { count == 0 }
+    var oldest: UpstreamConnection? { first?.takeUnretainedValue() }
+    var newest: UpstreamConnection? { last?.takeUnretainedValue() }
 
     mutating func append(_ connection: UpstreamConnection) {
-        connection.idleLinks[scope] = Links(older: newest, newer: nil)
-        if let newest { newest.idleLinks[scope].newer = connection } else { oldest = connection }
-        newest = connection
+        let reference = Reference.passUnretained(connection)
+        connection.idleLinks[scope] = Links(older: last, newer: nil)
+        if let last {
+            last._withUnsafeGuaranteedRef { $0.idleLinks[scope].newer = reference }
+        } else {
+            first = reference
+        }
+        last = reference
         count += 1
     }
 
     /// - Parameter connection: one of the list.
     mutating func remove(_ connection: UpstreamConnection) {
         let links = connection.idleLinks[scope]
-        if let older = links.older { older.idleLinks[scope].newer = links.newer } else { oldest = links.newer }
-        if let newer = links.newer { newer.idleLinks[scope].older = links.older } else { newest = links.older }
+        if let older = links.older {
+            older._withUnsafeGuaranteedRef { $0.idleLinks[scope].newer = links.newer }
+        } else {
+            first = links.newer
+        }
+        if let newer = links.newer {
+            newer._withUnsafeGuaranteedRef { $0.idleLinks[scope].older = links.older }
+        } else {
+            last = links.older
+        }
         connection.idleLinks[scope] = Links()
         count -= 1
     }
 
     /// The connection that became idle after this one.
-    func next(after connection: UpstreamConnection) -> UpstreamConnection? { connection.idleLinks[scope].newer }
+    func next(after connection: UpstreamConnection) -> UpstreamConnection? {
+        connection.idleLinks[scope].newer?.takeUnretainedValue()
+    }
 }

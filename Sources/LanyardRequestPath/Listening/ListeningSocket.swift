@@ -45,7 +45,38 @@ package final class ListeningSocket: Sendable {
             file = bound
             address = settings.address
             port = nil
+        case .activated:
+            // Those that were passed have an initializer of their own.
+            throw SystemError(.configuration, .system(ENOENT), "binding \(settings.address)")
         }
+    }
+
+    /// A socket that the service manager has bound. Its file, if it has one, is the manager's and stays.
+    ///
+    /// - Throws: it is not a listening stream socket.
+    package init(activated socket: consuming OwnedDescriptor, _ settings: ListenerSettings) throws(SystemError) {
+        let raw = socket.raw
+        guard let bound = SocketAddress(filledBy: { getsockname(raw, $0, $1) == 0 }),
+            [AF_INET, AF_INET6, AF_UNIX].contains(bound.family),
+            Self.option(SO_TYPE, of: raw) == CInt(SOCK_STREAM.rawValue),
+            Self.option(SO_ACCEPTCONN, of: raw) == 1, fcntl(raw, F_SETFL, fcntl(raw, F_GETFL) | O_NONBLOCK) == 0
+        else { throw SystemError(.configuration, .malformed, "using \(settings.address)") }
+        Socket.limitUnsent(raw)
+        descriptor = socket
+        file = nil
+        if bound.family == AF_UNIX {
+            address = .unix(path: bound.path)
+            port = nil
+        } else {
+            address = .tcp(host: bound.host, port: bound.port)
+            port = bound.port
+        }
+    }
+
+    private static func option(_ name: CInt, of raw: CInt) -> CInt? {
+        var value: CInt = 0
+        var size = socklen_t(MemoryLayout<CInt>.size)
+        return getsockopt(raw, SOL_SOCKET, name, &value, &size) == 0 ? value : nil
     }
 
     /// The file is removed first: while the descriptor is open, no other file can have its inode number.

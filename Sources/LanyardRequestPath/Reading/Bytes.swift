@@ -40,6 +40,37 @@ extension UnsafeBufferPointer where Element == UInt8 {
         return self[run: 0..<lowered.utf8CodeUnitCount].equals(lowered: lowered)
     }
 
+    /// The place of the first byte from `start` on that no field value may hold (`ByteClass.isValue`), or `count`.
+    ///
+    /// Most bytes of a head are values, so eight of them are looked at together.
+    @inline(__always)
+    func endOfValue(from start: Int) -> Int {
+        var index = start
+        while index + 8 <= count {
+            let word = UnsafeRawPointer(baseAddress.unsafelyUnwrapped).loadUnaligned(
+                fromByteOffset: index, as: UInt64.self)
+            let controls = Self.controls(in: UInt64(littleEndian: word))
+            if controls == 0 {
+                index += 8
+                continue
+            }
+            index += controls.trailingZeroBitCount >> 3
+            guard self[index] == 0x09 else { return index }
+            index += 1
+        }
+        while index < count, ByteClass.isValue(self[index]) { index += 1 }
+        return index
+    }
+
+    /// Marks bytes below 0x20 and bytes 0x7f by their highest bit. A mark may be wrong only above a right one, because a subtraction
+    /// borrows from the byte above.
+    @inline(__always)
+    private static func controls(in word: UInt64) -> UInt64 {
+        let (ones, highest) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
+        let delete = word ^ (ones &* 0x7f)
+        return ((word &- ones &* 0x20) & ~word | (delete &- ones) & ~delete) & highest
+    }
+
     /// Without SP and HTAB at both ends.
     package var trimmed: Bytes {
         var (start, end) = (0, count)
@@ -73,6 +104,14 @@ package enum ByteClass {
         let high: UInt64 = 0x57ff_ffff_c7ff_fffe
         guard byte < 128 else { return false }
         return (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 == 1
+    }
+
+    /// Letters, digits and `-`: what ordinary field names have.
+    @inline(__always)
+    static func isPlainName(_ byte: UInt8) -> Bool {
+        let low: UInt64 = 0x03ff_2000_0000_0000
+        let high: UInt64 = 0x07ff_fffe_07ff_fffe
+        return byte < 128 && (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 == 1
     }
 
     /// Bytes of a request target (http-rules.md 1.5): visible ASCII except `#`.

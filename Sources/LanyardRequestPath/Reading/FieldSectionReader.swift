@@ -76,9 +76,12 @@ package struct FieldSectionReader {
         let from = position
         var index = position
         var odd = isOdd
-        while index < bytes.count, ByteClass.isToken(bytes[index]) {
+        while index < bytes.count {
             let byte = bytes[index]
-            if !ByteClass.isAlphanumeric(byte) && byte != UInt8(ascii: "-") { odd = true }
+            if !ByteClass.isPlainName(byte) {
+                guard ByteClass.isToken(byte) else { break }
+                odd = true
+            }
             index += 1
         }
         position = index
@@ -111,8 +114,7 @@ package struct FieldSectionReader {
     private mutating func readValue(
         _ bytes: Bytes, _ position: inout Int, _ table: Unmanaged<FieldTable>?, _ limits: HeadLimits
     ) throws(HeadError) {
-        var index = position
-        while index < bytes.count, ByteClass.isValue(bytes[index]) { index += 1 }
+        let index = bytes.endOfValue(from: position)
         lineBytes += index - position
         position = index
         try checkLength(limits)

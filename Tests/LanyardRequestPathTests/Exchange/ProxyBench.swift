@@ -52,6 +52,7 @@ final class ProxyBench: Sendable {
             switch plan.listener.address {
             case .tcp: .tcp(socket.port ?? 0)
             case .unix(let path): .unix(path)
+            case .activated(let name): throw TestFailure("systemd:\(name) is no endpoint")
             }
         path = try RequestPath(
             listeners: [plan.listener], sockets: [socket], routes: [(plan.route, plan.upstream)], names: names,

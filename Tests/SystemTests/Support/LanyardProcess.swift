@@ -37,7 +37,7 @@ final class LanyardProcess: Sendable {
             health: {address: "127.0.0.1:0"}
             admin: \(admin)
 
-            """ + accounts + yaml)
+            """ + accounts + (yaml.contains("log:") ? yaml : yaml + "\nlog: {access: false}\n"))
         let command = launcher + [try binary ?? Products.path("lanyard"), "run", "--config", path]
         let process = try ServerProcess(command[0], Array(command.dropFirst()), cpus: cpus)
         let data = try await process.event("listening") { $0["listener"].string == "data" }

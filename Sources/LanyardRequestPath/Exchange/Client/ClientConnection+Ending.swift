@@ -14,6 +14,33 @@ extension ClientConnection {
         }
     }
 
+    // MARK: Access log
+
+    /// Counts a request and writes its line. Once for each request.
+    ///
+    /// - Parameter bytes: of the response's body.
+    func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
+        shard.counters.request(
+            route: intake.route?.index, status: status, origin: origin, from: intake.beganAt, to: shard.loop.now)
+        logAccess(status, origin, end, bytes: bytes)
+    }
+
+    /// Writes the line of a request that was counted before.
+    func logAccess(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
+        guard let log = shard.accessLog else { return }
+        let id = intake.requestID(from: shard)
+        let isHeadRead = phase == .exchange || phase == .tunnel
+        intake.withLoggedHead(isHeadRead: isHeadRead) { head in
+            let entry = AccessEntry(
+                id: id, clientID: head.clientID, method: head.method, path: head.path, route: intake.route,
+                user: upstream.user, status: status, origin: origin, unusualEnd: end, bytes: bytes,
+                beganAt: intake.beganAt, endedAt: shard.loop.now,
+                retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
+                generation: upstream.generation)
+            log.write(entry, in: shard.context)
+        }
+    }
+
     // MARK: Lanyard's own responses
 
     /// Sends a problem response. The connection stays open if the request's framing is valid and its body was read to
@@ -22,9 +49,6 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         let framed = phase == .exchange
         let closes = problem.closes || !framed || !intake.body.isEnded || exchange.closesClient || shard.isDraining
-        shard.counters.request(
-            route: intake.route?.index, status: problem.status, origin: .lanyard, from: intake.beganAt,
-            to: shard.loop.now)
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         let id = intake.requestID(from: shard)
@@ -35,11 +59,12 @@ extension ClientConnection {
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, toHead: method == .head, closes: closes,
             clientMinorVersion: framed ? intake.head.minorVersion : 1)
-        writer.write(into: &shard.out)
+        let bytes = writer.write(into: &shard.out)
+        record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
         sendResponse(closes: closes)
     }
 
-    private func refusedRequest(_ id: String) -> RefusedRequest {
+    private func refusedRequest(_ id: RequestID) -> RefusedRequest {
         var request = intake.refusedRequest(id, isHeadRead: phase == .exchange)
         if let user = upstream.user { request.user = shard.context.userName(user) }
         return request
@@ -48,7 +73,7 @@ extension ClientConnection {
     /// Responds to `OPTIONS *` (http-rules.md 1.8).
     func respondToOptions() {
         let closes = !intake.body.isEnded || exchange.closesClient || shard.isDraining
-        shard.counters.request(route: nil, status: 200, origin: .lanyard, from: intake.beganAt, to: shard.loop.now)
+        record(200, .lanyard, nil, bytes: 0)
         shard.out.clear()
         shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
         shard.writeDate(&shard.out)
@@ -88,9 +113,7 @@ extension ClientConnection {
     }
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
-        shard.counters.request(
-            route: intake.route?.index, status: relay.status, origin: .upstream, from: intake.beganAt,
-            to: shard.loop.now)
+        record(relay.status, .upstream, nil, bytes: relay.bodyBytes)
         dropUpstream(keeps: keepsUpstream && upstream.isFlushed)
         if keepsClient { beginNextRequest() } else { closeAfterFlush() }
     }
@@ -107,9 +130,7 @@ extension ClientConnection {
 
     /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
     private func abort() {
-        shard.counters.request(
-            route: intake.route?.index, status: relay.status, origin: .upstream, from: intake.beganAt,
-            to: shard.loop.now)
+        record(relay.status, .upstream, AccessEntry.UnusualEnd(.upstream, "response-cut-off"), bytes: relay.bodyBytes)
         dropUpstream(keeps: false)
         if relay.isDelimitedByClose { stream.resetOnClose() }
         close()
@@ -122,9 +143,9 @@ extension ClientConnection {
         if phase == .exchange {
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
-            shard.counters.request(
-                route: intake.route?.index, status: status, origin: status == nil ? .lanyard : .upstream,
-                from: intake.beganAt, to: shard.loop.now)
+            record(
+                status, status == nil ? .lanyard : .upstream, AccessEntry.UnusualEnd(.client, "client-gone"),
+                bytes: relay.bodyBytes)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
             if relay.isDelimitedByClose { stream.resetOnClose() }

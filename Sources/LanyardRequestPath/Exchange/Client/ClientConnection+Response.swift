@@ -159,6 +159,7 @@ extension ClientConnection {
     /// Sends body bytes behind the contents of the out buffer.
     private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) {
         let hasEnded = relay.hasEnded
+        relay.recordBody(data.count)
         push(data, ends: hasEnded)
         guard phase == .exchange else { return }
         if hasEnded { return perform(exchange.responseEnded(leftover: leftover)) }

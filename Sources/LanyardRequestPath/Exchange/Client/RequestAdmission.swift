@@ -3,7 +3,8 @@ import LanyardSettings
 
 /// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
 ///
-/// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
+/// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes. A short-lived value: what it refers to
+/// outlives it, so it retains nothing.
 package struct RequestAdmission {
     package enum Decision {
         case forward(Route, RequestTarget)
@@ -15,8 +16,8 @@ package struct RequestAdmission {
 
     private let head: RequestHead
     private let bytes: Bytes
-    private let table: FieldTable
-    private let context: ExchangeContext
+    private unowned(unsafe) let table: FieldTable
+    private unowned(unsafe) let context: ExchangeContext
 
     /// - Parameters:
     ///   - bytes: begin with the head.

@@ -21,8 +21,12 @@ struct RequestIntake: ~Copyable {
     private(set) var body = RequestBody(.none)
     /// The protocol that the request asks for, as its route spells it.
     private(set) var upgrade: [UInt8]?
-    private var requestID = ""
+    private var requestID: RequestID?
     private var peer: ForwardedPeer?
+    /// `target` is the current request's.
+    private var isAdmitted = false
+    /// Method and path of a request whose head was released, for the access log.
+    private var keptHead: KeptHead?
 
     // MARK: Heads
 
@@ -89,12 +93,14 @@ struct RequestIntake: ~Copyable {
     mutating func admit(_ target: RequestTarget, upgrade: [UInt8]?) {
         self.target = target
         self.upgrade = upgrade
+        isAdmitted = true
     }
 
     /// The request's id, created on first use.
-    mutating func requestID(from shard: Shard) -> String {
-        if requestID.isEmpty { requestID = shard.nextRequestID() }
-        return requestID
+    mutating func requestID(from shard: Shard) -> RequestID {
+        let id = requestID ?? shard.nextRequestID()
+        requestID = id
+        return id
     }
 
     /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
@@ -107,7 +113,7 @@ struct RequestIntake: ~Copyable {
     /// What the log says of the request, as far as it was read. The head may have been released.
     ///
     /// - Parameter isHeadRead: the current request's head was read whole.
-    func refusedRequest(_ id: String, isHeadRead: Bool) -> RefusedRequest {
+    func refusedRequest(_ id: RequestID, isHeadRead: Bool) -> RefusedRequest {
         var request = RefusedRequest(id: id, route: route?.settings.name ?? "")
         guard isHeadRead, let buffer, buffer.count >= head.length else { return request }
         request.clientID = clientRequestID
@@ -119,6 +125,33 @@ struct RequestIntake: ~Copyable {
         }
         if head.host >= 0 { request.host = String(decoding: buffer.table.value(head.host, in: bytes), as: UTF8.self) }
         return request
+    }
+
+    /// Calls `work` with method, path and client's request id for the access log, as far as they were read.
+    ///
+    /// - Parameter isHeadRead: the current request's head was read whole.
+    func withLoggedHead(isHeadRead: Bool, _ work: (LoggedHead) -> Void) {
+        if let keptHead { return keptHead.withBytes(work) }
+        guard isHeadRead, let buffer, buffer.count >= head.length else { return work(LoggedHead()) }
+        let bytes = buffer.bytes
+        let raw = bytes[run: head.target]
+        var logged = LoggedHead()
+        logged.method = bytes[run: head.method]
+        if let route { logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes) }
+        if isAdmitted {
+            logged.path = raw[run: target.path]
+        } else if let target = try? RequestTarget.parse(raw, method: head.kind) {
+            logged.path = raw[run: target.path]
+        }
+        work(logged)
+    }
+
+    /// The head is about to be released while the request goes on.
+    mutating func keepHead(for log: AccessLog?) {
+        guard log != nil, keptHead == nil else { return }
+        var kept: KeptHead?
+        withLoggedHead(isHeadRead: true) { kept = KeptHead($0) }
+        keptHead = kept
     }
 
     /// The client's address as field lines, for routes with `forwarded: append`; determined once.
@@ -155,7 +188,9 @@ struct RequestIntake: ~Copyable {
     /// The current request is over. The next one may have arrived already.
     mutating func endRequest(in shard: Shard) {
         reader = RequestReader()
-        requestID = ""
+        requestID = nil
+        isAdmitted = false
+        keptHead = nil
         route = nil
         upgrade = nil
         guard let buffer else { return }
@@ -165,6 +200,7 @@ struct RequestIntake: ~Copyable {
     /// The bytes of the current request are not needed any more. Bytes of the next one stay.
     mutating func releaseRequest(to shard: Shard) {
         guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
+        keepHead(for: shard.accessLog)
         releaseBuffer(to: shard)
     }
 
@@ -179,5 +215,45 @@ struct RequestIntake: ~Copyable {
         guard let buffer else { return }
         shard.release(buffer)
         self.buffer = nil
+    }
+}
+
+/// What the access log says of a request's head. Empty: it could not be read.
+struct LoggedHead {
+    var method = Bytes(start: nil, count: 0)
+    /// Without the query, whose values may be secrets.
+    var path = Bytes(start: nil, count: 0)
+    /// The client's own request id; nil: it has none, or an unsafe one.
+    var clientID: Bytes?
+}
+
+/// A copy of `LoggedHead`, cut to what the log shows.
+private struct KeptHead {
+    private var bytes: [UInt8]
+    private let methodCount: Int
+    private let pathCount: Int
+
+    init(_ head: LoggedHead) {
+        let method = head.method.prefix(AccessLog.methodBytesMax + 1)
+        let path = head.path.prefix(AccessLog.pathBytesMax + 1)
+        methodCount = method.count
+        pathCount = path.count
+        bytes = []
+        bytes.reserveCapacity(methodCount + pathCount + (head.clientID?.count ?? 0))
+        bytes.append(contentsOf: method)
+        bytes.append(contentsOf: path)
+        if let id = head.clientID { bytes.append(contentsOf: id) }
+    }
+
+    func withBytes(_ work: (LoggedHead) -> Void) {
+        guard !bytes.isEmpty else { return work(LoggedHead()) }
+        bytes.withUnsafeBufferPointer { all in
+            var head = LoggedHead()
+            head.method = all[run: 0..<methodCount]
+            head.path = all[run: methodCount..<methodCount + pathCount]
+            let id = all[run: methodCount + pathCount..<all.count]
+            head.clientID = id.isEmpty ? nil : id
+            work(head)
+        }
     }
 }

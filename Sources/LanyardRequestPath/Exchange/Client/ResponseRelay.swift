@@ -19,6 +19,8 @@ struct ResponseRelay: ~Copyable {
     private(set) var keepsTrailers = false
     /// The status of the final head; 0 before it.
     private(set) var status = 0
+    /// Bytes of the body that were relayed.
+    private(set) var bodyBytes = 0
     /// The body is delimited by the close of the client's connection: a truncation must be a reset.
     private(set) var isDelimitedByClose = false
     /// Bytes. The largest next read of a response; small for a client that stalls.
@@ -34,6 +36,7 @@ struct ResponseRelay: ~Copyable {
     /// A new request begins.
     mutating func beginExchange() {
         status = 0
+        bodyBytes = 0
         isDelimitedByClose = false
     }
 
@@ -106,6 +109,10 @@ struct ResponseRelay: ~Copyable {
 
     /// The head, of which `status` is the status, is relayed now.
     mutating func beginRelay(_ status: Int) { self.status = status }
+
+    /// Bytes of the body were sent or queued.
+    @inline(__always)
+    mutating func recordBody(_ count: Int) { bodyBytes &+= count }
 
     /// Finds the body's bytes at the front of `input`, as `ResponseBody.consume`.
     mutating func consume(

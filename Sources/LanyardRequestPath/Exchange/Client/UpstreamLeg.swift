@@ -8,6 +8,8 @@ struct UpstreamLeg: ~Copyable {
     /// The user and the token that the request was admitted with.
     private(set) var user: UserIndex?
     private(set) var token: AccessToken?
+    /// Of the latest token, also after its release.
+    private(set) var generation: UInt64?
     /// The request waits for a token and counts as a parked one.
     private(set) var isParked = false
     /// A connection is being acquired.
@@ -31,11 +33,15 @@ struct UpstreamLeg: ~Copyable {
     mutating func assign(_ token: AccessToken) -> Bool {
         if let old = self.token, old.accountEpoch != token.accountEpoch { return false }
         self.token = token
+        generation = token.generation
         return true
     }
 
     /// The token that a replay is sent with: another one of the same account.
-    mutating func renew(_ token: AccessToken) { self.token = token }
+    mutating func renew(_ token: AccessToken) {
+        self.token = token
+        generation = token.generation
+    }
 
     /// A tunnel lasts much longer than its token.
     mutating func releaseToken() { token = nil }
@@ -78,6 +84,7 @@ struct UpstreamLeg: ~Copyable {
     mutating func endRequest() {
         token = nil
         user = nil
+        generation = nil
     }
 
     // MARK: Head

@@ -3,12 +3,14 @@ import LanyardSettings
 
 /// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
 /// client's fields without those that are not forwarded, the added fields, the injected field.
+///
+/// A short-lived value: what it refers to outlives it, so it retains nothing.
 package struct RequestHeadWriter {
-    let shard: Shard
-    let route: Route
+    unowned(unsafe) let shard: Shard
+    unowned(unsafe) let route: Route
     let bytes: Bytes
     let head: RequestHead
-    let table: FieldTable
+    unowned(unsafe) let table: FieldTable
     let target: RequestTarget
     /// The protocol of an upgrade; nil: an ordinary request.
     let upgrade: [UInt8]?
@@ -21,7 +23,7 @@ package struct RequestHeadWriter {
     /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
     ///   instead.
     func write(
-        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> String
+        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> RequestID
     ) -> Bool {
         writeStart(&out, authority)
         var clientSentOwn = false
@@ -37,7 +39,7 @@ package struct RequestHeadWriter {
             if let id = RequestIDField.safe(on: route, head, table, in: bytes) {
                 out.write(id)
             } else {
-                out.write(requestID())
+                out.write(hex: requestID().number)
             }
             out.write("\r\n" as StaticString)
         }

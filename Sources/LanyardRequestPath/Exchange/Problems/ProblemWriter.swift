@@ -5,14 +5,15 @@ struct ProblemWriter {
     let shard: Shard
     let problem: Problem
     /// The request's id; also `instance`.
-    let requestID: String
+    let requestID: RequestID
     /// The request was a HEAD: the same head, no body.
     let toHead: Bool
     let closes: Bool
     let clientMinorVersion: Int
 
-    func write(into out: inout HeadWriter) {
-        let body = problem.json(instance: requestID)
+    /// - Returns: the number of body bytes.
+    func write(into out: inout HeadWriter) -> Int {
+        let body = problem.json(instance: requestID.description)
         // The title is also the reason phrase. Every title is a fixed text (`Problem`).
         out.write("HTTP/1.1 \(problem.status) \(problem.title)\r\n")
         out.write("Content-Type: \(ProblemDetail.contentType)\r\nContent-Length: \(body.bytes.count)\r\nDate: ")
@@ -22,7 +23,9 @@ struct ProblemWriter {
         if let allow = problem.allow { out.write("Allow: \(allow)\r\n") }
         out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
         out.write("\r\n" as StaticString)
-        if !toHead { out.write(body.bytes) }
+        guard !toHead else { return 0 }
+        out.write(body.bytes)
+        return body.bytes.count
     }
 }
 

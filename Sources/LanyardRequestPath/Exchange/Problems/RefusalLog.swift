@@ -45,7 +45,7 @@ package final class RefusalLogLimit: Sendable {
 
 /// What the log says of a request that got a problem response.
 struct RefusedRequest {
-    let id: String
+    let id: RequestID
     /// The client's own request id; empty if there is none.
     var clientID = ""
     /// Empty if the head could not be read.
@@ -76,7 +76,7 @@ extension Shard {
         let request = request()
         var metadata: Logger.Metadata = [
             "event": "request.refused", "reason": .string(problem.name), "status": .stringConvertible(problem.status),
-            "request_id": .string(request.id), "cause": .string(problem.cause ?? problem.detail),
+            "request_id": .string(request.id.description), "cause": .string(problem.cause ?? problem.detail),
         ]
         for (key, value) in [
             ("method", request.method), ("path", request.path), ("host", request.host), ("route", request.route),

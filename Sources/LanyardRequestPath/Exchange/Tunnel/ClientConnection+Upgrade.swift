@@ -59,6 +59,7 @@ extension ClientConnection {
         clearOutbound()
         self.tunnel = tunnel
         shard.tunnels[ObjectIdentifier(self)] = self
+        intake.keepHead(for: shard.accessLog)
         tunnel.begin(after)
         if let buffer = intake.buffer {
             // Bytes behind the request were held until now (http-rules.md 15.4).
@@ -84,6 +85,7 @@ extension ClientConnection {
         guard phase == .tunnel, let tunnel else { return }
         self.tunnel = nil
         tunnel.stop()
+        logAccess(101, .upstream, AccessEntry.UnusualEnd(end), bytes: tunnel.clientBytes)
         shard.tunnels[ObjectIdentifier(self)] = nil
         shard.counters.upgraded.add(-1)
         shard.log.debug(

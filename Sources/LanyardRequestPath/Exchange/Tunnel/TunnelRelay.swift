@@ -16,6 +16,8 @@ final class TunnelRelay {
     private let shard: Shard
     private var machine: Tunnel
     private var isOver = false
+    /// Bytes that were sent to the client or queued for it.
+    private(set) var clientBytes = 0
 
     init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: AccountNumber, limits: Tunnel.Limits) {
         self.account = account
@@ -69,10 +71,12 @@ final class TunnelRelay {
 
     /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
     func begin(_ after: UnsafeRawBufferPointer) {
+        clientBytes = after.count
         recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
     }
 
     func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) {
+        if side == .client { clientBytes &+= bytes.count }
         recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
 

@@ -6,7 +6,7 @@ import Logging
 import TestSupport
 import Testing
 
-@Suite struct JSONLogHandlerTests {
+@Suite struct PipeLogHandlerTests {
     @Test("a line carries time, level, msg, event and flat metadata")
     func line() throws {
         let log = Log(.info)
@@ -44,8 +44,27 @@ import Testing
         log.logger.error(
             "two\nlines", metadata: ["a": .string(long), "b": .array(Array(repeating: .string(long), count: 100))])
         #expect(log.lines.count == 1)
-        #expect(log.lines[0].utf8.count < 3 * JSONLogHandler.lineBytesMax)
+        #expect(log.lines[0].utf8.count < 3 * PipeLogHandler.lineBytesMax)
         #expect(try JSON(text: log.lines[0])["msg"].string == "two\nlines")
+    }
+
+    @Test("a line of text: values are quoted where a reader could take them apart, and never break the line")
+    func text() throws {
+        let log = Log(.info, .text)
+        log.logger.warning(
+            "refresh \u{1b}[31mfailed\n",
+            metadata: [
+                "event": "session.refresh.failed", "user": "alice", "generation": .stringConvertible(7), "empty": "",
+                "cause": "no \"route\" a=b", "wide": "ü", "tags": ["a", "b"],
+            ])
+        log.logger.error("long", metadata: ["a": .string(String(repeating: "\u{7f}", count: 100_000))])
+        let line = try #require(log.lines.first)
+        #expect(line.prefix(24).wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
+        #expect(
+            line.dropFirst(24)
+                == #" warning refresh \u001b[31mfailed\n event=session.refresh.failed cause="no \"route\" a=b" empty="" "#
+                + #"generation=7 tags="[\"a\", \"b\"]" user=alice wide="ü""#, "\(line)")
+        #expect(log.lines.count == 2 && log.lines[1].utf8.count < 3 * PipeLogHandler.lineBytesMax)
     }
 
     @Test("a secret in the metadata is not written")
@@ -86,11 +105,11 @@ import Testing
         let logger: Logger
         private let file = tmpfile()!
 
-        init(_ level: LogSettings.Level) {
+        init(_ level: LogSettings.Level, _ format: LogSettings.Format = .json) {
             let verbosity = LogVerbosity(level)
             let pipe = LogPipe(descriptor: fileno(file))
             self.verbosity = verbosity
-            logger = Logger(label: "test") { _ in JSONLogHandler(pipe: pipe, verbosity: verbosity) }
+            logger = Logger(label: "test") { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity, format: format) }
         }
 
         var lines: [String] {

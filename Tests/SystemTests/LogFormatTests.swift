@@ -1,0 +1,61 @@
+import TestSupport
+import Testing
+
+/// `log.format`: lines for programs, and lines of text.
+@Suite(.timeLimit(.minutes(1))) struct LogFormatTests {
+    /// A start that fails, so that the program ends by itself after it has logged.
+    private func arguments(_ folder: TemporaryFolder, _ more: [String] = []) throws -> [String] {
+        [
+            "run", "--upstream", "http://127.0.0.1:1", "--token-file", try folder.write("token", "t"), "--listen",
+            "unix:/nowhere/in", "--health-address", "off", "--admin-address", "off",
+        ] + more
+    }
+
+    /// What a process on a terminal of its own writes there.
+    private func onTerminal(_ arguments: [String]) async throws -> [Substring] {
+        let script = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+        let process = try ServerProcess(
+            "/usr/bin/python3", ["-c", script, try Products.path("lanyard")] + arguments)
+        #expect(try await process.waitForExit() == .code(69))
+        return process.output.split(separator: "\r\n")
+    }
+
+    @Test("a terminal gets lines of text, a pipe JSON, and the configured format holds for both")
+    func format() async throws {
+        let folder = try TemporaryFolder()
+        let people = try #require(try await onTerminal(arguments(folder)).last)
+        #expect(people.contains(" critical ") && people.contains(" event=start.failed "), "\(people)")
+        let told = try #require(try await onTerminal(arguments(folder, ["--log-format", "json"])).last)
+        #expect(try JSON(text: String(told))["event"].string == "start.failed")
+        for (format, isJSON) in [(nil as String?, true), ("json", true), ("text", false)] {
+            let process = try ServerProcess("lanyard", arguments(folder, format.map { ["--log-format", $0] } ?? []))
+            #expect(try await process.waitForExit() == .code(69))
+            let last = try #require(process.lines.last)
+            #expect((last.event == "start.failed") == isJSON && last.text.contains("start.failed"))
+        }
+    }
+
+    @Test("the access log has the configured format")
+    func access() async throws {
+        let folder = try TemporaryFolder()
+        let upstream = try RawServer()
+        let (data, health) = (RawEndpoint.unix(folder.file("in")), RawEndpoint.unix(folder.file("health")))
+        let lanyard = try ServerProcess(
+            "lanyard",
+            [
+                "run", "--upstream", "http://\(upstream.endpoint)", "--token-file", try folder.write("token", "t"),
+                "--listen", "\(data)", "--health-address", "\(health)", "--admin-address", "off", "--log-format",
+                "text",
+            ])
+        try await eventually("it is ready") { (try? await RawClient.ask(health, "GET", "/readyz"))?.status == 200 }
+        #expect(try await RawClient.ask(data, "GET", "/a;b?hidden").status == 200)
+        try await eventually("its line is there") {
+            lanyard.lines.contains {
+                $0.text.contains(" info request event=access request_id=")
+                    && $0.text.contains(" route=default user=default method=GET path=/a;b status=200 origin=upstream ")
+                    && $0.text.hasSuffix(" retry=0 replay=0 generation=1")
+            }
+        }
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+}
