@@ -89,13 +89,15 @@ let package = Package(
                 "LanyardSettings",
                 "LanyardTelemetry", logging,
             ]),
+        .module("LanyardClient", ["CLinux", "LanyardConfiguration", "LanyardFoundations", "LanyardSettings"]),
         .module("Lanyard", library + ["CLinux", logging]),
         .target(name: "CBuildCommit", cSettings: commit),
         .executableTarget(
             name: "LanyardTool",
             dependencies: [
-                "CBuildCommit", "CLinux", "COpenSSL", "Lanyard", "LanyardConfiguration", "LanyardFoundations",
-                "LanyardRequestPath", "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
+                "CBuildCommit", "CLinux", "COpenSSL", "Lanyard", "LanyardClient", "LanyardConfiguration",
+                "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface", "LanyardSettings",
+                "LanyardVault",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
@@ -200,6 +202,7 @@ let package = Package(
                 "CLinux", "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
                 "LanyardSessions", "LanyardSettings", "TestSupport", logging,
             ]),
+        .tests("LanyardClientTests", ["LanyardClient", "LanyardFoundations", "LanyardSettings", "TestSupport"]),
         .tests("LanyardEmulatorTests", ["LanyardEmulator", "LanyardFoundations", "TestSupport"]),
         // The session service with the App Services client, the emulator and a store.
         .tests(

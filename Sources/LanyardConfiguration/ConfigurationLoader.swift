@@ -25,6 +25,16 @@ extension Configuration {
         var loader = ConfigurationLoader()
         return loader.healthEndpoint(arguments: arguments, environment: environment)
     }
+
+    /// Where the admin API is, for the commands that call it. Other errors in the configuration do not matter.
+    ///
+    /// - Parameter uid: of the command; it decides the default place.
+    package static func adminEndpoint(
+        arguments: [String], environment: [String: String], uid: UInt32
+    ) -> AdminEndpoint {
+        var loader = ConfigurationLoader()
+        return loader.adminEndpoint(arguments: arguments, environment: environment, uid: uid)
+    }
 }
 
 /// Merges the sources of a configuration.
@@ -62,14 +72,7 @@ struct ConfigurationLoader {
     }
 
     mutating func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
-        let variables = ConfigurationFlagValues(environment: environment)
-        let isNamed = arguments.contains("--config") || variables.value("--config") != nil
-        var tree = merged(arguments: arguments, environment: environment)
-        if tree == nil, !isNamed {
-            // Without a file this command needs only the address.
-            diagnostics = []
-            tree = checked(self.tree(of: variables.values), folder: nil)
-        }
+        let tree = operatorTree(arguments: arguments, environment: environment)
         guard let tree else { return .unknown(errors) }
         guard let node = tree["health"] else { return .address(HealthSettings().address) }
         guard node.content != .invalid else { return .unknown(errors) }
@@ -77,6 +80,35 @@ struct ConfigurationLoader {
         guard let address = node["address"] else { return .address(HealthSettings().address) }
         guard address.content != .invalid else { return .unknown(errors) }
         return address.text.flatMap { try? AddressText.listenAddress($0) }.map { .address($0) } ?? .none
+    }
+
+    mutating func adminEndpoint(
+        arguments: [String], environment: [String: String], uid: UInt32
+    ) -> AdminEndpoint {
+        guard let tree = operatorTree(arguments: arguments, environment: environment) else { return .unknown(errors) }
+        let admin = tree["admin"]
+        if admin?.text == "off" || admin?["address"]?.text == "off" { return .off }
+        guard admin?.hasUnread != true, admin?["address"]?.content != .invalid else { return .unknown(errors) }
+        var address = AdminSettings.defaultFolder(environment: environment, uid: uid).map {
+            ListenerSettings.Address.unix(path: $0 + "/admin.sock")
+        }
+        if let text = admin?["address"]?.text { address = try? AddressText.listenAddress(text) }
+        guard let address else { return .noPlace }
+        // A static identity has no login and no accounts.
+        let identities = tree["identities"]?.entries.filter { !$0.isUnread && $0.value["static"] == nil } ?? []
+        return .found(
+            AdminEndpoint.Place(
+                address: address, tokenFile: admin?["token_file"]?.text, identities: identities.map(\.key)))
+    }
+
+    /// The merged sources for a command that needs one address. Without a file they are the variables alone.
+    private mutating func operatorTree(arguments: [String], environment: [String: String]) -> ConfigurationNode? {
+        let variables = ConfigurationFlagValues(environment: environment)
+        let isNamed = arguments.contains("--config") || variables.value("--config") != nil
+        if let tree = merged(arguments: arguments, environment: environment) { return tree }
+        guard !isNamed else { return nil }
+        diagnostics = []
+        return checked(tree(of: variables.values), folder: nil)
     }
 
     private var errors: [ConfigurationError] { limited(diagnostics.filter { $0.severity != .warning }) }
@@ -273,6 +305,33 @@ package enum HealthEndpoint: Equatable, Sendable {
     case address(ListenerSettings.Address)
     /// There is no health listener, or none with an address.
     case none
+    /// The configuration cannot be read, for these reasons; never empty.
+    case unknown([ConfigurationError])
+}
+
+/// The admin API of a configuration, for the commands that call it.
+package enum AdminEndpoint: Equatable, Sendable {
+    /// What a command needs to call it.
+    package struct Place: Equatable, Sendable {
+        /// As configured, or the default socket.
+        package var address: ListenerSettings.Address
+        /// `admin.token_file`; nil: none is named.
+        package var tokenFile: String?
+        /// The names of the identities with logins, in the order of the file; empty without a file.
+        package var identities: [String]
+
+        package init(address: ListenerSettings.Address, tokenFile: String? = nil, identities: [String] = []) {
+            self.address = address
+            self.tokenFile = tokenFile
+            self.identities = identities
+        }
+    }
+
+    case found(Place)
+    /// The configuration turns the admin API off.
+    case off
+    /// No address is configured, and this process has no folder for the default socket.
+    case noPlace
     /// The configuration cannot be read, for these reasons; never empty.
     case unknown([ConfigurationError])
 }

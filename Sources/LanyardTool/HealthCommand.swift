@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardSettings
@@ -7,17 +8,38 @@ import LanyardSettings
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Ask a running Lanyard whether it lives, or is ready.",
-        discussion:
-            "Without --health and --config the address is that of LANYARD_HEALTH_ADDRESS or LANYARD_CONFIG, else 127.0.0.1:7401."
-    )
+        discussion: "Exit code 0 or 1. It says what is wrong; when all is well it says so on a terminal only.")
 
     @Flag(help: "Ask /readyz in place of /livez.")
     var ready = false
 
-    @Option(help: ArgumentHelp("The health listener.", valueName: "host:port"))
+    @OptionGroup(title: "Running Lanyard") var health: HealthOptions
+
+    func run() throws {
+        // Not 78: probes know 0 and 1 only.
+        let address = try health.address(exitCode: 1)
+        let probe = HealthProbe(address, ready ? "/readyz" : "/livez", within: .seconds(2))
+        guard probe.isGood else {
+            for line in probe.messages { Report.error(line) }
+            throw ExitCode.failure
+        }
+        // A probe of an orchestrator says nothing when all is well.
+        if isatty(STDOUT_FILENO) == 1 { Report.output("Lanyard at \(address) is \(ready ? "ready" : "live").") }
+    }
+}
+
+/// Where a command finds the health listener of the running Lanyard.
+struct HealthOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The health listener: HOST:PORT or unix:/PATH. (default: that of --config, else of LANYARD_HEALTH_ADDRESS or "
+                + "LANYARD_CONFIG, else 127.0.0.1:7401)",
+            valueName: "address"))
     var health: String?
 
-    @Option(help: ArgumentHelp("The configuration that names the health listener.", valueName: "path"))
+    @Option(
+        help: ArgumentHelp("The configuration that names the health listener.", valueName: "path"),
+        completion: .file())
     var config: String?
 
     func validate() throws {
@@ -27,34 +49,15 @@ struct HealthCommand: ParsableCommand {
         }
     }
 
-    func run() throws {
-        switch try endpoint() {
-        case .address(let address): try probe(address)
-        case .none:
-            Report.error("error: the configuration names no health listener that can be asked")
-            throw ExitCode.failure
-        case .unknown(let diagnostics):
-            // Not 78: probes know 0 and 1 only.
-            Report.diagnostics(diagnostics)
-            throw ExitCode.failure
-        }
-    }
-
-    private func probe(_ address: ListenerSettings.Address) throws {
-        let path = ready ? "/readyz" : "/livez"
-        switch HealthProbe.probe(address, path: path, within: .seconds(2)) {
-        case .responded(status: 200, _): return
-        case .responded(let status, let body):
-            Report.error("\(path) of \(address): \(status)")
-            if !body.isEmpty { Report.error(body) }
-        case .failed(let message): Report.error("\(path) of \(address): \(message)")
-        }
-        throw ExitCode.failure
-    }
-
-    private func endpoint() throws -> HealthEndpoint {
-        if let health { return .address(try AddressText.listenAddress(health)) }
+    /// - Parameter exitCode: if the configuration names no address, or cannot be read.
+    func address(exitCode: Int32) throws -> ListenerSettings.Address {
+        if let health { return try AddressText.listenAddress(health) }
         let arguments = config.map { ["--config", $0] } ?? []
-        return Configuration.healthEndpoint(arguments: arguments, environment: ProcessEnvironment.all())
+        switch Configuration.healthEndpoint(arguments: arguments, environment: ProcessEnvironment.all()) {
+        case .address(let address): return address
+        case .none: Report.error("error: the configuration names no health listener that can be asked")
+        case .unknown(let diagnostics): Report.diagnostics(diagnostics)
+        }
+        throw ExitCode(exitCode)
     }
 }

@@ -8,9 +8,30 @@ struct LanyardCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard",
         abstract: "A local proxy that turns plain HTTP requests into authenticated ones.",
-        subcommands: [
-            RunCommand.self, CheckCommand.self, RouteCommand.self, HealthCommand.self, StoreCommand.self,
-            VersionCommand.self,
+        version: VersionCommand.text,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Proxy",
+                subcommands: [
+                    RunCommand.self, CheckCommand.self, RouteCommand.self, StoreCommand.self, VersionCommand.self,
+                ]),
+            CommandGroup(
+                name: "Status",
+                subcommands: [
+                    StatusCommand.self, HealthCommand.self, WaitCommand.self, ShutdownCommand.self,
+                ]),
+            CommandGroup(
+                name: "User",
+                subcommands: [
+                    UsersCommand.self, LoginCommand.self, LogoutCommand.self, UseCommand.self, RefreshCommand.self,
+                    RemoveCommand.self, TokenCommand.self,
+                ]),
+            CommandGroup(
+                name: "Account",
+                subcommands: [
+                    LinkCommand.self, ProfileCommand.self, CustomDataCommand.self, CallCommand.self,
+                    APIKeysCommand.self, AccountCommand.self,
+                ]),
         ])
 
     /// Parses the command line, runs the command and ends the process.
@@ -18,6 +39,10 @@ struct LanyardCommand: ParsableCommand {
     /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
     static func runToExit() -> Never {
         do {
+            let arguments = stride(from: 1, to: CommandLine.argc, by: 1).compactMap { index in
+                CommandLine.unsafeArgv[Int(index)].map { String(cString: $0) }
+            }
+            try MistypedCommand.check(arguments[...], of: Self.self)
             var command = try parseAsRoot()
             try command.run()
             Report.exit(0)
@@ -37,7 +62,9 @@ struct VersionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "version", abstract: "Print the version, and what it was built from.")
 
-    func run() { Report.output("lanyard \(BuildVersion.number) (commit \(BuildCommit.text))") }
+    static let text = "lanyard \(BuildVersion.number) (commit \(BuildCommit.text))"
+
+    func run() { Report.output(Self.text) }
 }
 
 /// The source that this program was built from.

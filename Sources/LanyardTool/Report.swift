@@ -31,6 +31,12 @@ enum Report {
         note(write(text + terminator, to: STDOUT_FILENO), in: outputFailure)
     }
 
+    /// Writes secret bytes and a newline to standard output, without a copy in ordinary memory.
+    static func output(_ secret: Secret) {
+        note(secret.withBytes { write($0, to: STDOUT_FILENO) }, in: outputFailure)
+        output("")
+    }
+
     /// Whether all output has been written so far.
     static var isOutputWhole: Bool { outputFailure.load(ordering: .relaxed) == 0 }
 
@@ -48,11 +54,17 @@ enum Report {
         if code != 0 { _ = failure.compareExchange(expected: 0, desired: code, ordering: .relaxed) }
     }
 
-    /// Returns 0, or `errno` of the write that failed.
     private static func write(_ text: String, to descriptor: CInt) -> CInt {
-        var rest = Array(text.utf8)[...]
+        var text = text
+        return text.withUTF8 { write(UnsafeRawBufferPointer($0), to: descriptor) }
+    }
+
+    /// Returns 0, or `errno` of the write that failed.
+    private static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: CInt) -> CInt {
+        var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            let run = UnsafeRawBufferPointer(rebasing: rest)
+            let count = Glibc.write(descriptor, run.baseAddress, run.count)
             if count > 0 {
                 rest = rest.dropFirst(count)
             } else if errno == EAGAIN {

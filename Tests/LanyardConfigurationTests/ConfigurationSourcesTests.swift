@@ -334,4 +334,47 @@ import Testing
             #expect(diagnostics[0].description.hasPrefix(path))
         }
     }
+
+    @Test("the admin API is found even in a configuration that is otherwise wrong, with its token and the identities")
+    func adminPlace() throws {
+        let folder = try TemporaryFolder()
+        let whole = try folder.write(
+            "a.yaml",
+            """
+            admin: {address: "127.0.0.1:9", token_file: token}
+            identities:
+              demo: {app_services: {app_id: a, base_url: "http://127.0.0.1:1"}}
+              fixed: {static: {token_file: t}}
+            bogus: 1
+
+            """)
+        let nothing = try folder.write("c.yaml", "")
+        func place(_ path: String?, _ environment: [String: String] = [:], uid: UInt32 = 1000) -> AdminEndpoint {
+            Configuration.adminEndpoint(
+                arguments: path.map { ["--config", $0] } ?? [], environment: environment, uid: uid)
+        }
+        let found = AdminEndpoint.Place(
+            address: .tcp(host: "127.0.0.1", port: 9), tokenFile: folder.file("token"), identities: ["demo"])
+        #expect(place(whole) == .found(found))
+        #expect(place(nil, ["LANYARD_CONFIG": whole]) == .found(found))
+        #expect(place(nothing) == .noPlace && place(nil) == .noPlace)
+        let root = AdminEndpoint.Place(address: .unix(path: "/run/lanyard/admin.sock"))
+        #expect(place(nil, uid: 0) == .found(root) && place(nothing, uid: 0) == .found(root))
+        let login = AdminEndpoint.Place(address: .unix(path: "/run/user/7/lanyard/admin.sock"))
+        #expect(place(nothing, ["XDG_RUNTIME_DIR": "/run/user/7"]) == .found(login))
+        let service = AdminEndpoint.Place(address: .unix(path: "/run/x/admin.sock"))
+        #expect(place(nil, ["RUNTIME_DIRECTORY": "/run/x:/run/y", "XDG_RUNTIME_DIR": "/z"]) == .found(service))
+        #expect(
+            place(nil, ["LANYARD_ADMIN_ADDRESS": "unix:/run/x/admin.sock"]) == .found(service))
+        for text in ["admin: off\n", "admin: {address: off}\n"] {
+            #expect(place(try folder.write("off.yaml", text)) == .off)
+        }
+        for text in ["admin: {adress: x}\n", "admin: {address: here}\n", "admni: off\n", "admin: [\n"] {
+            guard case .unknown(let diagnostics) = place(try folder.write("w.yaml", text)) else {
+                Issue.record("\(text)")
+                continue
+            }
+            #expect(!diagnostics.isEmpty)
+        }
+    }
 }

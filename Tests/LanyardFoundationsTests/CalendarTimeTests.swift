@@ -24,6 +24,21 @@ import Testing
         #expect(Timestamp.text(WallTime(nanoseconds: -1)) == "1969-12-31T23:59:59.999Z")
     }
 
+    @Test("a timestamp is read back, and another spelling is none")
+    func readBack() {
+        for milliseconds in stride(from: Int64(-5_000_000_000_000), to: 9_000_000_000_000, by: 7_777_777_777) {
+            let time = WallTime(nanoseconds: milliseconds * 1_000_000)
+            #expect(Timestamp.read(Timestamp.text(time)) == time)
+        }
+        for text in [
+            "", "2026-11-21T11:09:12Z", "2026-11-21T11:09:12.031+", "2026-11-31T11:09:12.031Z",
+            "2026-13-01T00:00:00.000Z",
+            "2026-11-21T24:00:00.000Z", "2026-11-21T11:60:12.031Z", "2026-11-21 11:09:12.031Z",
+            "202x-11-21T11:09:12.031Z",
+            "2026-00-21T11:09:12.031Z", "9999-11-21T11:09:12.031Z", "0000-11-21T11:09:12.031Z",
+        ] { #expect(Timestamp.read(text) == nil, "\(text)") }
+    }
+
     @Test("the calendar agrees with the C library on 20,000 days of four centuries")
     func likeTheCLibrary() {
         var time = WallTime(seconds: -6_000_000_000)

@@ -14,6 +14,15 @@ package final class ServerProcess: Sendable {
         case nobody
     }
 
+    /// Its standard input.
+    package enum Input: Sendable {
+        /// /dev/null.
+        case none
+        case file(String)
+        /// A terminal of its own, which controls it. With `showsOutput` its output goes there, too.
+        case terminal(PseudoTerminal, showsOutput: Bool = false)
+    }
+
     /// How it ended.
     package enum Exit: Equatable, Sendable { case code(Int), signal(Int) }
 
@@ -41,7 +50,7 @@ package final class ServerProcess: Sendable {
     package init(
         _ program: String, _ arguments: [String] = [], environment: [String: String] = [:],
         as account: UnixUser = .same,
-        cpus: String? = nil
+        cpus: String? = nil, input: Input = .none
     ) throws {
         name = program
         var command = ["/usr/bin/setpriv", "--pdeathsig", "KILL"]
@@ -50,7 +59,8 @@ package final class ServerProcess: Sendable {
         command += [program.contains("/") ? program : try Products.path(program)] + arguments
         let standard = Sanitizer.options.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { $1 }
         let environment = environment.merging(standard) { own, _ in own }
-        let child = try Spawner.shared.spawn(command, environment: environment.map { "\($0)=\($1)" })
+        let child = try Spawner.shared.spawn(
+            command, environment: environment.map { "\($0)=\($1)" }, input: input)
         pid = child.pid
         let state = Shared()
         self.state = state

@@ -29,13 +29,15 @@ final class Spawner: Sendable {
         var errors: CInt = -1
     }
 
-    /// Starts a program with exactly this environment, stdin from /dev/null, and no other descriptor of the tests.
-    func spawn(_ arguments: [String], environment: [String]) throws -> Child {
+    /// Starts a program with exactly this environment and no other descriptor of the tests.
+    func spawn(
+        _ arguments: [String], environment: [String], input: ServerProcess.Input = .none
+    ) throws -> Child {
         let done = DispatchSemaphore(value: 0)
         let result = Guarded<Result<Child, any Error>>(.success(Child()))
         queue.withLock {
             $0.append {
-                let outcome = Result { try Self.start(arguments, environment) }
+                let outcome = Result { try Self.start(arguments, environment, input) }
                 result.withLock { $0 = outcome }
                 done.signal()
             }
@@ -45,14 +47,16 @@ final class Spawner: Sendable {
         return try result.withLock { $0 }.get()
     }
 
-    private static func start(_ arguments: [String], _ environment: [String]) throws -> Child {
+    private static func start(
+        _ arguments: [String], _ environment: [String], _ input: ServerProcess.Input
+    ) throws -> Child {
         let output = try pipe()
         let errors = try pipe()
         defer {
             close(output.write)
             close(errors.write)
         }
-        let (pid, failure) = start(arguments, environment, output.write, errors.write)
+        let (pid, failure) = start(arguments, environment, input, output.write, errors.write)
         guard failure == 0 else {
             close(output.read)
             close(errors.read)
@@ -69,13 +73,21 @@ final class Spawner: Sendable {
     }
 
     private static func start(
-        _ arguments: [String], _ environment: [String], _ output: CInt, _ errors: CInt
+        _ arguments: [String], _ environment: [String], _ input: ServerProcess.Input, _ output: CInt, _ errors: CInt
     ) -> (pid_t, CInt) {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        switch input {
+        case .none: posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        case .file(let path): posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0)
+        case .terminal(let terminal, _): posix_spawn_file_actions_addopen(&actions, 0, terminal.path, O_RDWR, 0)
+        }
+        if case .terminal(_, showsOutput: true) = input {
+            posix_spawn_file_actions_adddup2(&actions, 0, 1)
+        } else {
+            posix_spawn_file_actions_adddup2(&actions, output, 1)
+        }
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
         // Descriptors that other tests are opening may not be close-on-exec yet. A long-lived child would keep their pipes and sockets
         // open, and readers would not see the end of a stream before that child ends.
@@ -90,14 +102,19 @@ final class Spawner: Sendable {
         var all = sigset_t()
         sigfillset(&all)
         posix_spawnattr_setsigdefault(&attributes, &all)
+        // The leader of a new session gets the terminal that it opens as its controlling one, with ^C and SIGHUP.
+        let group = if case .terminal = input { newSession } else { CInt(POSIX_SPAWN_SETPGROUP) }
         posix_spawnattr_setflags(
-            &attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
+            &attributes, Int16(CInt(POSIX_SPAWN_SETSIGMASK) | CInt(POSIX_SPAWN_SETSIGDEF) | group))
         var pid: pid_t = 0
         let failure = withCStrings(arguments) { argv in
             withCStrings(environment) { envp in posix_spawnp(&pid, arguments[0], &actions, &attributes, argv, envp) }
         }
         return (pid, failure)
     }
+
+    /// POSIX_SPAWN_SETSID of <spawn.h>, which is not in POSIX.
+    private static let newSession: CInt = 0x80
 
     /// `posix_spawn_file_actions_addclosefrom_np` of glibc 2.34. Swift's Glibc module has POSIX only.
     private typealias CloseFrom = @convention(c) (UnsafeMutablePointer<posix_spawn_file_actions_t>, CInt) -> CInt

@@ -31,4 +31,25 @@ package enum Timestamp {
             return count
         }
     }
+
+    /// The time that a timestamp of `write` stands for; nil: the text is not one.
+    package static func read(_ text: String) -> WallTime? {
+        let bytes = Array(text.utf8)
+        guard bytes.count == count else { return nil }
+        func number(_ range: Range<Int>) -> Int? {
+            bytes[range].allSatisfy { (0x30...0x39).contains($0) }
+                ? bytes[range].reduce(0) { $0 * 10 + Int($1 - 0x30) } : nil
+        }
+        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10), let hour = number(11..<13),
+            let minute = number(14..<16), let second = number(17..<19), let millisecond = number(20..<23),
+            (1...12).contains(month), (1...31).contains(day)
+        else { return nil }
+        let days = CalendarTime.days(year: year, month: month, day: day)
+        let seconds = days * 86_400 + Int64(hour * 3600 + minute * 60 + second)
+        // Years 1678 to 2261 are what nanoseconds can hold.
+        guard (1678...2261).contains(year) else { return nil }
+        let time = WallTime(nanoseconds: seconds * 1_000_000_000 + Int64(millisecond) * 1_000_000)
+        // Another spelling of a time, such as 31 April or 24:00, is not what `write` writes.
+        return self.text(time) == text ? time : nil
+    }
 }

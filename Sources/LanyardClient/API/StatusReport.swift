@@ -1,0 +1,67 @@
+import LanyardFoundations
+
+/// `GET /v1/status` as a command reads it.
+package struct StatusReport: Equatable, Sendable {
+    /// A bound address with its listener's name.
+    package struct Listener: Equatable, Sendable {
+        package let name: String
+        package let address: String
+    }
+
+    package let version: String
+    package let uptimeSeconds: Int
+    package let activeUser: String?
+    package let listeners: [Listener]
+    /// Names of routes that do not verify their upstream.
+    package let unverifiedRoutes: [String]
+    package let users: [UserReport]
+
+    /// nil: it is no status.
+    package init?(_ json: JSONValue) {
+        guard let version = json["version"]?.string else { return nil }
+        self.version = version
+        uptimeSeconds = json["uptime_seconds"]?.integer ?? 0
+        activeUser = json["active_user"]?.string
+        listeners = (json["listeners"]?.elements ?? []).compactMap { listener in
+            guard let name = listener["listener"]?.string, let address = listener["address"]?.string else { return nil }
+            return Listener(name: name, address: address)
+        }
+        unverifiedRoutes = (json["unverified_routes"]?.elements ?? []).compactMap(\.string)
+        users = UserReport.list(json)
+    }
+}
+
+/// One user of the status and of `GET /v1/users`.
+package struct UserReport: Equatable, Sendable {
+    package let name: String
+    package let identity: String
+    /// The account's id at the identity service.
+    package let accountID: String?
+    /// `active`, `inactive` or `logged_out`.
+    package let state: String
+    /// The state in detail, such as `valid`.
+    package let session: String
+    package let accessTokenExpiry: WallTime?
+    package let nextRefreshAt: WallTime?
+    package let lastError: String?
+
+    /// nil: it is no user.
+    package init?(_ json: JSONValue) {
+        guard let name = json["name"]?.string, let identity = json["identity"]?.string,
+            let state = json["state"]?.string
+        else { return nil }
+        self.name = name
+        self.identity = identity
+        self.state = state
+        accountID = json["user_id"]?.string
+        session = json["session"]?.string ?? "-"
+        accessTokenExpiry = json["access_token_expires_at"]?.time
+        nextRefreshAt = json["next_refresh_at"]?.time
+        lastError = json["last_error"]?.string
+    }
+
+    /// The member `users`.
+    package static func list(_ json: JSONValue) -> [UserReport] {
+        (json["users"]?.elements ?? []).compactMap(UserReport.init)
+    }
+}

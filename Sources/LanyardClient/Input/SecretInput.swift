@@ -1,0 +1,126 @@
+import CLinux
+import Glibc
+import LanyardFoundations
+
+/// Reads a secret for one call: from a file, from standard input, or from a prompt without echo.
+package enum SecretInput {
+    /// The name that stands for standard input.
+    package static let standardInput = "-"
+    /// Bytes of the longest secret: the admin API takes no longer body.
+    private static let bytesMax = 64 << 10
+
+    /// Whether standard input is a terminal, so that the operator can be asked.
+    package static var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
+
+    /// The content of a file without one final newline, as text. `-` is standard input; a terminal there is asked by `prompt`.
+    ///
+    /// A pipe is taken, too, unlike for secrets of the configuration: it is read once.
+    ///
+    /// - Parameters:
+    ///   - path: nil: standard input.
+    ///   - prompt: without the colon, such as `Password of alice@example.com`.
+    package static func read(_ path: String?, prompt: String) throws(InputError) -> Secret {
+        let secret: Secret
+        if let path, path != standardInput {
+            secret = try contents(ofFile: path)
+        } else if isTerminal {
+            secret = try HiddenPrompt.read(prompt + ": ")
+        } else {
+            secret = try contents(of: OwnedDescriptor(taking: dup(STDIN_FILENO)), named: "standard input")
+        }
+        let file = path == standardInput ? nil : path
+        let name = file ?? "the input"
+        let kind: InputError.Kind = file == nil ? .usage : .file
+        guard secret.count > 0 else { throw InputError(kind, "\(name) is empty: nothing was sent") }
+        guard isText(secret) else { throw InputError(kind, "\(name) is not UTF-8 text: nothing was sent") }
+        return secret
+    }
+
+    /// A JSON document of a file or of standard input.
+    ///
+    /// - Parameter kind: what it must be.
+    package static func json(_ path: String, _ kind: JSONKind, prompt: String) throws(InputError) -> Secret {
+        let document = try read(path, prompt: prompt)
+        try check(document, kind, named: path == standardInput ? "the input" : path)
+        return document
+    }
+
+    /// What a JSON document must be.
+    package enum JSONKind: Sendable { case any, object, array }
+
+    /// Checks that this is one JSON document of that kind.
+    ///
+    /// - Parameter name: of the document in the message.
+    package static func check(_ document: Secret, _ kind: JSONKind, named name: String) throws(InputError) {
+        let fault: String? = document.withBytes { bytes in
+            var reader = JSONReader(bytes, depthMax: 128)
+            do throws(JSONError) {
+                let first = try reader.next()
+                while try reader.next() != .end {}
+                switch (kind, first) {
+                case (.object, .objectStart), (.array, .arrayStart), (.any, _): return nil
+                case (.object, _): return "is not a JSON object"
+                case (.array, _): return "is not a JSON array"
+                }
+            } catch {
+                return "is not JSON from byte \(error.offset) on"
+            }
+        }
+        if let fault { throw InputError(.usage, "\(name) \(fault): nothing was sent") }
+    }
+
+    private static func contents(ofFile path: String) throws(InputError) -> Secret {
+        let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+        guard raw >= 0 else { throw InputError(.file, "\(path) cannot be read (\(Errno.text(of: errno)))") }
+        return try contents(of: OwnedDescriptor(taking: raw), named: path)
+    }
+
+    private static func contents(
+        of descriptor: consuming OwnedDescriptor, named name: String
+    ) throws(InputError) -> Secret {
+        let read = try Secret(capacity: bytesMax + 1) { room throws(InputError) in
+            try descriptor.read(into: room) { InputError(.file, "\(name) cannot be read (\(Errno.text(of: $0)))") }
+        }
+        guard read.count <= bytesMax else { throw InputError(.file, "\(name) is larger than 64 KiB") }
+        return withoutFinalNewline(read)
+    }
+
+    /// A copy without one final line end.
+    static func withoutFinalNewline(_ secret: Secret) -> Secret {
+        secret.withBytes { bytes in
+            var count = bytes.count
+            if count > 0, bytes[count - 1] == UInt8(ascii: "\n") {
+                count -= 1
+                if count > 0, bytes[count - 1] == UInt8(ascii: "\r") { count -= 1 }
+            }
+            return Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        }
+    }
+
+    private static func isText(_ secret: Secret) -> Bool {
+        var scratch = SecretBuffer(capacity: secret.count + 2)
+        return secret.withBytes { JSONText.write($0, into: &scratch) }
+    }
+}
+
+/// Why the operator's input cannot be used. A type of its own, because the kind decides the exit code.
+package struct InputError: Error, Equatable, Sendable {
+    package enum Kind: Equatable, Sendable {
+        /// A file, or what was typed, cannot be used.
+        case file
+        /// What the command line gives is not of the form that the call takes.
+        case usage
+    }
+
+    package let kind: Kind
+    /// Never holds a byte of a secret.
+    package let message: String
+
+    package init(_ kind: Kind, _ message: String) {
+        self.kind = kind
+        self.message = message
+    }
+
+    /// 64 or 78 of sysexits.h.
+    package var exitCode: Int32 { kind == .usage ? 64 : 78 }
+}

@@ -1,0 +1,90 @@
+import LanyardConfiguration
+import LanyardFoundations
+
+/// What operators see of users: a row for each.
+package enum UserTable {
+    /// - Parameter now: the time that expiries are counted from.
+    package static func lines(_ users: [UserReport], now: WallTime, usesColour: Bool) -> [String] {
+        guard !users.isEmpty else { return ["There are no users: lanyard login NAME adds one."] }
+        var table = TextTable(["USER", "STATE", "SESSION", "IDENTITY", "TOKEN", "NEXT REFRESH", "LAST ERROR"])
+        for user in users {
+            table.add([
+                .init(shown(user.name)), .init(shown(user.state), style(ofState: user.state)),
+                .init(shown(user.session), style(ofSession: user.session)), .init(shown(user.identity)),
+                token(user, now), .init(nextRefresh(user, now)), .init(shown(user.lastError ?? "-")),
+            ])
+        }
+        return table.lines(usesColour: usesColour)
+    }
+
+    /// The lines above the table of `status`.
+    package static func heading(_ report: StatusReport) -> [String] {
+        let count = report.users.count
+        var lines = [
+            "lanyard \(shown(report.version)), up \(RelativeTime.text(seconds: report.uptimeSeconds)), "
+                + "\(count) \(count == 1 ? "user" : "users"), "
+                + (report.activeUser.map { "\(shown($0)) is active" } ?? "none is active")
+        ]
+        if !report.listeners.isEmpty {
+            lines.append(
+                "listening: " + report.listeners.map { shown("\($0.name) \($0.address)") }.joined(separator: ", "))
+        }
+        if !report.unverifiedRoutes.isEmpty {
+            lines.append(
+                "not verified (unsafe_skip_verify): " + report.unverifiedRoutes.map(shown).joined(separator: ", "))
+        }
+        return lines
+    }
+
+    /// When an access token expires, such as `expires in 23 min`.
+    package static func expiry(_ time: WallTime, now: WallTime) -> String {
+        let seconds = Int(time.seconds - now.seconds)
+        return seconds > 0
+            ? "expires in \(RelativeTime.text(seconds: seconds))"
+            : "expired \(RelativeTime.text(seconds: -seconds)) ago"
+    }
+
+    private static func token(_ user: UserReport, _ now: WallTime) -> TextTable.Entry {
+        guard let time = user.accessTokenExpiry else { return user.session == "valid" ? "no expiry" : "-" }
+        return .init(expiry(time, now: now), time > now ? .plain : .bad)
+    }
+
+    private static func nextRefresh(_ user: UserReport, _ now: WallTime) -> String {
+        guard let time = user.nextRefreshAt else { return "-" }
+        let seconds = Int(time.seconds - now.seconds)
+        return seconds > 0 ? "in \(RelativeTime.text(seconds: seconds))" : "now"
+    }
+
+    private static func style(ofState state: String) -> TextStyle {
+        switch state {
+        case "active": .good
+        case "logged_out": .bad
+        default: .plain
+        }
+    }
+
+    private static func style(ofSession session: String) -> TextStyle {
+        switch session {
+        case "valid": .good
+        case "logged_out": .faint
+        case "login_required", "refused": .bad
+        default: .doubtful
+        }
+    }
+
+    /// Text of other programs as one line that no terminal executes.
+    private static func shown(_ text: String) -> String { ConfigurationText.line(text) }
+}
+
+/// A span of time in one unit, as operators say it.
+package enum RelativeTime {
+    /// `45 s`, `23 min`, `5 h`, `59 d`; rounded down, with the unit that gives two digits or more where one does.
+    package static func text(seconds: Int) -> String {
+        switch seconds {
+        case ..<100: "\(max(seconds, 0)) s"
+        case ..<(100 * 60): "\(seconds / 60) min"
+        case ..<(48 * 3600): "\(seconds / 3600) h"
+        default: "\(seconds / 86_400) d"
+        }
+    }
+}

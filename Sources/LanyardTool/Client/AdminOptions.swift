@@ -1,0 +1,112 @@
+import ArgumentParser
+import Glibc
+import LanyardClient
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSettings
+
+/// Where a command finds the admin API of the running Lanyard.
+struct AdminOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The admin API: unix:/PATH or HOST:PORT. (default: that of --config, else of LANYARD_ADMIN_ADDRESS or LANYARD_CONFIG, "
+                + "else admin.sock in $RUNTIME_DIRECTORY, /run/lanyard for root, or $XDG_RUNTIME_DIR/lanyard)",
+            valueName: "address"))
+    var admin: String?
+
+    @Option(
+        help: ArgumentHelp("The configuration of the running Lanyard, which names the admin API.", valueName: "path"),
+        completion: .file())
+    var config: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The admin token for an address HOST:PORT. (default: admin.token_file of the configuration)",
+            valueName: "path"),
+        completion: .file())
+    var tokenFile: String?
+
+    func validate() throws {
+        if admin != nil, config != nil { throw ValidationError("--admin and --config are two ways to say the same") }
+        guard let admin else { return }
+        do throws(ConfigurationValue.ValueError) {
+            _ = try AddressText.listenAddress(admin)
+        } catch {
+            throw ValidationError("--admin: \(error.message); \(error.remedy)")
+        }
+    }
+
+    /// Finds the address and the token. Nothing is connected.
+    func session() throws -> AdminSession {
+        let place = try self.place()
+        guard case .tcp(_, let port) = place.address else {
+            return AdminSession(AdminClient(place.address, token: nil), identities: place.identities)
+        }
+        guard port != 0 else {
+            throw CommandFailure.usage(
+                "the configuration leaves the admin port to the kernel",
+                "give --admin the address that the log event listening names")
+        }
+        guard let path = tokenFile ?? place.tokenFile else {
+            throw CommandFailure.usage(
+                "over TCP the admin API asks for a token", "give --token-file, or --config with admin.token_file")
+        }
+        let token = try CommandFailure.reported { () throws(InputError) in
+            try SecretInput.read(path, prompt: "Admin token")
+        }
+        // A line end would end the field in which it is sent.
+        guard token.withBytes({ bytes in bytes.allSatisfy { (0x21...0x7e).contains($0) } }) else {
+            throw CommandFailure.input(InputError(.file, "\(path) is not one word of visible ASCII"))
+        }
+        return AdminSession(AdminClient(place.address, token: token), identities: place.identities)
+    }
+
+    private func place() throws -> AdminEndpoint.Place {
+        if let admin { return AdminEndpoint.Place(address: try AddressText.listenAddress(admin)) }
+        let endpoint = Configuration.adminEndpoint(
+            arguments: config.map { ["--config", $0] } ?? [], environment: ProcessEnvironment.all(), uid: geteuid())
+        switch endpoint {
+        case .found(let place): return place
+        case .off:
+            throw CommandFailure.failed(
+                "the configuration turns the admin API off (admin: off)", "remove that and restart Lanyard",
+                exitCode: 78)
+        case .noPlace:
+            throw CommandFailure.usage(
+                "there is no default place of the admin API: neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR is set",
+                "give --admin or --config")
+        case .unknown(let diagnostics):
+            Report.diagnostics(diagnostics)
+            throw ExitCode(78)
+        }
+    }
+}
+
+/// How a command prints what the admin API responds.
+struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print the response of the admin API as it is, for programs.")
+    var json = false
+}
+
+/// Reports failures of a command: what is wrong, and what to do next.
+enum CommandFailure {
+    /// The command line does not fit: 64.
+    static func usage(_ message: String, _ remedy: String? = nil) -> ExitCode {
+        failed(message, remedy, exitCode: 64)
+    }
+
+    /// A file or the standard input cannot be used.
+    static func input(_ error: InputError) -> ExitCode { failed(error.message, nil, exitCode: error.exitCode) }
+
+    /// Prints the message and returns the error that ends the command.
+    static func failed(_ message: String, _ remedy: String?, exitCode: Int32) -> ExitCode {
+        Report.error("error: \(ConfigurationText.line(message))")
+        if let remedy { Report.error("what to do: \(ConfigurationText.line(remedy))") }
+        return ExitCode(exitCode)
+    }
+
+    /// Runs a part that reads input, and reports its error.
+    static func reported<Value>(_ body: () throws(InputError) -> Value) throws -> Value {
+        do throws(InputError) { return try body() } catch { throw input(error) }
+    }
+}

@@ -1,0 +1,147 @@
+import ArgumentParser
+import Glibc
+import Lanyard
+import LanyardClient
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSettings
+
+/// The admin API as commands use it: an error is printed, with what to do next, and ends the command.
+///
+/// Exit codes: 1 the call was answered with a problem, 77 if that is a refused credential, 69 no Lanyard answers.
+struct AdminSession {
+    let client: AdminClient
+    /// Names of the identities with logins, if the command knows the configuration.
+    private let identities: [String]
+
+    init(_ client: AdminClient, identities: [String]) {
+        self.client = client
+        self.identities = identities
+    }
+
+    // MARK: Calls
+
+    /// One call. An error is printed.
+    func call(_ method: String, _ path: String, body: Secret? = nil) throws -> HTTPResponse {
+        do throws(AdminCallError) {
+            return try client.call(method, path, body: body)
+        } catch {
+            throw report(error)
+        }
+    }
+
+    /// One call whose response is shown: as it is with `--json`, else as `text` says.
+    func show(
+        _ method: String, _ path: String, body: Secret? = nil, as output: OutputOptions,
+        text: (JSONValue) throws -> String
+    ) throws {
+        let response = try call(method, path, body: body)
+        if output.json {
+            if response.body.count > 0 { Report.output(response.body) }
+        } else {
+            Report.output(try text(json(of: response)))
+        }
+    }
+
+    /// The body of a response as a tree; `null` for a response without a body.
+    func json(of response: HTTPResponse) throws -> JSONValue {
+        if response.body.count == 0 { return .null }
+        guard let value = JSONValue.read(response.body) else {
+            throw report(.notAdminAPI(status: response.status))
+        }
+        return value
+    }
+
+    /// All users.
+    func users() throws -> [UserReport] { UserReport.list(try json(of: call("GET", "/v1/users"))) }
+
+    // MARK: Names
+
+    /// The name of the user that a command is for: the given one, else the active user.
+    func user(_ given: String?) throws -> String {
+        if let given { return try Self.checked(given) }
+        let value = try json(of: call("GET", "/v1/status"))
+        guard let status = StatusReport(value) else { throw report(.notAdminAPI(status: 200)) }
+        guard let active = status.activeUser else {
+            let names = status.users.map(\.name).joined(separator: ", ")
+            throw CommandFailure.usage(
+                "no user is active", names.isEmpty ? "log one in: lanyard login NAME" : "name one of \(names)")
+        }
+        return active
+    }
+
+    /// The path of a user.
+    static func path(_ user: String) -> String { "/v1/users/\(user)" }
+
+    /// A name that a command line gives, before it becomes part of a path.
+    static func checked(_ name: String) throws -> String {
+        guard ConfiguredName.isValid(name) else {
+            throw CommandFailure.usage(
+                "\(ConfigurationText.quoted(name)) is not a name", "write letters, digits, '.', '_' and '-', 64 at most"
+            )
+        }
+        return name
+    }
+
+    /// The identity of a call: the given one, else the only one of the configuration.
+    func identity(_ given: String?) throws -> String {
+        if let given { return try Self.checked(given) }
+        if identities.count == 1 { return identities[0] }
+        throw CommandFailure.usage(
+            "the identity is missing",
+            identities.isEmpty
+                ? "give --identity; lanyard users lists those of the users, and --config names the only one by itself"
+                : "give --identity with one of \(identities.joined(separator: ", "))")
+    }
+
+    // MARK: Errors
+
+    /// Prints an error and what to do next.
+    func report(_ error: AdminCallError) -> ExitCode {
+        switch error {
+        case .unanswered(let error): return report(error)
+        case .problem(let problem): return report(problem)
+        case .notAdminAPI(let status):
+            return CommandFailure.failed(
+                "what answers at \(client.address) is no admin API of Lanyard (status \(status))",
+                "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
+        }
+    }
+
+    private func report(_ error: HTTPClientError) -> ExitCode {
+        let remedy =
+            switch error {
+            case .notConnected(EACCES), .notConnected(EPERM):
+                "run the command as root or as the Unix user that Lanyard runs as"
+            case .notHTTP, .tooLarge: "give --admin the address that admin.address of the running Lanyard names"
+            case _ where error.mayHaveArrived: "look at what has come of it: lanyard status"
+            default: "start it with lanyard run, or name its admin address with --admin or --config"
+            }
+        let subject = error.mayHaveArrived ? "no whole response from" : "no Lanyard answers at"
+        return CommandFailure.failed("\(subject) \(client.address): \(error.message)", remedy, exitCode: 69)
+    }
+
+    private func report(_ problem: AdminProblem) -> ExitCode {
+        if ["no-route", "method-not-allowed"].contains(problem.name) { return reportUnknownCall() }
+        let detail = problem.detail.hasSuffix(".") ? String(problem.detail.dropLast()) : problem.detail
+        let message = detail.isEmpty ? problem.title : "\(problem.title): \(detail)"
+        let code = problem.errorCode.flatMap { detail.contains($0) ? nil : " (\($0))" } ?? ""
+        // The detail of most problems has the service's words.
+        let isSaid = problem.serviceError.map(detail.contains) ?? true
+        let service = isSaid ? code : "; the identity service: \(problem.serviceError ?? "")\(code)"
+        return CommandFailure.failed(message + service, problem.remedy, exitCode: problem.exitCode)
+    }
+
+    /// The running Lanyard does not have the call: it is of another version, or another program.
+    private func reportUnknownCall() -> ExitCode {
+        do throws(AdminCallError) {
+            let version = try client.status().version
+            return CommandFailure.failed(
+                "the running Lanyard (version \(version)) does not know this call; "
+                    + "this command is of version \(BuildVersion.number)",
+                "restart Lanyard with the version of this command", exitCode: 1)
+        } catch {
+            return report(.notAdminAPI(status: 404))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import ArgumentParser
+import LanyardClient
+import LanyardFoundations
+
+/// A credential on the command line: one kind, its secret in a file, on standard input or typed.
+struct CredentialOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Log in with email and password.", valueName: "address"))
+    var email: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The password for --email; - is standard input. (default: a prompt on a terminal, else standard input)",
+            valueName: "path"),
+        completion: .file())
+    var passwordFile: String?
+
+    @Option(help: ArgumentHelp("An API key; - is standard input.", valueName: "path"), completion: .file())
+    var apiKeyFile: String?
+
+    @Flag(help: "Log in without a credential, as a new account.")
+    var anonymous = false
+
+    @Option(
+        help: ArgumentHelp("The JSON object for the custom function; - is standard input.", valueName: "path"),
+        completion: .file())
+    var functionPayloadFile: String?
+
+    @Option(help: ArgumentHelp("A custom JWT; - is standard input.", valueName: "path"), completion: .file())
+    var jwtFile: String?
+
+    @Option(
+        help: ArgumentHelp("An access token of Facebook; - is standard input.", valueName: "path"),
+        completion: .file())
+    var facebookAccessTokenFile: String?
+
+    @Option(
+        name: .customLong("google-id-token-file"),
+        help: ArgumentHelp("An ID token of Google; - is standard input.", valueName: "path"), completion: .file())
+    var googleIDTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp("An authorization code of Google; - is standard input.", valueName: "path"),
+        completion: .file())
+    var googleAuthCodeFile: String?
+
+    @Option(
+        name: .customLong("apple-id-token-file"),
+        help: ArgumentHelp("An ID token of Apple; - is standard input.", valueName: "path"), completion: .file())
+    var appleIDTokenFile: String?
+
+    func validate() throws {
+        if kinds.count > 1 { throw ValidationError("\(kinds.joined(separator: " and ")): one credential logs in") }
+        if passwordFile != nil, email == nil { throw ValidationError("--password-file needs --email") }
+    }
+
+    /// Whether the command line names a kind.
+    var isGiven: Bool { !kinds.isEmpty }
+
+    /// The flags that name a kind.
+    private var kinds: [String] {
+        let given: [(Bool, String)] = [
+            (email != nil, "--email"), (apiKeyFile != nil, "--api-key-file"), (anonymous, "--anonymous"),
+            (functionPayloadFile != nil, "--function-payload-file"), (jwtFile != nil, "--jwt-file"),
+            (facebookAccessTokenFile != nil, "--facebook-access-token-file"),
+            (googleIDTokenFile != nil, "--google-id-token-file"),
+            (googleAuthCodeFile != nil, "--google-auth-code-file"),
+            (appleIDTokenFile != nil, "--apple-id-token-file"),
+        ]
+        return given.filter(\.0).map(\.1)
+    }
+
+    /// Reads the credential; nil: none is named.
+    func credential() throws -> LoginCredential? {
+        try CommandFailure.reported { () throws(InputError) in try read() }
+    }
+
+    private func read() throws(InputError) -> LoginCredential? {
+        if let email {
+            return .emailPassword(
+                email: email, password: try SecretInput.read(passwordFile, prompt: "Password of \(email)"))
+        }
+        if anonymous { return .anonymous }
+        if let path = apiKeyFile { return .apiKey(try SecretInput.read(path, prompt: "API key")) }
+        if let path = functionPayloadFile {
+            return .function(payload: try SecretInput.json(path, .object, prompt: "Payload"))
+        }
+        if let path = jwtFile { return .jwt(try SecretInput.read(path, prompt: "JWT")) }
+        if let path = facebookAccessTokenFile {
+            return .facebook(accessToken: try SecretInput.read(path, prompt: "Access token of Facebook"))
+        }
+        if let path = googleIDTokenFile {
+            return .googleIDToken(try SecretInput.read(path, prompt: "ID token of Google"))
+        }
+        if let path = googleAuthCodeFile {
+            return .googleAuthCode(try SecretInput.read(path, prompt: "Authorization code of Google"))
+        }
+        if let path = appleIDTokenFile {
+            return .apple(idToken: try SecretInput.read(path, prompt: "ID token of Apple"))
+        }
+        return nil
+    }
+}

@@ -1,0 +1,94 @@
+import ArgumentParser
+import Glibc
+import LanyardClient
+import LanyardConfiguration
+import LanyardFoundations
+
+/// `lanyard status`: what a running Lanyard says of itself and its users.
+struct StatusCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show a running Lanyard and its users.",
+        discussion: "With --json and --watch each status is one line.")
+
+    @Flag(help: "Show it again and again, until the command is interrupted.")
+    var watch = false
+
+    @Option(help: ArgumentHelp("The time between two looks of --watch, such as 500ms.", valueName: "duration"))
+    var interval = DurationArgument(.seconds(2))
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func validate() throws {
+        if interval.duration < .milliseconds(100) { throw ValidationError("--interval is 100ms at least") }
+    }
+
+    func run() throws {
+        let session = try admin.session()
+        guard watch else { return try session.show("GET", "/v1/status", as: output, text: Self.text) }
+        let isTerminal = isatty(STDOUT_FILENO) == 1 && !output.json
+        while Report.isOutputWhole {
+            do {
+                let response = try session.call("GET", "/v1/status")
+                // Cursor to the top left, then erase to the end of the screen (ECMA-48 §8.3.21, §8.3.39).
+                if isTerminal { Report.output("\u{1b}[H\u{1b}[J", terminator: "") }
+                if output.json {
+                    Report.output(response.body)
+                } else {
+                    Report.output(try Self.text(session.json(of: response)) + (isTerminal ? "" : "\n"))
+                }
+            } catch let code as ExitCode where code == ExitCode(69) {
+                // A restart is what an operator may be waiting for. The error is on standard error.
+            }
+            usleep(
+                UInt32(
+                    clamping: interval.duration.components.seconds * 1_000_000
+                        + interval.duration.components.attoseconds / 1_000_000_000_000))
+        }
+    }
+
+    private static func text(_ json: JSONValue) throws -> String {
+        guard let report = StatusReport(json) else {
+            throw CommandFailure.failed("the response is no status of Lanyard", nil, exitCode: 69)
+        }
+        let table = UserTable.lines(report.users, now: .now, usesColour: Colour.isUsed)
+        return (UserTable.heading(report) + [""] + table).joined(separator: "\n")
+    }
+}
+
+/// `lanyard users`: the users that this device knows.
+struct UsersCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users", abstract: "List the users that this device knows.")
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func run() throws {
+        try admin.session().show("GET", "/v1/users", as: output) { json in
+            UserTable.lines(UserReport.list(json), now: .now, usesColour: Colour.isUsed).joined(separator: "\n")
+        }
+    }
+}
+
+/// Whether output is coloured: on a terminal that can show it, unless NO_COLOR is set (no-color.org).
+enum Colour {
+    static var isUsed: Bool {
+        let environment = ProcessEnvironment.all()
+        return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
+    }
+}
+
+/// A duration on the command line, written as in the configuration: `500ms`, `90s`, `5m`.
+struct DurationArgument: ExpressibleByArgument {
+    let duration: Duration
+
+    init(_ duration: Duration) { self.duration = duration }
+
+    init?(argument: String) {
+        guard let duration = ConfigurationText.duration(argument) else { return nil }
+        self.duration = duration
+    }
+
+    var defaultValueDescription: String { ConfigurationText.formatted(duration) }
+}

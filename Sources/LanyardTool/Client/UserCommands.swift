@@ -1,0 +1,126 @@
+import ArgumentParser
+import LanyardClient
+import LanyardFoundations
+
+/// `lanyard use`: switches the active user.
+struct UseCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "use", abstract: "Make a user active, without a login.",
+        discussion: "Requests of routes that pin no user carry the active user's token.")
+
+    @Argument(help: "The user's name.")
+    var user: String
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func run() throws {
+        let name = try AdminSession.checked(user)
+        try admin.session().show("POST", AdminSession.path(name) + "/activate", as: output) { json in
+            warnUnlessStored(json, "the switch")
+            return "\(name) is active."
+        }
+    }
+}
+
+/// `lanyard logout`: ends a user's session, here and at the service.
+struct LogoutCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "logout", abstract: "Log a user out: its tokens are wiped and revoked.",
+        discussion: "The logout of a configured user is remembered: it logs in again only by lanyard login.")
+
+    @Argument(help: "The user's name. (default: the active user)")
+    var user: String?
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func run() throws {
+        let session = try admin.session()
+        let name = try session.user(user)
+        try session.show("POST", AdminSession.path(name) + "/logout", as: output) { json in
+            if json["revoked"]?.bool == false {
+                Report.error(
+                    "warning: the identity service has not confirmed it; Lanyard goes on trying for a day")
+            }
+            if json["stored"]?.bool == false {
+                Report.error(
+                    "warning: the store could not take the logout: it holds now, and a restart would undo it")
+            }
+            return json["removed"]?.bool == true
+                ? "\(name) is logged out and removed: no login could lead to that account again."
+                : "\(name) is logged out."
+        }
+    }
+}
+
+/// `lanyard refresh`: fetches a new access token now.
+struct RefreshCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "refresh", abstract: "Fetch a new access token for a user now.")
+
+    @Argument(help: "The user's name. (default: the active user)")
+    var user: String?
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func run() throws {
+        let session = try admin.session()
+        let name = try session.user(user)
+        try session.show("POST", AdminSession.path(name) + "/refresh", as: output) { json in
+            let expiry = json["access_token_expires_at"]?.time.map { "; it \(UserTable.expiry($0, now: .now))" } ?? ""
+            return "\(name) has a new access token\(expiry)"
+        }
+    }
+}
+
+/// `lanyard remove`: forgets a user on this device.
+struct RemoveCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Remove a user from this device, and end its session.",
+        discussion: """
+            The account at the service stays; lanyard account delete deletes it. A configured user is back after a restart.
+            """)
+
+    @Argument(help: "The user's name.")
+    var user: String
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func run() throws {
+        let name = try AdminSession.checked(user)
+        try admin.session().show("DELETE", AdminSession.path(name), as: output) { json in
+            warnUnlessStored(json, "the removal")
+            return "\(name) is removed."
+        }
+    }
+}
+
+/// `lanyard token`: prints a user's access token, for a program that must have it itself.
+struct TokenCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token", abstract: "Print the access token of a user.",
+        discussion: """
+            Only if admin.expose_tokens is true. A program that has the token is that user until it expires: send requests through \
+            Lanyard instead where you can.
+            """)
+
+    @Argument(help: "The user's name. (default: the active user)")
+    var user: String?
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    func run() throws {
+        let session = try admin.session()
+        let name = try session.user(user)
+        let response = try session.call("GET", AdminSession.path(name) + "/token")
+        if output.json { return Report.output(response.body) }
+        guard let token = JSONSecret.member("access_token", of: response.body) else {
+            throw session.report(.notAdminAPI(status: response.status))
+        }
+        Report.output(token)
+    }
+}

@@ -1,0 +1,137 @@
+import TestSupport
+import Testing
+
+/// The command line itself: mistyped words, help, versions, completions, and where the admin API is looked for.
+@Suite(.timeLimit(.minutes(3))) struct CommandLineTests {
+    @Test(
+        "a mistyped command gets the nearest name, and 64",
+        arguments: [
+            (["loign"], "lanyard has no command \"loign\"", "did you mean login?"),
+            (["stauts", "--json"], "lanyard has no command \"stauts\"", "did you mean status?"),
+            (["api-keys", "lst"], "lanyard api-keys has no command \"lst\"", "did you mean list?"),
+            (["account", "regster"], "lanyard account has no command \"regster\"", "did you mean register?"),
+            (["store", "rekye"], "lanyard store has no command \"rekye\"", "did you mean rekey?"),
+            (["zzzzzz"], "lanyard has no command \"zzzzzz\"", "lanyard --help lists the commands"),
+        ])
+    func mistyped(_ arguments: [String], _ message: String, _ remedy: String) async throws {
+        let run = try await CommandRun(arguments)
+        #expect(run.exit == .code(64) && run.output.isEmpty)
+        #expect(run.errors == ["error: \(message)", "what to do: \(remedy)"])
+    }
+
+    @Test("a mistyped flag gets the nearest name, and 64")
+    func flag() async throws {
+        let run = try await CommandRun(["status", "--jsn"])
+        #expect(run.exit == .code(64) && run.errors[0].contains("--json"), "\(run.errors)")
+    }
+
+    @Test(
+        "arguments that contradict each other are 64 before anything is asked",
+        arguments: [
+            ["status", "--admin", "127.0.0.1:1", "--config", "x"], ["status", "--admin", "nowhere"],
+            ["login", "bob", "--anonymous", "--email", "a@x"], ["login", "bob", "--password-file", "x"],
+            ["link", "bob"], ["wait", "--for", "redy"], ["wait", "--max", "5"],
+            ["status", "--interval", "1ms", "--watch"],
+            ["call", "f", "1", "--arguments-file", "x"], ["use", "a/b", "--admin", "unix:/none"],
+            ["call", "f", "Ada", "--admin", "unix:/none"], ["users", "--admin", "127.0.0.1:1"],
+            ["account", "delete", "bob", "--admin", "unix:/none"], ["users", "--password", "x"],
+        ])
+    func contradiction(_ arguments: [String]) async throws {
+        let run = try await CommandRun(arguments)
+        #expect(run.exit == .code(64) && run.output.isEmpty, "\(run.errors)")
+        #expect(!run.errors.isEmpty)
+    }
+
+    @Test("--version and version say the same")
+    func version() async throws {
+        let run = try await CommandRun(["--version"])
+        #expect(run.exit == .code(0) && run.output.hasPrefix("lanyard 0.1.0 (commit "))
+        #expect(try await CommandRun(["version"]).output == run.output)
+    }
+
+    @Test("help has every command, values and defaults")
+    func help() async throws {
+        let root = try await CommandRun(["--help"])
+        for name in [
+            "run", "check", "route", "store", "version", "status", "health", "wait", "shutdown", "users", "login",
+            "logout", "use", "refresh", "remove", "token", "link", "profile", "custom-data", "call", "api-keys",
+            "account",
+        ] {
+            #expect(root.output.contains("\n  \(name) "), "\(name)")
+            let help = try await CommandRun([name, "--help"])
+            #expect(help.exit == .code(0) && help.output.contains("USAGE: lanyard \(name)"), "\(name): \(help.output)")
+        }
+        let wait = try await CommandRun(["wait", "--help"]).output.split(whereSeparator: \.isWhitespace).joined(
+            separator: " ")
+        #expect(wait.contains("values: ready, live, startup; default: ready"), "\(wait)")
+        #expect(wait.contains("default: 30s"))
+        #expect(try await CommandRun(["status", "--help"]).output.contains("default: 2s"))
+        #expect(try await CommandRun(["account", "confirm", "--help"]).output.contains("--token-id <id>"))
+    }
+
+    @Test("completions of three shells name commands and flags", arguments: ["bash", "zsh", "fish"])
+    func completions(_ shell: String) async throws {
+        let run = try await CommandRun(["--generate-completion-script", shell])
+        #expect(run.exit == .code(0) && run.errors.isEmpty)
+        for word in ["api-keys", "custom-data", "password-file", "no-activate"] { #expect(run.output.contains(word)) }
+        guard shell == "bash" else { return }
+        let folder = try TemporaryFolder()
+        let script = try folder.write("completion", run.output)
+        let check = try ServerProcess("/bin/bash", ["-n", script])
+        #expect(try await check.waitForExit() == .code(0), "\(check.log)")
+    }
+
+    // MARK: Places
+
+    @Test("no Lanyard: 69, with the address, the reason and what to do")
+    func absent() async throws {
+        let folder = try TemporaryFolder()
+        let socket = folder.file("admin.sock")
+        let run = try await CommandRun(["status", "--admin", "unix:\(socket)"])
+        #expect(run.exit == .code(69) && run.output.isEmpty)
+        #expect(
+            run.errors == [
+                "error: no Lanyard answers at unix:\(socket): No such file or directory",
+                "what to do: start it with lanyard run, or name its admin address with --admin or --config",
+            ])
+        let listener = try RawServer(at: .unix(socket))
+        listener.stop()
+        let refused = try await CommandRun(["users", "--admin", "unix:\(socket)"])
+        #expect(refused.exit == .code(69) && refused.errors[0].hasSuffix("Connection refused"))
+    }
+
+    @Test("the default place: RUNTIME_DIRECTORY, else XDG_RUNTIME_DIR or root's folder")
+    func defaultPlace() async throws {
+        let folder = try TemporaryFolder()
+        let runtime = try await CommandRun(["users"], environment: ["RUNTIME_DIRECTORY": folder.path])
+        #expect(runtime.exit == .code(69))
+        #expect(runtime.errors[0].contains("unix:\(folder.path)/admin.sock"))
+        let variable = try await CommandRun(
+            ["users"], environment: ["LANYARD_ADMIN_ADDRESS": "unix:\(folder.path)/x", "RUNTIME_DIRECTORY": "/none"])
+        #expect(variable.errors[0].contains("unix:\(folder.path)/x:"))
+    }
+
+    @Test("the configuration names address and token; one that is off or wrong is 78")
+    func configured() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("admin-token", String(repeating: "a", count: 32) + "\n")
+        let server = try RawServer { _ in
+            .response(200, "OK", fields: [("Content-Type", "application/json")], body: #"{"users":[]}"#)
+        }
+        let path = try folder.write(
+            "lanyard.yaml", "admin: {address: \"\(server.endpoint)\", token_file: admin-token}\n")
+        let run = try await CommandRun(["users", "--config", path])
+        #expect(run.exit == .code(0), "\(run.errors)")
+        #expect(run.output == "There are no users: lanyard login NAME adds one.\n")
+        #expect(server.requests[0]["Authorization"] == "Bearer \(String(repeating: "a", count: 32))")
+        let off = try await CommandRun(["users", "--config", try folder.write("off.yaml", "admin: off\n")])
+        #expect(off.exit == .code(78) && off.errors[0].contains("turns the admin API off"))
+        let missing = try await CommandRun(["users", "--config", folder.file("none.yaml")])
+        #expect(missing.exit == .code(78) && missing.errors[0].contains("cannot read the configuration file"))
+        let wrong = try await CommandRun(["users", "--config", try folder.write("w.yaml", "admin: {adress: x}\n")])
+        #expect(wrong.exit == .code(78) && wrong.errors[0].contains("did you mean \"address\"?"), "\(wrong.errors)")
+        let tokenless = try folder.write("t.yaml", "admin: {address: \"127.0.0.1:9\", token_file: none}\n")
+        let unread = try await CommandRun(["users", "--config", tokenless])
+        #expect(unread.exit == .code(78) && unread.errors[0].contains("No such file or directory"), "\(unread.errors)")
+    }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Glibc
+import LanyardFoundations
+
+/// A terminal whose keys a test presses and whose screen it reads. Hangs up on `hangUp()` and on `deinit`.
+package final class PseudoTerminal: Sendable {
+    private struct State {
+        var text = ""
+        var isEnding = false
+        var isClosed = false
+    }
+
+    /// The device that a process opens.
+    package let path: String
+    private let keyboard: CInt
+    /// Keeps the device open, so that its settings outlive a process that uses it.
+    private let device: CInt
+    private let state: Shared
+    private final class Shared: Sendable { let box = Guarded(State()) }
+
+    package init() throws {
+        var (keyboard, device): (CInt, CInt) = (-1, -1)
+        guard openpty(&keyboard, &device, nil, nil, nil) == 0 else { throw TestFailure("openpty: errno \(errno)") }
+        for descriptor in [keyboard, device] { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        var name = [CChar](repeating: 0, count: 256)
+        guard ttyname_r(device, &name, name.count) == 0 else { throw TestFailure("ttyname_r: errno \(errno)") }
+        path = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        (self.keyboard, self.device) = (keyboard, device)
+        let state = Shared()
+        self.state = state
+        let (screen, kept) = (keyboard, device)
+        Thread.detachNewThread {
+            Self.read(screen, into: state)
+            close(screen)
+            close(kept)
+            state.box.withLock { $0.isClosed = true }
+        }
+    }
+
+    /// Hangs up: the process gets SIGHUP, and its reads end.
+    package func hangUp() async throws {
+        state.box.withLock { $0.isEnding = true }
+        try await eventually("the terminal is closed") { state.box.withLock { $0.isClosed } }
+    }
+
+    deinit { state.box.withLock { $0.isEnding = true } }
+
+    /// Reads what is shown until the terminal ends.
+    private static func read(_ screen: CInt, into state: Shared) {
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while !state.box.withLock({ $0.isEnding }) {
+            var entry = pollfd(fd: screen, events: Int16(POLLIN), revents: 0)
+            guard poll(&entry, 1, 20) > 0 else { continue }
+            let count = Glibc.read(screen, &buffer, buffer.count)
+            guard count > 0 else { return }
+            let text = String(decoding: buffer[..<count], as: UTF8.self)
+            state.box.withLock { $0.text += text }
+        }
+    }
+
+    /// All that was shown so far, with line ends as the terminal writes them.
+    package var screen: String { state.box.withLock { $0.text } }
+
+    /// Whether typed characters are shown.
+    package var echoes: Bool {
+        var settings = termios()
+        tcgetattr(device, &settings)
+        return settings.c_lflag & tcflag_t(ECHO) != 0
+    }
+
+    /// Presses keys. `\u{3}` is ^C, `\u{4}` ^D, `\u{1a}` ^Z, `\n` the return key.
+    package func type(_ keys: String) throws {
+        let bytes = Array(keys.utf8)
+        guard write(keyboard, bytes, bytes.count) == bytes.count else { throw TestFailure("typing: errno \(errno)") }
+    }
+
+    /// Waits until the screen shows a text.
+    package func shows(_ text: String) async throws {
+        try await eventually("the terminal shows \(text); it shows: \(screen)") { screen.contains(text) }
+    }
+}
