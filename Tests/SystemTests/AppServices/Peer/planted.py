@@ -80,8 +80,13 @@ def put(name, value):
     return edit(lambda body: body.__setitem__(name, value))
 
 
-def drop(name):
-    return edit(lambda body: body.pop(name, None) and None)
+def drop(*path):
+    """Removes the member that the names lead to."""
+    def alter(body):
+        for name in path[:-1]:
+            body = body[name]
+        body.pop(path[-1], None)
+    return edit(alter)
 
 
 def claims(member, change):
@@ -165,9 +170,9 @@ RESPONSES = [
     Plant("error without a request id", "error: wrong password", WRONG, no_field("x-appservices-request-id")),
     Plant("dead session without a code", "error: refresh token dead", reply("/auth/session", 401), drop("error_code")),
     Plant("profile of another domain", "profile response", PROFILE, put("domain_id", "5" * 24)),
-    Plant("profile without the email", "profile data", PROFILE, edit(lambda body: body["data"].pop("email") and None)),
+    Plant("profile without the email", "profile data", PROFILE, drop("data", "email")),
     Plant("profile whose identity has no kind", "identity of a profile", PROFILE,
-          edit(lambda body: body["identities"][0].pop("provider_type") and None)),
+          drop("identities", 0, "provider_type")),
     Plant("profile with custom data", "profile response", PROFILE, put("custom_data", {})),
     Plant("profile of another type", "profile response", PROFILE, put("type", "admin")),
     Plant("location with a slash at its end", "location response", reply("/location", 200),
@@ -233,7 +238,7 @@ REQUESTS = [
         setattr(request, "body", request.body[:-1] + b',"password":"another"}'),
         request.replace("Content-Length", str(len(request.body))))),
     Plant("login without options", "login body", A_LOGIN, drop("options")),
-    Plant("device without coreVersion", "device", A_LOGIN, edit(lambda body: body["options"]["device"].pop("coreVersion") and None)),
+    Plant("device without coreVersion", "device", A_LOGIN, drop("options", "device", "coreVersion")),
     Plant("device of another app", "device", A_LOGIN, edit(lambda body: body["options"]["device"].update(appId="other"))),
     Plant("device with a number", "device", A_LOGIN, edit(lambda body: body["options"]["device"].update(platformVersion=6))),
     Plant("login with a token", "login token", A_LOGIN, field("Authorization", "Bearer " + A_TOKEN)),

@@ -36,7 +36,8 @@ class Relay:
         self.base_url = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self):
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        # The interval is how long the end may take.
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_):
