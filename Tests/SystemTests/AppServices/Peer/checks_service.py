@@ -1,6 +1,6 @@
 """The service as a whole: location, fields of responses, browsers, unknown apps, the end of life."""
 
-from protocol_schema import check_cors, check_cors_origin, check_json_type, check_location
+from protocol_schema import check_cors, check_cors_origin, check_json_type, check_location, check_login
 from wire import Request, exchange
 from world import check, expect, same, setup
 
@@ -147,4 +147,17 @@ def maintenance(world):
     same("origin", client.origin, world.base_url)
     with world.fault(route="login", fault="maintenance"):
         world.refused(client.login("anon-user"), "maintenance")
+    world.anonymous()
+
+
+@check("429", "beyond a rate limit calls get 429, and afterwards they are served again", once=True)
+def rate_limit(world):
+    client = world.client()
+    same("origin", client.origin, world.base_url)
+    world.control("POST", "/rate-limits", {"route": "login", "calls": 1, "seconds": 60})
+    try:
+        check_login(client.login("anon-user"), "anon-user")
+        world.refused(client.login("anon-user"), "too many requests")
+    finally:
+        world.control("DELETE", "/rate-limits")
     world.anonymous()

@@ -62,6 +62,7 @@ REFUSALS = {
     "unknown app": Refusal(404, None, "cannot find app using Client App ID '{app}'"),
     "maintenance": Refusal(500, "MaintenanceInProgress"),
     "gone": Refusal(410, None, "Atlas App Services and Device Sync have reached EOL"),
+    "too many requests": Refusal(429, any_code=True),
     # Tokens
     "access token expired": Refusal(401, "InvalidSession", "invalid session: access token expired"),
     "access token foreign": Refusal(401, "InvalidSession"),
