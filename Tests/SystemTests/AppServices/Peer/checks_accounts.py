@@ -126,6 +126,14 @@ def link_wrong_password(world):
     world.refreshed(session)
 
 
+@check("link", "without a token nothing is linked, and no session is made")
+def link_without_token(world):
+    client = world.client()
+    members = {"username": world.registered(), "password": PASSWORD}
+    path = f"/api/client/v2.0/app/{setup.FULL}/auth/providers/local-userpass/login?link=true"
+    same("status", client.send("POST", path, client.login_body("local-userpass", members)).status, 401)
+
+
 @check("95", "a bad Facebook token while linking has the code of a session that ended, and none has")
 def link_facebook(world):
     session = world.anonymous()

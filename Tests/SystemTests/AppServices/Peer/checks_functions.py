@@ -79,7 +79,7 @@ def stream(world):
 @check("functions", "what goes wrong in a stream is an error of the response, or an event that is called error")
 def stream_error(world):
     session = world.anonymous()
-    with world.client().open_stream(session.access, "no_such_function", [], "mongodb-atlas") as events:
+    with world.client().open_stream(session.access, "no_such_function") as events:
         if events.head.status != 200:
             world.refused(events.rest(), "function unknown")
             return

@@ -3,6 +3,7 @@
 import time
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
+import ejson
 import tokens
 from appservices_client import AppServicesClient
 from protocol_schema import check_access_token, check_login, check_profile, check_refresh_token
@@ -294,12 +295,32 @@ def auth_family(world):
     world.refused(client.email_login(world.email(), PASSWORD), "unknown email")
 
 
+@check("login", "a custom function gets the document of the login without its options")
+def custom_function_document(world):
+    identifier = world.word()
+    world.login("custom-function", {"realmCustomAuthFuncUserId": identifier, "n": 3})
+    runs = [run for run in world.control("GET", f"/functions?app={setup.FULL}") if run["name"] == "authenticate"]
+    same("argument", ejson.plain(runs[-1]["arguments"]), [{"realmCustomAuthFuncUserId": identifier, "n": 3}])
+
+
 @check("login", "the former texts come with the switch, the codes stay", once=True)
 def verbose_texts(world):
-    client = world.client()
-    same("origin", client.origin, world.base_url)
-    email = world.registered()
+    client, mail = world.client(), world.client(setup.MAIL)
+    same("origins", (client.origin, mail.origin), (world.base_url, world.base_url))
+    email, other = world.user()[0], world.user()[1]
+    pending = world.registered(setup.MAIL)
+    guest = world.anonymous()
     with world.settings(verbose_texts=True):
-        bodies = [client.email_login(email, "wrong-horse"), client.login("api-key", {"key": "X" * 64})]
-    found = [(body.status, body.json["error_code"], body.json["error"]) for body in bodies]
-    same("texts", found, [(401, "InvalidPassword", "invalid username/password"), (401, "AuthError", "invalid API key")])
+        responses = [
+            client.email_login(email, "wrong-horse"), client.login("api-key", {"key": "X" * 64}), mail.email_login(pending, PASSWORD),
+            client.email_login(email, PASSWORD, link=guest.access),
+            client.email_login(world.registered(), PASSWORD, link=other.access)]
+        token = custom_login(world, "not a token")
+    found = [(response.status, response.json.get("error_code"), response.json["error"]) for response in responses]
+    same("texts", found[:4], [
+        (401, "InvalidPassword", "invalid username/password"), (401, "AuthError", "invalid API key"),
+        (401, "AuthError", "confirmation required"), (401, "InvalidSession", "a user already exists with the specified provider")])
+    same("second email", (found[4][0], found[4][2]),
+         (500, "linking a local-userpass identity is not allowed when one is already linked"))
+    same("code", token.json["error_code"], "AuthError")
+    expect("text", token.json["error"].startswith("invalid custom auth token: "), f"{token}")
