@@ -3,7 +3,7 @@ import TestSupport
 
 /// Debian's Python with a script of the test's own, or a module of its library.
 enum PythonProcess {
-    private static let path = "/usr/bin/python3"
+    static let path = "/usr/bin/python3"
     static let isInstalled = access(path, X_OK) == 0
 
     /// Starts a server that prints `port N` or `… port N …` as its first line, and waits for that.
