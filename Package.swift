@@ -65,7 +65,8 @@ let package = Package(
         // TornSockets and HangingFiles are C.
         .target(name: "CLinux"),
         .target(
-            name: "COpenSSL", dependencies: ["CLinux"],
+            // The program has no path of the build: a build elsewhere gives the same one.
+            name: "COpenSSL", dependencies: ["CLinux"], cSettings: [.define("OPENSSL_NO_FILENAMES")],
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         .target(name: "CCurl", dependencies: ["CLinux"], linkerSettings: [.linkedLibrary("curl")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),

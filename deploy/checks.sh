@@ -1,0 +1,124 @@
+# What the scripts deploy/check-… share: sourced by them after deploy/machine.sh, never run by itself.
+
+roots=$PWD/.build-roots
+suite=bookworm
+faults=0
+passes=0
+
+# expect TEXT COMMAND...: runs it, and prints `ok` or `FAULT` with the text; of a failed command also the last lines of its output.
+expect() {
+    local text=$1 output
+    shift
+    if output=$("$@" 2>&1 </dev/null); then
+        passes=$((passes + 1))
+        printf 'ok     %s\n' "$text"
+    else
+        faults=$((faults + 1))
+        printf 'FAULT  %s\n' "$text"
+        tail -n 40 <<<"$output" | sed 's/^/       /'
+        return 1
+    fi
+}
+
+# figure NAME VALUE: something that was measured.
+figure() { printf '       %s: %s\n' "$1" "$2"; }
+
+# skipped TEXT: something that this machine cannot do. It is no fault, and it is said.
+skipped() { printf 'SKIP   %s\n' "$1"; }
+
+# The last line, and the end.
+finish_checks() {
+    echo "$passes ok, $faults faults"
+    [ "$faults" = 0 ] && [ "$passes" -gt 0 ]
+    exit
+}
+
+die() {
+    say "$*"
+    exit 1
+}
+
+# at_most LIMIT VALUE
+at_most() { [ "$2" -le "$1" ] || { echo "$2 is more than $1" && return 1; }; }
+
+# within SECONDS COMMAND...: repeats a command until it succeeds.
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || { echo "not within the time: $*" && return 1; }
+        sleep 0.1
+    done
+}
+
+# private_mounts ARGUMENTS...: starts the script again where its mounts are its own and end with it.
+private_mounts() {
+    [ "$(id -u)" = 0 ] || die "This check makes Debian roots and starts programs in them, so it needs root."
+    [ -n "${LANYARD_CHECK_MOUNTS:-}" ] || LANYARD_CHECK_MOUNTS=1 exec unshare --mount --propagation private "$0" "$@"
+}
+
+# debian_root FOLDER: a minimal Debian. The first call fetches it; later ones unpack it.
+debian_root() {
+    local archive=$roots/debian-$suite.tar
+    if [ ! -e "$archive" ]; then
+        need_packages required debootstrap || return 1
+        rm -rf "$roots/new" && mkdir -p "$roots/new" || return 1
+        PATH=$PATH:/usr/sbin:/sbin debootstrap --variant=minbase "$suite" "$roots/new" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" \
+            >"$roots/debootstrap.log" 2>&1 </dev/null || { tail -n 20 "$roots/debootstrap.log" && return 1; }
+        tar --numeric-owner -C "$roots/new" -cf "$archive.new" . && mv "$archive.new" "$archive" && rm -rf "$roots/new" || return 1
+    fi
+    mkdir -p "$1" && tar --numeric-owner -C "$1" -xpf "$archive" || return 1
+    # Nothing is started by a package that is installed.
+    printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d" && chmod 0755 "$1/usr/sbin/policy-rc.d" || return 1
+    cp -L /etc/resolv.conf "$1/etc/resolv.conf" && mount -t proc proc "$1/proc"
+}
+
+# in_root FOLDER COMMAND...: in a minimal environment.
+in_root() { (become_in_root "$@"); }
+
+# The same in the place of the calling process, so that `&` gives the command's own pid.
+become_in_root() {
+    local root=$1
+    shift
+    exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        chroot "$root" "$@"
+}
+
+# installed_root FOLDER PACKAGE...: a minimal Debian with these packages, files or names, and what they depend on.
+installed_root() {
+    local root=$1 package packages=()
+    shift
+    debian_root "$root" || return 1
+    for package in "$@"; do
+        case $package in
+        *.deb) cp "$package" "$root/var/tmp/" && packages+=("/var/tmp/$(basename "$package")") || return 1 ;;
+        *) packages+=("$package") ;;
+        esac
+    done
+    in_root "$root" apt-get -q update && in_root "$root" apt-get -q install -y --no-install-recommends "${packages[@]}"
+}
+
+# packages FOLDER: makes the packages in it, unless LANYARD_PACKAGES names a folder that has them.
+packages() {
+    mkdir -p "$1" || return 1
+    if [ -n "${LANYARD_PACKAGES:-}" ]; then
+        cp -a "$LANYARD_PACKAGES"/. "$1"
+    else
+        deploy/package --output "$1" ${LANYARD_BINARIES:+--binaries "$LANYARD_BINARIES"}
+    fi
+}
+
+# python_with MODULE=VERSION...: packages from PyPI in a place of their own; prints its interpreter.
+python_with() {
+    local venv=$PWD/.build-roots/venv
+    [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" >&2 || return 1
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "$@" </dev/null >&2 && echo "$venv/bin/python3"
+}
+
+fetch() { curl --noproxy '*' -s --max-time 5 "$@"; }
+
+# status URL...: the status of a response.
+status() { fetch -o /dev/null -w '%{http_code}' "$@"; }
+
+# is_status STATUS URL
+is_status() { [ "$(status "$2")" = "$1" ]; }
