@@ -18,7 +18,7 @@ final class Program: Sendable {
     private let store: any SessionStore
     private let identities: EventLoop
     private let memory: MemoryTrimmer
-    private let files = FileReader()
+    private let files = FileReader.ofCredentials()
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches

@@ -11,13 +11,13 @@ package final class CredentialFileWatch: CredentialWatch {
     private nonisolated(unsafe) var watch: FileWatch?
 
     /// Does nothing yet.
-    package init(by files: FileReader = FileReader(), on loop: EventLoop) {
+    package init(by files: FileReader = .ofCredentials(), on loop: EventLoop) {
         self.files = files
         self.loop = loop
     }
 
     package func start(_ login: UserSettings.Login, _ onChange: @escaping @Sendable () -> Void) {
-        guard let path = Self.file(of: login) else { return }
+        guard let path = login.secretFile else { return }
         loop.post { [self] in
             guard watch == nil else { return }
             // The first read finds the state that the user's first login uses.
@@ -32,14 +32,6 @@ package final class CredentialFileWatch: CredentialWatch {
     }
 
     deinit { watch?.stop() }
-
-    /// The secret file that a login needs; nil if there is none.
-    static func file(of login: UserSettings.Login) -> String? {
-        switch login {
-        case .anonymous: nil
-        case .emailPassword(_, let file), .apiKey(let file): file
-        }
-    }
 }
 
 /// The warning that every user may read a secret file: once for each file, whatever the number of reads.

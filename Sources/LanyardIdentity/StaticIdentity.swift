@@ -18,7 +18,7 @@ package final class StaticIdentity: TokenFeed {
 
     /// Does nothing yet.
     package init(
-        name: String, tokenFile: String, by files: FileReader = FileReader(), on loop: EventLoop,
+        name: String, tokenFile: String, by files: FileReader = .ofCredentials(), on loop: EventLoop,
         warning: SecretFileWarning = SecretFileWarning()
     ) {
         self.name = name

@@ -37,6 +37,9 @@ package struct Grant: Sendable {
     package var refreshTokenExpiry: WallTime?
     /// The service's `Date`, from which the skew is learned.
     package var serverDate: WallTime?
+    /// The fingerprint of a credential that works for one login, which was this one (`CredentialFingerprint.isSpent`).
+    /// nil: it can be used again, or the login had no guard.
+    package var spentCredential: CredentialFingerprint?
 
     package init(
         accessToken: Secret, refreshToken: Secret?, userID: String?, lifetime: Duration, refreshTokenExpiry: WallTime?,
@@ -52,6 +55,7 @@ package struct Grant: Sendable {
 }
 
 /// Keeps a credential that was definitely refused from being sent again, which might lock the account (refresh.md 12).
+/// The same holds for a credential that has served its only login.
 package struct LoginGuard: Sendable {
     /// The store's key for `CredentialFingerprint`.
     package var key: Secret

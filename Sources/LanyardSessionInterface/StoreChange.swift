@@ -9,8 +9,9 @@ package enum StoreChange: Sendable {
     case clearIntent(user: String)
     /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)
-    /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed. If the base has
-    /// moved within one session, the higher generation is kept.
+    /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed; a spent
+    /// credential is recorded in place of the refusal. If the base has moved within one session, the higher generation
+    /// is kept.
     case saveSession(user: String, StoredLogin, base: SessionVersion)
     /// The credential was definitely refused.
     ///
@@ -49,11 +50,15 @@ package enum StoreChange: Sendable {
         package var fingerprint: IdentityFingerprint?
         /// The configured users. Only these and the users of the admin API keep an account to themselves.
         package var configured: Set<String>
+        /// The configured credential, if it has served its only login. It is not sent again until it changes.
+        package var spent: CredentialFingerprint?
 
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
-            generationMin: UInt64 = 0, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = []
+            generationMin: UInt64 = 0, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = [],
+            spent: CredentialFingerprint? = nil
         ) {
+            self.spent = spent
             self.configured = configured
             self.generationMin = generationMin
             self.fingerprint = fingerprint

@@ -153,7 +153,8 @@ extension StoreContents {
 }
 
 extension StoredUser {
-    /// Stores the tokens of a login or a refresh, and clears the intent and the refusal.
+    /// Stores the tokens of a login or a refresh, and clears the intent and the refusal. A spent credential stays
+    /// recorded.
     fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
         identity = login.identity
         identityFingerprint = login.fingerprint ?? identityFingerprint
@@ -169,6 +170,6 @@ extension StoredUser {
         }
         isLoggedOut = false
         intent = nil
-        refused = nil
+        refused = login.spent
     }
 }

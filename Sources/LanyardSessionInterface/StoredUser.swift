@@ -23,7 +23,8 @@ package struct StoredUser: Equatable, Sendable {
     package var isLoggedOut = false
     /// A call whose result is not stored yet.
     package var intent: StoredIntent?
-    /// The fingerprint of the refused configured credential. It is not tried again until it changes.
+    /// The fingerprint of the configured credential if it was refused, or has served its only login. It is not tried
+    /// again until it changes.
     package var refused: CredentialFingerprint?
 
     package init(name: String, identity: String) {
@@ -36,7 +37,8 @@ package struct StoredUser: Equatable, Sendable {
         identityFingerprint = identity.fingerprint
     }
 
-    /// Nothing of the session can be served: no refresh token renews it, and the credential for a new one was refused.
+    /// Nothing of the session can be served: no refresh token renews it, and the credential for a new one was refused
+    /// or is spent.
     package var isRefused: Bool { refused != nil && session?.refresh == nil }
 
     /// There is a session to continue.

@@ -71,12 +71,14 @@ import Testing
             (#"{"unknown":1,}"#, "malformed: grammar at 13"),
             ("{\"name\":\"\u{1}\"}", "malformed: characters at 9"),
             ("\u{feff}{}", "malformed: grammar at 0"),
-            (#"{"credential":"# + String(repeating: "[", count: 20), "malformed: tooDeep at 29"),
+            (#"{"credential":"# + String(repeating: "[", count: 120), "malformed: tooDeep at 117"),
         ])
     func malformed(_ text: String, _ words: String) {
         #expect(Self.words { try Self.newUser(text) }.hasPrefix(words))
         #expect(Self.words { try Self.login(text) }.hasPrefix(words))
     }
+
+    private static let knownKinds = "anonymous, email_password, api_key, function, jwt, facebook, google, apple"
 
     @Test(
         "JSON that is not what the call takes is told by its member",
@@ -93,11 +95,10 @@ import Testing
             (#"{"credential":"secret"}"#, "credential is not an object"),
             (
                 #"{"credential":{}}"#,
-                "credential has no kind of login; known: anonymous, email_password, api_key"
+                "credential has no kind of login; known: \(knownKinds)"
             ),
             (
-                #"{"credential":{"facebook":{}}}"#,
-                "credential.facebook is not a kind of login; known: anonymous, email_password, api_key"
+                #"{"credential":{"ldap":{}}}"#, "credential.ldap is not a kind of login; known: \(knownKinds)"
             ),
             (#"{"credential":{"anonymous":{},"api_key":{"key":"k"}}}"#, "credential has more than one kind of login"),
             (#"{"credential":{"anonymous":null}}"#, "credential.anonymous is not an object"),
@@ -113,8 +114,58 @@ import Testing
                 #"{"credential":{"email_password":{"email":"e","password":["p"]}}}"#,
                 "credential.email_password.password is not a string"
             ),
+            (#"{"credential":{"function":{}}}"#, "credential.function.payload is missing"),
+            (#"{"credential":{"function":{"payload":[1]}}}"#, "credential.function.payload is not an object"),
+            (#"{"credential":{"function":{"payload":"{}"}}}"#, "credential.function.payload is not an object"),
+            (#"{"credential":{"function":{"payload":{},"x":1}}}"#, "unknown key credential.function.x"),
+            (#"{"credential":{"jwt":{}}}"#, "credential.jwt.token is missing"),
+            (#"{"credential":{"jwt":{"token":{}}}}"#, "credential.jwt.token is not a string"),
+            (#"{"credential":{"facebook":{"token":"t"}}}"#, "unknown key credential.facebook.token"),
+            (#"{"credential":{"google":{}}}"#, "credential.google.id_token or auth_code is missing"),
+            (
+                #"{"credential":{"google":{"id_token":"a","auth_code":"b"}}}"#,
+                "credential.google has both id_token and auth_code"
+            ),
+            (#"{"credential":{"apple":{"id_token":""}}}"#, "credential.apple.id_token is empty"),
+            (
+                #"{"credential":{"api_key":{"key":""# + String(repeating: "k", count: 65537) + #""}}}"#,
+                "credential.api_key.key is longer than 65536 bytes"
+            ),
+            (
+                #"{"credential":{"jwt":{"token":""# + String(repeating: "k", count: 1_000_001) + #""}}}"#,
+                "credential.jwt.token is longer than 1000000 bytes"
+            ),
         ])
     func invalid(_ text: String, _ words: String) { #expect(Self.words { try Self.newUser(text) } == words) }
+
+    @Test(
+        "each kind of login has its value inline, and a payload keeps its bytes",
+        arguments: [
+            (#"{"jwt":{"token":"a.b.c"}}"#, "jwt", "a.b.c"), (#"{"facebook":{"access_token":"t"}}"#, "facebook", "t"),
+            (#"{"google":{"id_token":"a.b.c"}}"#, "google", "a.b.c"),
+            (#"{"google":{"auth_code":"4\/0A"}}"#, "google", "4/0A"),
+            (#"{"apple":{"id_token":"a.b.c"}}"#, "apple", "a.b.c"),
+            (
+                #"{"function" : {"payload" : { "n": {"$numberInt":"1"}, "a": [ 1.50, "ä\u00e4" ] } } }"#, "function",
+                #"{ "n": {"$numberInt":"1"}, "a": [ 1.50, "ä\u00e4" ] }"#
+            ),
+            (#"{"function":{"payload":{}}}"#, "function", "{}"),
+        ])
+    func kinds(_ credential: String, _ provider: String, _ secret: String) throws {
+        let given = try #require(try Self.login(#"{"credential":"# + credential + "}"))
+        #expect(given.provider == provider)
+        #expect(given.secret.map(Self.text) == secret)
+        if case .googleAuthCode = given { #expect(credential.contains("auth_code")) }
+        if case .googleIDToken = given { #expect(credential.contains("id_token")) }
+    }
+
+    @Test("a payload of 100 levels and a JWT of a million characters are taken")
+    func large() throws {
+        let deep = #"{"a":"# + String(repeating: "[", count: 99) + String(repeating: "]", count: 99) + "}"
+        #expect(try Self.login(#"{"credential":{"function":{"payload":"# + deep + "}}}")?.secret.map(Self.text) == deep)
+        let long = String(repeating: "x", count: 1_000_000)
+        #expect(try Self.login(#"{"credential":{"jwt":{"token":""# + long + #""}}}"#)?.secret?.count == 1_000_000)
+    }
 
     @Test("a call that takes nothing takes no body, or an empty object")
     func nothing() {

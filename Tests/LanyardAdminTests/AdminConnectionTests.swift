@@ -69,7 +69,7 @@ import Testing
         }
         #expect(said == ("HTTP/1.1 100 Continue\r\n\r\n", 200))
         for (fields, status) in [
-            ("Expect: 100-continue\r\nContent-Length: 70000", 413), ("Expect: cake\r\nContent-Length: 5", 417),
+            ("Expect: 100-continue\r\nContent-Length: 1200000", 413), ("Expect: cake\r\nContent-Length: 5", 417),
         ] {
             let text = try await server.talk { client in
                 try client.send("\(Self.login)\(fields)\r\n\r\n")
@@ -79,11 +79,14 @@ import Testing
         }
     }
 
-    @Test("a body beyond 64 KiB is refused, stated or chunked, and the connection ends")
+    @Test("a body beyond 1088 KiB is refused, stated or chunked, and the connection ends")
     func tooLarge() async throws {
         let server = try Self.server()
-        let stated = "\(Self.login)Content-Length: 65537\r\n\r\n"
-        let chunked = "\(Self.login)Transfer-Encoding: chunked\r\n\r\n10001\r\n" + String(repeating: " ", count: 65537)
+        let count = AdminLimits().bodyBytesMax + 1
+        let stated = "\(Self.login)Content-Length: \(count)\r\n\r\n"
+        let chunked =
+            "\(Self.login)Transfer-Encoding: chunked\r\n\r\n\(String(count, radix: 16))\r\n"
+            + String(repeating: " ", count: count)
         for text in [stated, chunked] {
             let response = try await server.talk { client in
                 try client.send(text)
@@ -97,10 +100,10 @@ import Testing
         #expect(server.users.requests == [])
     }
 
-    @Test("a body of exactly 64 KiB is read")
+    @Test("a body of exactly 1088 KiB is read")
     func largest() async throws {
         let server = try Self.server()
-        let body = Self.body + String(repeating: " ", count: (64 << 10) - Self.body.utf8.count)
+        let body = Self.body + String(repeating: " ", count: (1088 << 10) - Self.body.utf8.count)
         #expect(try await server.ask("POST", "/v1/users/bob/login", body).status == 200)
     }
 

@@ -135,14 +135,12 @@ final class PlayedUsers: UserOperations {
     }
 
     private func words(_ credential: GivenCredential) -> String {
-        switch credential {
-        case .anonymous: return "nothing"
-        case .emailPassword(let email, let password):
-            secrets.withLock { $0.append(password) }
-            return "password of \(email)"
-        case .apiKey(let key):
-            secrets.withLock { $0.append(key) }
-            return "key"
+        if let secret = credential.secret { secrets.withLock { $0.append(secret) } }
+        return switch credential {
+        case .anonymous: "nothing"
+        case .emailPassword(let email, _): "password of \(email)"
+        case .apiKey: "key"
+        default: credential.provider
         }
     }
 

@@ -250,6 +250,26 @@ import Testing
         let key = try folder.write("key", "k")
         let service = ["--upstream", "http://127.0.0.1:1", "--app-id", "a", "--base-url", "http://127.0.0.1:1"]
         #expect(load(service + ["--api-key-file", key]).configuration?.users.first?.login == .apiKey(keyFile: key))
+        let files: [(String, UserSettings.Login)] = [
+            ("--function-payload-file", .function(payloadFile: key)), ("--jwt-file", .jwt(tokenFile: key)),
+            ("--facebook-access-token-file", .facebook(accessTokenFile: key)),
+            ("--google-id-token-file", .googleIDToken(file: key)),
+            ("--google-auth-code-file", .googleAuthCode(file: key)),
+            ("--apple-id-token-file", .apple(idTokenFile: key)),
+        ]
+        for (flag, login) in files {
+            #expect(load(service + [flag, key]).configuration?.users.first?.login == login)
+            let variables = [
+                "LANYARD_UPSTREAM": "http://127.0.0.1:1", "LANYARD_APP_ID": "a",
+                "LANYARD_BASE_URL": "http://127.0.0.1:1",
+                "LANYARD_" + flag.dropFirst(2).uppercased().replacing("-", with: "_"): key,
+            ]
+            #expect(load([], variables).configuration?.users.first?.login == login)
+            let two = load(service + [flag, key, "--anonymous"])
+            #expect(two.diagnostics.map(\.message).contains("\(flag) and --anonymous are two ways to log in"))
+            let inline = load(service + [String(flag.dropLast("-file".count)), "secret"])
+            #expect(inline.diagnostics.map(\.remedy).contains("secrets are never flags: use \(flag)"))
+        }
         #expect(load(service + ["--anonymous"]).configuration?.users.first?.login == .anonymous)
         let environment = [
             "LANYARD_UPSTREAM": "http://127.0.0.1:1", "LANYARD_APP_ID": "a", "LANYARD_BASE_URL": "http://127.0.0.1:1",

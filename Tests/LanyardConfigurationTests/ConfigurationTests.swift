@@ -214,6 +214,40 @@ import Testing
         #expect(kept.contains("  path: /var/lib/s\n") && !kept.contains("memory"))
     }
 
+    @Test(
+        "each kind of login arrives with its file, also as a systemd credential, and prints as itself",
+        arguments: [
+            ("function: {payload_file: f}", .function(payloadFile: "f")),
+            ("jwt: {token_file: f}", .jwt(tokenFile: "f")),
+            ("facebook: {access_token_file: f}", .facebook(accessTokenFile: "f")),
+            ("google: {id_token_file: f}", .googleIDToken(file: "f")),
+            ("google: {auth_code_file: f}", .googleAuthCode(file: "f")),
+            ("apple: {id_token_file: f}", .apple(idTokenFile: "f")),
+        ] as [(String, UserSettings.Login)])
+    func loginKinds(_ text: String, _ login: UserSettings.Login) throws {
+        let folder = try TemporaryFolder()
+        try folder.write("f", "hunter2")
+        for isCredential in [false, true] {
+            let given = isCredential ? text.replacing("_file", with: "_credential") : text
+            let yaml = """
+                identities: {demo: {app_services: {app_id: a, base_url: "http://127.0.0.1:1"}}}
+                users: {alice: {identity: demo, login: {\(given)}}}
+                routes: [{upstream: "http://127.0.0.1:9000"}]
+                """
+            let first = try folder.write("a.yaml", yaml)
+            let environment = isCredential ? ["CREDENTIALS_DIRECTORY": folder.path] : [:]
+            let loaded = Configuration.load(arguments: ["--config", first], environment: environment)
+            #expect(loaded.diagnostics == [])
+            let found = try #require(loaded.configuration?.users.first?.login)
+            #expect(found.secretFile == folder.file("f"))
+            #expect(found.provider == login.provider && "\(found)".replacing(folder.path + "/", with: "") == "\(login)")
+            let second = try folder.write("b.yaml", loaded.printed)
+            let again = Configuration.load(arguments: ["--config", second], environment: environment)
+            #expect(again.configuration?.users == loaded.configuration?.users)
+            #expect(!loaded.printed.contains("hunter2"))
+        }
+    }
+
     @Test("a systemd credential is a file in the folder that systemd names")
     func credentials() throws {
         let folder = try TemporaryFolder()

@@ -251,9 +251,43 @@ enum FaultCases {
             ]
         ),
         (
+            app + "users: {alice: {identity: app, login: {google: {}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:48: users.alice.login.google has no secret; add id_token_file or auth_code_file"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {google: {id_token_file: token, auth_code_credential: c}}}}\n"
+                + upstream,
+            [
+                """
+                lanyard.yaml:4:93: users.alice.login.google: both id_token_file and auth_code_credential; keep one of \
+                them
+                """
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {jwt: {}}}}\n" + upstream,
+            [
+                "lanyard.yaml:4:45: missing key \"users.alice.login.jwt.token_file\"; add the path of the file that holds it"
+            ]
+        ),
+        (
+            app + "users: {alice: {identity: app, login: {apple: {id_token: x}}}}\n" + upstream,
+            [
+                """
+                lanyard.yaml:4:48: unknown key "id_token" in users.alice.login.apple; secrets do not stand in the \
+                configuration: write it to a file of mode 0600, and name that file as id_token_file
+                """
+            ]
+        ),
+        (
             app + "users: {alice: {identity: app, login: {}}}\n" + upstream,
             [
-                "lanyard.yaml:4:39: users.alice.login has no kind; add one of anonymous, email_password, api_key"
+                """
+                lanyard.yaml:4:39: users.alice.login has no kind; add one of anonymous, email_password, api_key, \
+                function, jwt, facebook, google, apple
+                """
             ]
         ),
         (
@@ -542,9 +576,12 @@ enum FaultCases {
 
     static let unbuilt: [Case] = [
         (
-            app + "users: {alice: {identity: app, login: {function: {payload_file: token}}}}\n" + upstream,
+            app + "users: {alice: {identity: app, login: {device: {}}}}\n" + upstream,
             [
-                "lanyard.yaml:4:40: users.alice.login.function is not in this version; use anonymous, email_password or api_key"
+                """
+                lanyard.yaml:4:40: users.alice.login.device is not in this version; use anonymous, email_password, \
+                api_key, function, jwt, facebook, google or apple
+                """
             ]
         ),
         (

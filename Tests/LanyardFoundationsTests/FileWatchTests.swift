@@ -186,7 +186,12 @@ struct FileWatchTests {
         let largest = try folder.write("largest", String(repeating: "x", count: SecretFile.bytesMax))
         #expect(try SecretFile.read(largest).secret.count == SecretFile.bytesMax)
         let larger = try folder.write("larger", String(repeating: "x", count: SecretFile.bytesMax + 1))
-        #expect(throws: SecretFile.ReadError.tooLarge) { try SecretFile.read(larger) }
+        #expect(throws: SecretFile.ReadError.tooLarge(bytesMax: SecretFile.bytesMax)) { try SecretFile.read(larger) }
+        #expect(try SecretFile.read(larger, bytesMax: SecretFile.credentialBytesMax).secret.count > SecretFile.bytesMax)
+        #expect(
+            SecretFile.ReadError.tooLarge(bytesMax: 64 << 10).message(path: "/a").hasPrefix("/a is larger than 64 KiB"))
+        #expect(
+            SecretFile.ReadError.tooLarge(bytesMax: 1 << 20).message(path: "/a").hasPrefix("/a is larger than 1 MiB"))
         mkfifo(folder.file("pipe"), 0o600)
         #expect(throws: SecretFile.ReadError.notRegular) { try SecretFile.read(folder.file("pipe")) }
         #expect(throws: SecretFile.ReadError.notRegular) { try SecretFile.read(folder.path) }

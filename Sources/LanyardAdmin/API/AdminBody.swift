@@ -20,9 +20,12 @@ enum AdminBody {
         var credential: GivenCredential
     }
 
-    private static let depthMax = 16
+    /// The payload of a custom function may be as deep as any document of MongoDB, 100 levels.
+    private static let depthMax = 104
     private static let keyBytesMax = 64
     private static let emailBytesMax = 1024
+    /// Characters of the largest JWT that App Services takes.
+    private static let tokenBytesMax = 1_000_000
 
     static func newUser(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> NewUser {
         var (name, identity, credential): (String?, String?, GivenCredential?)
@@ -106,13 +109,28 @@ enum AdminBody {
             return String(decoding: word, as: UTF8.self)
         }
 
-        mutating func secret(_ key: String) throws(ReadError) -> Secret {
+        mutating func secret(_ key: String, bytesMax: Int) throws(ReadError) -> Secret {
             guard case .string(let text) = try next() else { throw .invalid("\(key) is not a string") }
-            // The limit for a whole body is the same, so a secret always fits.
-            guard let secret = JSONText.secret(text, of: bytes, countMax: SecretFile.bytesMax), secret.count > 0 else {
-                throw .invalid("\(key) is empty")
+            guard let secret = JSONText.secret(text, of: bytes, countMax: bytesMax) else {
+                throw .invalid("\(key) is longer than \(bytesMax) bytes")
             }
+            guard secret.count > 0 else { throw .invalid("\(key) is empty") }
             return secret
+        }
+
+        /// The bytes of an object, as they are.
+        mutating func object(_ key: String) throws(ReadError) -> Secret {
+            guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
+            let start = reader.position - 1
+            var depth = 1
+            while depth > 0 {
+                switch try next() {
+                case .objectStart, .arrayStart: depth += 1
+                case .objectEnd, .arrayEnd: depth -= 1
+                default: break
+                }
+            }
+            return Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[start..<reader.position]))
         }
 
         /// A string that is not secret.
@@ -151,24 +169,47 @@ enum AdminBody {
 
         private mutating func credential(of kind: String) throws(ReadError) -> GivenCredential {
             var (email, secret): (String?, Secret?)
+            var secretKey = ""
             let shown = "credential.\(kind)"
+            let wanted = secretKeys[kind] ?? []
             try members { key, body throws(ReadError) in
-                switch (kind, key) {
-                case ("email_password", "email"): email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
-                case ("email_password", "password"), ("api_key", "key"): secret = try body.secret("\(shown).\(key)")
-                default: throw .unknown("\(shown).\(key)")
+                if kind == "email_password", key == "email" {
+                    return email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
                 }
+                guard wanted.contains(key) else { throw .unknown("\(shown).\(key)") }
+                guard secret == nil else { throw .invalid("\(shown) has both \(secretKey) and \(key)") }
+                secretKey = key
+                secret = try body.secret("\(shown).\(key)", of: kind)
             }
+            if kind == "email_password" { _ = try needed(email, "\(shown).email") }
+            guard !wanted.isEmpty else { return .anonymous }
+            guard let secret else { throw .invalid("\(shown).\(wanted.joined(separator: " or ")) is missing") }
+            switch (kind, secretKey) {
+            case ("email_password", _): return .emailPassword(email: email ?? "", password: secret)
+            case ("api_key", _): return .apiKey(secret)
+            case ("function", _): return .function(payload: secret)
+            case ("jwt", _): return .jwt(secret)
+            case ("facebook", _): return .facebook(accessToken: secret)
+            case ("google", "auth_code"): return .googleAuthCode(secret)
+            case ("google", _): return .googleIDToken(secret)
+            default: return .apple(idToken: secret)
+            }
+        }
+
+        private mutating func secret(_ key: String, of kind: String) throws(ReadError) -> Secret {
             switch kind {
-            case "email_password":
-                return .emailPassword(
-                    email: try needed(email, "\(shown).email"), password: try needed(secret, "\(shown).password"))
-            case "api_key": return .apiKey(try needed(secret, "\(shown).key"))
-            default: return .anonymous
+            case "function": try object(key)
+            case "jwt", "google", "apple": try secret(key, bytesMax: tokenBytesMax)
+            default: try secret(key, bytesMax: SecretFile.bytesMax)
             }
         }
     }
 
+    /// The members of each kind that hold its secret: one of them is needed.
+    private static let secretKeys = [
+        "email_password": ["password"], "api_key": ["key"], "function": ["payload"], "jwt": ["token"],
+        "facebook": ["access_token"], "google": ["id_token", "auth_code"], "apple": ["id_token"],
+    ]
     private static let kinds = UserSettings.Login.providers
 }
 

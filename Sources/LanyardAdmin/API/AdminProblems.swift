@@ -24,7 +24,7 @@ extension OperatorResponse {
     static let bodyTimedOut = problem(
         408, "request-timeout", "Request timeout", "The request's body did not arrive in time.", closes: true)
     static let bodyTooLarge = problem(
-        413, "content-too-large", "Content too large", "The body of an admin call has at most 64 KiB.", closes: true)
+        413, "content-too-large", "Content too large", "The body of an admin call has at most 1088 KiB.", closes: true)
     static let expectationFailed = problem(
         417, "expectation-failed", "Expectation failed", "Only 100-continue can be expected here.", closes: true)
     static let queryNotTaken = problem(
@@ -127,17 +127,5 @@ extension OperatorResponse {
         let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
         response.fields.append("Retry-After: \(min(seconds, 3600))")
         return response
-    }
-}
-
-extension JSONError.Kind {
-    fileprivate var message: String {
-        switch self {
-        case .grammar: "a syntax error"
-        case .endsEarly: "an unexpected end"
-        case .characters: "a character that JSON does not allow"
-        case .tooDeep: "too many nested levels"
-        case .duplicateKey: "a duplicate key"
-        }
     }
 }

@@ -36,8 +36,8 @@ package struct AdminLimits: Equatable, Sendable {
     package var waitingCallsMax = 24
     /// From the end of the head to the end of the body.
     package var bodyTimeout = Duration.seconds(10)
-    /// Bytes of a body; 413 beyond.
-    package var bodyBytesMax = 64 << 10
+    /// Bytes of a body; 413 beyond. A JWT or the payload of a custom function may have 1 MiB.
+    package var bodyBytesMax = (1 << 20) + (64 << 10)
 
     package init() {}
 }

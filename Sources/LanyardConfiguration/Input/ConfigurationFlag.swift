@@ -57,6 +57,13 @@ package struct ConfigurationFlag: Equatable, Sendable {
         short("--email", .text, "Log in with this address and --password-file."),
         short("--password-file", .file(.secret), "The file that holds the password."),
         short("--api-key-file", .file(.secret), "Log in with the API key in this file."),
+        short("--function-payload-file", .file(.secret), "Log in by a custom function with the JSON in this file."),
+        short("--jwt-file", .file(.secret), "Log in with the custom JWT in this file."),
+        short("--facebook-access-token-file", .file(.secret), "Log in with the Facebook access token in this file."),
+        short("--google-id-token-file", .file(.secret), "Log in with the Google ID token in this file."),
+        short(
+            "--google-auth-code-file", .file(.secret), "Log in once with the Google authorization code in this file."),
+        short("--apple-id-token-file", .file(.secret), "Log in with the Apple ID token in this file."),
         short("--anonymous", .boolean, "Log in as a new anonymous user."),
         short("--token-file", .file(.secret), "No identity service: this file's content is the token."),
     ]
@@ -137,11 +144,17 @@ struct ConfigurationFlagValues {
         values.append(Value(flag: flag, text: text, place: .flag(flag.name)))
     }
 
+    /// What a flag would be called that had a secret as its value.
+    private static let secretNames = [
+        "--password", "--api-key", "--token", "--passphrase", "--jwt", "--function-payload", "--facebook-access-token",
+        "--google-id-token", "--google-auth-code", "--apple-id-token",
+    ]
+
     private mutating func reportUnknown(_ name: String) {
         let known = ConfigurationFlag.all.map(\.name)
         let remedy =
             NearestName.of(name, among: known).map { "did you mean \($0)?" } ?? "lanyard run --help lists the flags"
-        let secret = ["--password", "--api-key", "--token", "--passphrase"].contains(name)
+        let secret = Self.secretNames.contains(name)
         usage(
             name, "unknown flag \(ConfigurationText.quoted(name))",
             remedy: secret ? "secrets are never flags: use \(name)-file" : remedy)

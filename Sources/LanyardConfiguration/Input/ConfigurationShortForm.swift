@@ -105,9 +105,9 @@ struct ConfigurationShortForm {
         case "--anonymous":
             let place = given["--anonymous"]?.place ?? place
             login.set(["anonymous"], to: ConfigurationNode(.mapping([]), at: place))
-        case "--api-key-file":
-            guard let key = given["--api-key-file"] else { return nil }
-            login.set(["api_key", "key_file"], to: node(key))
+        case let flag? where Self.loginFiles[flag] != nil:
+            guard let path = Self.loginFiles[flag], let file = given[flag] else { return nil }
+            login.set(path, to: node(file))
         case .some:
             guard let email = required("--email"), let password = required("--password-file") else {
                 return ConfigurationNode(.invalid, at: place)
@@ -116,17 +116,27 @@ struct ConfigurationShortForm {
             login.set(["email_password", "password_file"], to: node(password))
         case nil:
             guard given["--app-id"] != nil || given["--base-url"] != nil else { return nil }
-            reportError("no login", remedy: "add --email with --password-file, --api-key-file or --anonymous")
+            let files = Self.loginFiles.keys.sorted().joined(separator: ", ")
+            reportError("no login", remedy: "add --email with --password-file, --anonymous, or one of \(files)")
             return ConfigurationNode(.invalid, at: place)
         }
         return login
     }
 
+    /// Flags that are a login by themselves, each with the path of its key below the login.
+    private static let loginFiles: [String: [String]] = [
+        "--api-key-file": ["api_key", "key_file"], "--function-payload-file": ["function", "payload_file"],
+        "--jwt-file": ["jwt", "token_file"], "--facebook-access-token-file": ["facebook", "access_token_file"],
+        "--google-id-token-file": ["google", "id_token_file"], "--google-auth-code-file": ["google", "auth_code_file"],
+        "--apple-id-token-file": ["apple", "id_token_file"],
+    ]
+
     /// The given login kinds, each as one flag.
     private var loginFlags: [String] {
         let mail = ["--email", "--password-file"].first { given[$0] != nil }
+        let files = Self.loginFiles.keys.sorted().filter { given[$0] != nil }
         let anonymous = given["--anonymous"].flatMap { $0.text == "false" ? nil : "--anonymous" }
-        return [mail, given["--api-key-file"].map { _ in "--api-key-file" }, anonymous].compactMap { $0 }
+        return [mail].compactMap(\.self) + files + [anonymous].compactMap(\.self)
     }
 
     private mutating func reportContradictions() {

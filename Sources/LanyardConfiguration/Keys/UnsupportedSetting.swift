@@ -19,7 +19,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
     /// For an error: what to write instead. For a warning: what applies instead; nil: the key's default.
     package let alternative: String?
 
-    private static let login = "use anonymous, email_password or api_key"
+    private static let login = "use anonymous, email_password, api_key, function, jwt, facebook, google or apple"
     private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
     private static let logout = "remove it, and log users out by the admin API before the stop"
 
@@ -31,11 +31,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("user", .otherThan(["none"]), isError: true, alternative: user),
         // Logins: without them the user could never log in.
         .init("identities.*.oauth2", .any, isError: true, alternative: "use app_services or static"),
-        .init("users.*.login.function", .any, isError: true, alternative: login),
-        .init("users.*.login.jwt", .any, isError: true, alternative: login),
-        .init("users.*.login.facebook", .any, isError: true, alternative: login),
-        .init("users.*.login.google", .any, isError: true, alternative: login),
-        .init("users.*.login.apple", .any, isError: true, alternative: login),
         .init("users.*.login.client_credentials", .any, isError: true, alternative: login),
         .init("users.*.login.password", .any, isError: true, alternative: login),
         .init("users.*.login.refresh_token", .any, isError: true, alternative: login),

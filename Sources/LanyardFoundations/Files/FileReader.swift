@@ -45,6 +45,11 @@ package final class FileReader: Sendable {
     /// No thread starts before the first read.
     package convenience init() { self.init { FileSnapshot.read($0, known: $1) } }
 
+    /// Reads the credentials of logins, whose largest kinds have more bytes than other secrets. Who uses a file checks the size of its kind.
+    package static func ofCredentials() -> FileReader {
+        FileReader { FileSnapshot.read($0, known: $1, textUpTo: SecretFile.credentialBytesMax) }
+    }
+
     /// Reads files bit for bit, up to this size: not secrets of text, but certificates with their keys.
     package static func ofWholeFiles(bytesMax: Int) -> FileReader {
         FileReader { FileSnapshot.read($0, known: $1, wholeUpTo: bytesMax) }

@@ -36,15 +36,19 @@ package struct FileSnapshot: Sendable {
 
     /// Calls `stat` and reads the file unless its stamp is `known`. Blocks as long as the file system does.
     ///
-    /// - Parameter bytesMax: the file is read bit for bit, up to this size; nil: as a secret of text.
-    static func read(_ path: String, known: Stamp?, wholeUpTo bytesMax: Int? = nil) -> FileSnapshot {
+    /// - Parameters:
+    ///   - textBytesMax: the file is read as a secret of text, up to this size.
+    ///   - bytesMax: the file is read bit for bit instead, up to this size.
+    static func read(
+        _ path: String, known: Stamp?, textUpTo textBytesMax: Int = SecretFile.bytesMax, wholeUpTo bytesMax: Int? = nil
+    ) -> FileSnapshot {
         let stamp = stamp(of: path)
         if stamp != nil, stamp == known { return FileSnapshot(stamp: stamp, outcome: nil) }
         do {
             let content =
                 if let bytesMax {
                     try SecretFile.readWhole(path, bytesMax: bytesMax)
-                } else { try SecretFile.read(path) }
+                } else { try SecretFile.read(path, bytesMax: textBytesMax) }
             return FileSnapshot(stamp: stamp, outcome: .success(content))
         } catch {
             return FileSnapshot(stamp: stamp, outcome: .failure(error))

@@ -7,8 +7,10 @@ import Glibc
 /// Symbolic links are followed, because Kubernetes mounts secrets through them. The file itself must be a regular one, because a pipe
 /// could not be read again.
 package enum SecretFile {
-    /// Bytes of the largest secret.
+    /// Bytes of the largest secret: a password, a key.
     package static let bytesMax = 64 << 10
+    /// Bytes of the largest credential of any kind: a JWT, the payload of a custom function.
+    package static let credentialBytesMax = 1 << 20
 
     /// Why a secret cannot be used, with the remedy. Never holds a byte of the file. A type of its own, because the
     /// case decides whether the file is read again.
@@ -17,7 +19,7 @@ package enum SecretFile {
         case system(CInt)
         case notRegular
         case empty
-        case tooLarge
+        case tooLarge(bytesMax: Int)
         /// The content is not valid for this secret; the text says what is.
         case unfit(String)
         /// The file system has not responded in time.
@@ -48,7 +50,10 @@ package enum SecretFile {
             case .system(let code): "\(path) cannot be read (\(Errno.text(of: code)))"
             case .notRegular: "\(path) is not a regular file"
             case .empty: "\(path) is empty; write the secret into it"
-            case .tooLarge: "\(path) is larger than 64 KiB; a secret has at most that many bytes"
+            case .tooLarge(let bytesMax) where bytesMax % (1 << 20) == 0:
+                "\(path) is larger than \(bytesMax >> 20) MiB; such a file has at most that many bytes"
+            case .tooLarge(let bytesMax):
+                "\(path) is larger than \(bytesMax >> 10) KiB; a secret has at most that many bytes"
             case .unfit(let reason): "\(path) \(reason)"
             case .delayed: "\(path) has not been read within 5 s; check whether its file system responds"
             case .unsettled:
@@ -67,7 +72,7 @@ package enum SecretFile {
     }
 
     /// The secret of a text file: its content without one final newline. Blocks as long as the disk does.
-    package static func read(_ path: String) throws(ReadError) -> Content {
+    package static func read(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
         try read(path, isText: true, bytesMax: bytesMax)
     }
 
@@ -84,12 +89,12 @@ package enum SecretFile {
         var status = stat()
         guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
-        guard status.st_size <= bytesMax else { throw .tooLarge }
+        guard status.st_size <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
         // All of the room is wiped afterwards. For a file of authorities the largest allowed size would be 4 MiB of memory in use.
         let roomBytes = min(max(Int(status.st_size), Self.bytesMax), bytesMax)
         let read = try Secret(capacity: roomBytes + 1) { room throws(ReadError) in
             let count = try descriptor.read(into: room) { ReadError.system($0) }
-            guard count <= bytesMax else { throw .tooLarge }
+            guard count <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
             // It has grown meanwhile.
             guard count <= roomBytes else { throw .unsettled }
             return isText ? withoutFinalNewline(room, count) : count

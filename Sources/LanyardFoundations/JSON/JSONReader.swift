@@ -44,6 +44,9 @@ package struct JSONReader: ~Copyable {
         self.depthMax = depthMax
     }
 
+    /// Bytes of the text that have been read: the end of the latest token, except for a name, whose colon is read as well.
+    package var position: Int { offset }
+
     /// The next token. After `.end` every further call returns `.end`.
     package mutating func next() throws(JSONError) -> Token {
         skipSpace()
@@ -226,5 +229,18 @@ package struct JSONError: Error, Equatable, Sendable {
     package init(_ kind: Kind, at offset: Int) {
         self.kind = kind
         self.offset = offset
+    }
+}
+
+extension JSONError.Kind {
+    /// The rule in words, for a message that adds the position.
+    package var message: String {
+        switch self {
+        case .grammar: "a syntax error"
+        case .endsEarly: "an unexpected end"
+        case .characters: "a character that JSON does not allow"
+        case .tooDeep: "too many nested levels"
+        case .duplicateKey: "a duplicate key"
+        }
     }
 }

@@ -37,6 +37,8 @@ package final class AppServicesIdentity: IdentityService {
     private nonisolated(unsafe) var origin: ServiceOrigin?
     /// Calls that wait for the location request, which is then in flight.
     private nonisolated(unsafe) var waiting: [PendingCall] = []
+    /// The service's clock, by which a JWT has expired or not.
+    nonisolated(unsafe) var clock = ServiceClock()
 
     /// Does nothing yet.
     ///
@@ -46,7 +48,7 @@ package final class AppServicesIdentity: IdentityService {
     ///   - limits: time limits; shorter ones are for tests.
     package init(
         _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String,
-        by files: FileReader = FileReader(), on loop: EventLoop,
+        by files: FileReader = .ofCredentials(), on loop: EventLoop,
         limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
         logger: Logger = Logger(label: "lanyard.identity")
     ) {
@@ -90,7 +92,7 @@ package final class AppServicesIdentity: IdentityService {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         loop.post { [self] in
-            guard let path = AppServicesLogin.file(of: credential) else {
+            guard case .configured(let settings) = credential, let path = settings.secretFile else {
                 return login(credential, nil, guarded, reply)
             }
             SettledRead.begin(path, by: files, on: loop) { [self] in login(credential, $0, guarded, reply) }
@@ -115,12 +117,13 @@ package final class AppServicesIdentity: IdentityService {
     ) {
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
         begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            // Only now: the location response has shown the service's clock.
+            if let error = prepared.expiryError(at: clock.time()) { return reply(.failure(error)) }
             let request = CurlRequest(
                 method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, isLogin: true,
                 deadline: deadline)
             send(.login, request) { outcome in
-                reply(
-                    outcome.flatMap { AppServicesGrant.make(.login, $0) }.mapError(prepared.annotated))
+                reply(prepared.annotated(outcome.flatMap { AppServicesGrant.make(.login, $0) }))
             }
         }
     }
@@ -167,6 +170,7 @@ package final class AppServicesIdentity: IdentityService {
         reply: @escaping (Result<CurlResponse, IdentityError>) -> Void
     ) {
         http.send(request) { [self] outcome in
+            clock.learn(from: outcome)
             if invalidatesLocation(outcome, request.url) { origin = nil }
             reply(classified(call, outcome))
         }
@@ -198,6 +202,7 @@ package final class AppServicesIdentity: IdentityService {
 
     private func askLocation(_ request: CurlRequest, _ base: ServiceOrigin, hops: Int) {
         http.send(request) { [self] outcome in
+            clock.learn(from: outcome)
             if case .success(let response) = outcome, [301, 302, 307, 308].contains(response.status),
                 hops < Self.redirectsMax,
                 let location = response.fields.location,

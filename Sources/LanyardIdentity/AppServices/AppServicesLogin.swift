@@ -5,25 +5,22 @@ import LanyardSettings
 
 /// A login request's provider and body (appservices.md 2.1).
 struct AppServicesLogin: Sendable {
+    /// A JWT that ends sooner is not sent: it might be over when the service reads it.
+    private static let lifetimeMin: Int64 = 10
+
+    let kind: LoginKind
     /// The provider's path segment.
-    let provider: String
+    var provider: String { kind.provider }
     let body: Secret
     /// A secret file that every user of the machine may read, which deserves a warning.
     let worldReadable: String?
     /// The fingerprint under which a refusal of this credential is remembered. nil without a guard, and for a credential without a secret,
     /// which cannot be locked out.
     let fingerprint: CredentialFingerprint?
-
-    /// The configuration key and the path of the secret, for messages. nil if the credential has no secret, or came by the admin API.
-    let secretLocation: String?
-
-    /// The secret file of a configured credential, which is read at the time of the login; nil if there is none.
-    static func file(of credential: Credential) -> String? {
-        switch credential {
-        case .given: nil
-        case .configured(let login): CredentialFileWatch.file(of: login)
-        }
-    }
+    /// The secret's file; nil if there is none, or if the credential came by the admin API.
+    private let path: String?
+    /// `exp` of a JWT, in seconds since 1970; nil: it states none, or the credential is no JWT.
+    private let expiry: Int64?
 
     /// The failure is `credentialUnavailable` or `credentialDelayed` with the path and the remedy, or `credentialRefused` by the guard.
     ///
@@ -37,24 +34,64 @@ struct AppServicesLogin: Sendable {
             let login = try AppServicesLogin(credential, content, guarded, identity, device)
             guard let fingerprint = login.fingerprint, let refused = guarded?.refused, fingerprint.isSame(as: refused)
             else { return login }
-            let what = login.secretLocation.map { "the credential in \($0)" } ?? "the credential"
-            let code = refused.code.map { " (\($0))" } ?? ""
-            throw IdentityError(
-                .credentialRefused, code: refused.code,
-                message: what
-                    + " was refused before\(code); it is not tried again until it, its account, or app_id or base_url of the identity "
-                    + "changes; correct it, or repair the account at the service and log the user in by the admin API",
-                credential: refused)
+            throw login.rejected(by: refused)
         }
     }
 
-    /// Adds the credential's fingerprint and source to an error of this login's call.
+    /// The error of a login that the guard prevents.
+    private func rejected(by refused: CredentialFingerprint) -> IdentityError {
+        let what = secretLocation.map { "the credential in \($0)" } ?? "the credential"
+        guard !refused.isSpent else {
+            return IdentityError(
+                .credentialRefused,
+                message: what
+                    + " has served its only login and is not sent again; write a new one into the file, or log the user in by the admin API",
+                credential: refused)
+        }
+        let code = refused.code.map { " (\($0))" } ?? ""
+        return IdentityError(
+            .credentialRefused, code: refused.code,
+            message: what
+                + " was refused before\(code); it is not tried again until it, its account, or app_id or base_url of the identity "
+                + "changes; correct it, or repair the account at the service and log the user in by the admin API",
+            credential: refused)
+    }
+
+    /// The error of a JWT that has expired, or is about to; nil: it can be sent.
+    ///
+    /// - Parameter now: by the service's clock.
+    func expiryError(at now: WallTime) -> IdentityError? {
+        guard let expiry, now.seconds > expiry - Self.lifetimeMin else { return nil }
+        let end = Timestamp.text(WallTime(seconds: max(expiry, 0)))
+        let reason =
+            now.seconds >= expiry
+            ? "a JWT that expired at \(end)" : "a JWT that expires at \(end), in less than \(Self.lifetimeMin) s"
+        return Self.unfit(CredentialFormat.Fault(reason: reason, remedy: "write a new one into the file"), path)
+    }
+
+    /// Adds the credential's fingerprint and source to what became of this login's call.
+    func annotated(_ outcome: Result<Grant, IdentityError>) -> Result<Grant, IdentityError> {
+        switch outcome {
+        case .success(var grant):
+            grant.spentCredential = kind.isOneUse ? fingerprint?.spent : nil
+            return .success(grant)
+        case .failure(let error): return .failure(annotated(error))
+        }
+    }
+
     func annotated(_ error: IdentityError) -> IdentityError {
         var error = error
         error.credential = fingerprint
         error.credential?.code = error.code
+        // The service has taken the credential, although its response is unusable.
+        if kind.isOneUse, error.hasMadeSession {
+            error.verdict = .credentialRefused
+            error.credential = fingerprint?.spent
+        }
         switch error.verdict {
-        case .credentialRefused, .credentialDoubted: error.message += secretLocation.map { " (\($0))" } ?? ""
+        case .credentialRefused, .credentialDoubted:
+            let notes = [secretLocation, kind.refusalHint].compactMap(\.self)
+            if !notes.isEmpty { error.message += " (\(notes.joined(separator: "; ")))" }
         default: break
         }
         return error
@@ -66,34 +103,63 @@ struct AppServicesLogin: Sendable {
         _ device: AppServicesDevice
     ) throws(IdentityError) {
         let source = try Self.source(of: credential, content)
+        let kind = LoginKind(of: source.credential)
+        if let secret = source.credential.secret, let fault = kind.format.fault(of: secret) {
+            throw Self.unfit(fault, source.path)
+        }
+        self.kind = kind
         worldReadable = source.worldReadable
-        fingerprint = guarded.flatMap { Self.fingerprint(source.credential, identity, key: $0.key) }
-        secretLocation = source.path.flatMap { path in Self.key(of: source.credential).map { "\($0) \(path)" } }
-        var body = SecretBuffer(capacity: 1024)
-        switch source.credential {
-        case .anonymous:
-            provider = "anon-user"
-            body.append("{")
-        case .emailPassword(let email, let password):
-            provider = "local-userpass"
-            body.append("{\"username\":")
+        path = source.path
+        fingerprint = guarded.flatMap { Self.fingerprint(source.credential, kind, identity, key: $0.key) }
+        expiry = kind.format == .jwt ? source.credential.secret.flatMap { JWTClaims(of: $0)?.expiry } : nil
+        body = try Self.body(of: source, kind, device)
+    }
+
+    private static func body(
+        of source: Source, _ kind: LoginKind, _ device: AppServicesDevice
+    ) throws(IdentityError) -> Secret {
+        let secret = source.credential.secret
+        var body = SecretBuffer(capacity: (secret?.count ?? 0) + 1024)
+        body.append("{")
+        if case .emailPassword(let email, _) = source.credential {
+            body.append("\"username\":")
             JSONText.write(email, into: &body)
-            body.append(",\"password\":")
-            try Self.write(password, from: source.path, into: &body)
-            body.append(",")
-        case .apiKey(let key):
-            provider = "api-key"
-            body.append("{\"key\":")
-            try Self.write(key, from: source.path, into: &body)
             body.append(",")
         }
-        body.append("\"provider\":\"\(provider)\",\"options\":{\"device\":")
+        if let secret, let member = kind.member {
+            body.append("\"\(member)\":")
+            try write(secret, from: source.path, into: &body)
+            body.append(",")
+        } else if let secret {
+            appendMembers(of: secret, to: &body)
+        }
+        // Core names the provider in every body but a function's, which is the function's argument.
+        if kind.format != .document { body.append("\"provider\":\"\(kind.provider)\",") }
+        body.append("\"options\":{\"device\":")
         device.write(into: &body)
         body.append("}}")
-        self.body = body.seal()
+        return body.seal()
+    }
+
+    /// The document's bytes are kept as they are: extended JSON stays what it was.
+    private static func appendMembers(of document: Secret, to body: inout SecretBuffer) {
+        document.withBytes { bytes in
+            guard case .members(let range) = CredentialFormat.document(bytes), !range.isEmpty else { return }
+            body.append(UnsafeRawBufferPointer(rebasing: bytes[range]))
+            body.append(",")
+        }
+    }
+
+    private static func unfit(_ fault: CredentialFormat.Fault, _ path: String?) -> IdentityError {
+        IdentityError(.credentialUnavailable, message: fault.message(path: path))
     }
 
     // MARK: Where the secret comes from
+
+    /// The configuration key and the path of the secret, for messages. nil if the credential has no secret, or came by the admin API.
+    private var secretLocation: String? {
+        path.flatMap { path in kind.key.map { "\($0) \(path)" } }
+    }
 
     private struct Source {
         var credential: GivenCredential
@@ -107,20 +173,20 @@ struct AppServicesLogin: Sendable {
     ) throws(IdentityError) -> Source {
         switch credential {
         case .given(let given): return Source(credential: given)
-        case .configured(.anonymous): return Source(credential: .anonymous)
-        case .configured(.emailPassword(let email, let file)):
-            return try source(file, content) { .emailPassword(email: email, password: $0) }
-        case .configured(.apiKey(let file)): return try source(file, content) { .apiKey($0) }
+        case .configured(let login):
+            guard let path = login.secretFile else { return Source(credential: .anonymous) }
+            return try source(login, path, content)
         }
     }
 
     private static func source(
-        _ path: String, _ content: FileSnapshot.Outcome?, as make: (Secret) -> GivenCredential
+        _ login: UserSettings.Login, _ path: String, _ content: FileSnapshot.Outcome?
     ) throws(IdentityError) -> Source {
         switch content ?? .failure(.delayed) {
         case .success(let content):
             return Source(
-                credential: make(content.secret), path: path, worldReadable: content.isWorldReadable ? path : nil)
+                credential: GivenCredential(login, secret: content.secret), path: path,
+                worldReadable: content.isWorldReadable ? path : nil)
         case .failure(let error):
             throw IdentityError(
                 error.isTransient ? .credentialDelayed : .credentialUnavailable, message: error.message(path: path))
@@ -137,25 +203,19 @@ struct AppServicesLogin: Sendable {
         }
     }
 
-    private static func key(of credential: GivenCredential) -> String? {
-        switch credential {
-        case .anonymous: nil
-        case .emailPassword: "email_password.password_file"
-        case .apiKey: "api_key.key_file"
-        }
-    }
-
     /// The fingerprint covers kind, account, secret and identity: a change of any of these makes another credential.
-    private static func fingerprint(_ credential: GivenCredential, _ identity: IdentityFingerprint?, key: Secret)
-        -> CredentialFingerprint?
-    {
-        let (account, secret): (String, Secret)
-        switch credential {
-        case .anonymous: return nil
-        case .emailPassword(let email, let password): (account, secret) = (email, password)
-        case .apiKey(let key): (account, secret) = ("", key)
-        }
-        var buffer = SecretBuffer()
+    private static func fingerprint(
+        _ credential: GivenCredential, _ kind: LoginKind, _ identity: IdentityFingerprint?, key: Secret
+    ) -> CredentialFingerprint? {
+        guard let secret = credential.secret else { return nil }
+        let account: String =
+            switch credential {
+            case .emailPassword(let email, _): email
+            // A text that was refused as one of the two may be the other.
+            case .googleIDToken, .googleAuthCode: kind.member ?? ""
+            default: ""
+            }
+        var buffer = SecretBuffer(capacity: secret.count + 256)
         // The length separates account and secret.
         buffer.append("\(credential.provider) \(account.utf8.count) \(account)")
         secret.withBytes { buffer.append($0) }

@@ -79,7 +79,8 @@ extension SessionCoordinator {
         // A session that was obtained elsewhere is revoked with its operation.
         if operation?.obtained == nil, let token = grant.refreshToken { revoke(token) }
         let message = "the credential leads to the account that user \(other) of this device is logged in to"
-        failed(IdentityError(.accountInUse, message: message), operatorReply: .accountInUse(by: other))
+        let error = IdentityError(.accountInUse, message: message, credential: grant.spentCredential)
+        failed(error, operatorReply: .accountInUse(by: other))
     }
 
     // MARK: Failure
@@ -124,9 +125,13 @@ extension SessionCoordinator {
     /// session treats it so. A refusal is recorded even if the credential file has changed since, because the new
     /// content has another fingerprint.
     private func refusal(by error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange? {
-        guard case .configured? = operation.credential, let fingerprint = error.credential else { return nil }
+        guard case .configured? = operation.credential, var fingerprint = error.credential else { return nil }
+        // An operator had it sent again. It stays spent, whatever the service says of it now.
+        if let refused, refused.isSpent, fingerprint.isSame(as: refused) { fingerprint = refused }
         switch (error.verdict, session) {
-        case (.credentialRefused, _): return .recordRefusal(fingerprint, endedVersion: endedVersion)
+        // A credential that comes with `accountInUse` is spent.
+        case (.credentialRefused, _), (.accountInUse, _):
+            return .recordRefusal(fingerprint, endedVersion: endedVersion)
         case (.credentialDoubted, .refused) where operation.purpose == .own:
             return .recordRefusal(fingerprint, endedVersion: endedVersion)
         default: return nil
@@ -191,7 +196,13 @@ extension SessionCoordinator {
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: isRefresh ? unsaved?.provider : operation.provider, isAdded: setup.isAdded,
             generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
-            fingerprint: setup.fingerprint, configured: setup.configured)
+            fingerprint: setup.fingerprint, configured: setup.configured, spent: spentCredential(after: grant))
+    }
+
+    /// The configured credential, if it has served its only login: this one, or an earlier one.
+    private func spentCredential(after grant: Grant) -> CredentialFingerprint? {
+        if case .configured? = operation?.credential { return grant.spentCredential }
+        return refused?.isSpent == true ? refused : nil
     }
 
     /// The new tokens serve from now on, whether or not the store has taken them.
@@ -210,7 +221,7 @@ extension SessionCoordinator {
         if operation.call.kind == .login {
             revokeOrphaned()
             unansweredRefreshes = 0
-            refused = nil
+            refused = spentCredential(after: grant)
             provider = operation.provider ?? provider
             isProvisional = false
         }

@@ -169,13 +169,14 @@ extension SessionCoordinator {
     private mutating func restoreNewer(over user: StoredUser) {
         rebase(onOlder: user)
         guard let storedUser, let session = storedUser.session else { return }
+        let spent = storedUser.refused?.isSpent == true ? storedUser.refused : nil
         writes.keep(
             .saveSession(
                 StoreChange.StoredLogin(
                     identity: setup.identity, session: session, accountID: storedUser.accountID,
                     provider: storedUser.provider,
                     isAdded: storedUser.isAdded, generationMin: generationMin, fingerprint: setup.fingerprint,
-                    configured: setup.configured)))
+                    configured: setup.configured, spent: spent)))
         retryNext()
     }
 

@@ -165,7 +165,7 @@ package struct SessionCoordinator: Sendable {
     var currentGeneration: UInt64 = 0
     /// Another process's session whose account is being checked, and whether the operation ends with it.
     var adopting: (user: StoredUser, finishing: Bool)?
-    /// The fingerprint of the credential that was definitely refused.
+    /// The fingerprint of the credential that was definitely refused, or that has served its only login.
     var refused: CredentialFingerprint?
     /// How often the current refresh token was sent without a response, and when last.
     var unansweredRefreshes = 0

@@ -1,10 +1,13 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// What is true of one user, whatever the processes believe: what the checks compare them with.
 struct FleetMember {
     let name: String
     let hasCredential: Bool
-    /// The password in the credential's file, by number.
+    /// The credential of the configuration; all kinds behave alike.
+    let login: UserSettings.Login
+    /// The content of the credential's file, by number.
     var password = 1
     /// An operator has logged the user out, and no login was asked for since.
     var isLoggedOut = false
@@ -37,4 +40,14 @@ struct FleetMember {
     var callsInHour = 0
     var startsInHour = 0
     var shortestLife = Duration.seconds(Int64.max >> 40)
+
+    init(place: Int, hasCredential: Bool) {
+        name = "user\(place)"
+        self.hasCredential = hasCredential
+        let kinds: [UserSettings.Login] = [
+            .emailPassword(email: name, passwordFile: name), .jwt(tokenFile: name), .function(payloadFile: name),
+            .apiKey(keyFile: name),
+        ]
+        login = kinds[place % kinds.count]
+    }
 }

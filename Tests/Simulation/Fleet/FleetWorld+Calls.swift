@@ -14,8 +14,8 @@ extension FleetWorld {
     ) {
         let password =
             switch credential {
-            case .given(.emailPassword(_, let password)): password.count
-            default: members[user].password
+            case .given(let given): given.secret?.count ?? 0
+            case .configured: members[user].password
             }
         let fingerprint = Self.fingerprint(user, password)
         if refused == fingerprint {

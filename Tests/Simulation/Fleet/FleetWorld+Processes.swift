@@ -61,8 +61,7 @@ extension FleetWorld {
         for (place, member) in members.enumerated() {
             var setup = SessionCoordinator.Setup(
                 user: member.name, identity: Self.identity, index: UserIndex(place),
-                credential: member.hasCredential
-                    ? .configured(.emailPassword(email: member.name, passwordFile: member.name)) : nil,
+                credential: member.hasCredential ? .configured(member.login) : nil,
                 rotation: plan.bug == .oneUseRetried && plan.rotation == .oneUse ? .grace : plan.rotation,
                 boot: clocks.bootName)
             setup.offline = plan.isCachedStart ? .cached : .never

@@ -69,7 +69,7 @@ package final class FleetWorld {
         service = FleetService(
             rotation: plan.rotation, lifetime: plan.lifetime, sessionLife: plan.unit * 10,
             accounts: plan.members.count)
-        members = plan.members.enumerated().map { FleetMember(name: "user\($0)", hasCredential: $1.hasCredential) }
+        members = plan.members.enumerated().map { FleetMember(place: $0, hasCredential: $1.hasCredential) }
         processes = Array(repeating: nil, count: plan.processes)
         ownWeather = Array(repeating: nil, count: plan.processes)
         lives = Array(repeating: 0, count: plan.processes)
