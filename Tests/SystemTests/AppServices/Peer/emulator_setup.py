@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 
+import ejson
 import tokens
 
 # Client app ids, by what each is for.
@@ -173,7 +174,7 @@ def write(folder):
         "apple.jwks": tokens.key_set(issuers.apple),
         "login-password": ALICE[1],
         "login-api-key": SERVER_KEY,
-        "login-function": json.dumps({"realmCustomAuthFuncUserId": "lanyard-function", "count": 3}),
+        "login-function": json.dumps(ejson.canonical({"realmCustomAuthFuncUserId": "lanyard-function", "count": 3})),
         "login-jwt": tokens.hs256(custom_claims("lanyard-jwt"), HS256_KEY),
         "login-facebook": FACEBOOK_TOKEN,
         "login-google": issuers.google.sign(google_claims("lanyard-google")),
