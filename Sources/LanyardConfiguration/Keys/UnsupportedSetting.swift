@@ -49,7 +49,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
         // Settings without a substitute, and settings that can be ignored.
         .init("health.address", .beginning("systemd:"), isError: true, alternative: address),
         .init("admin.address", .beginning("systemd:"), isError: true, alternative: address),
-        .init("admin.expose_tokens", .otherThan(["false"]), isError: false),
         .init("log.access", .only(["true"]), isError: false, alternative: "no line is written for a request"),
         // `auto` means best effort. An operator that wrote it should know that there is no sandbox.
         .init("sandbox", .only(["auto"]), isError: false, alternative: "off holds"),
