@@ -106,7 +106,8 @@ final class Program: Sendable {
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
-                info: info, refused: refused, stop: { stop.end() }, log: log)
+                info: info, exposesTokens: configuration.admin?.exposesTokens ?? false, refused: refused,
+                stop: { stop.end() }, log: log)
         }
     }
 

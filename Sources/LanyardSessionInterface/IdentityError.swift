@@ -29,6 +29,8 @@ package struct IdentityError: Error, Equatable, Sendable {
         /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). The
         /// service did not say so.
         case accountInUse
+        /// The service refused a call about an account. That says nothing about the session.
+        case callRefused
     }
 
     /// What the error means for the session.
@@ -39,6 +41,12 @@ package struct IdentityError: Error, Equatable, Sendable {
     package var code: String?
     /// A plain message for the log and `last_error`. It holds no secret, and no byte of a response except `code`.
     package var message: String
+    /// The service's `error` text, of calls about accounts only, for the operator that made the call. It is scrubbed,
+    /// and never logged.
+    package var serviceText: String?
+    /// The response was the service's own error: it had a JSON `error` or `error_code`. After another response, such as a
+    /// gateway's page, it is unknown whether the service has seen the call.
+    package var isServiceError = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.
@@ -67,7 +75,8 @@ extension IdentityError {
     package var isRetryable: Bool {
         switch verdict {
         case .transient, .unknownOutcome, .gone, .credentialDelayed: true
-        case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse:
+        case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse,
+            .callRefused:
             false
         }
     }
@@ -107,6 +116,7 @@ extension IdentityError.Verdict {
         case .credentialUnavailable: "credential_unavailable"
         case .credentialDelayed: "credential_delayed"
         case .accountInUse: "account_in_use"
+        case .callRefused: "call_refused"
         }
     }
 }

@@ -6,6 +6,8 @@ import LanyardFoundations
 package protocol IdentityService: AnyObject, Sendable {
     /// The service and application, whatever the identity's name; nil: unknown.
     var fingerprint: IdentityFingerprint? { get }
+    /// The service's calls about accounts; nil: it has none.
+    var accounts: (any AccountService)? { get }
     /// Logs in. A configured credential is read anew.
     ///
     /// - Parameter guarded: keeps a refused credential from being sent again, and makes each error carry the
@@ -21,6 +23,7 @@ package protocol IdentityService: AnyObject, Sendable {
 
 extension IdentityService {
     package var fingerprint: IdentityFingerprint? { nil }
+    package var accounts: (any AccountService)? { nil }
 }
 
 /// The tokens of a successful login or refresh (RFC 6749 §5.1).

@@ -23,6 +23,11 @@ package enum StoreChange: Sendable {
     case end(user: String, base: SessionVersion)
     /// An operator logged the user out: all tokens are erased. `revocation` keeps what the service must be told.
     case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
+    /// The user's account is about to be deleted at the service. From now on the user counts as logged out by an
+    /// operator, so that no restart logs it in. The session of this id stays for `cancelDeletion`, and the version does not move.
+    case beginDeletion(user: String, session: UInt64)
+    /// The account was not deleted: the session continues. The generation grows, so that other processes notice.
+    case cancelDeletion(user: String, session: UInt64)
     /// The user is forgotten. `revocation` keeps what the service must be told.
     case remove(user: String, revocation: StoredRevocation?)
     case activate(StoreContents.ActiveChoice)
@@ -52,12 +57,18 @@ package enum StoreChange: Sendable {
         package var configured: Set<String>
         /// The configured credential, if it has served its only login. It is not sent again until it changes.
         package var spent: CredentialFingerprint?
+        /// A link has only replaced the access token. What the store knows of the refresh token stays.
+        package var isLink: Bool
+        /// The account is being deleted: the user stays logged out for a restart.
+        package var keepsLogout: Bool
 
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
             generationMin: UInt64 = 0, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = [],
-            spent: CredentialFingerprint? = nil
+            isLink: Bool = false, keepsLogout: Bool = false, spent: CredentialFingerprint? = nil
         ) {
+            self.isLink = isLink
+            self.keepsLogout = keepsLogout
             self.spent = spent
             self.configured = configured
             self.generationMin = generationMin

@@ -88,6 +88,17 @@ extension StoreContents {
                 user.intent = nil
                 user.isLoggedOut = true
             }
+        case .beginDeletion(let name, let session):
+            guard self[name]?.session?.id == session else { return .overtaken(by: self[name]) }
+            return edit(name, nil, base: nil, now: now) { $0.isLoggedOut = true }
+        case .cancelDeletion(let name, let session):
+            guard let user = self[name], user.session?.id == session, user.isLoggedOut else {
+                return .stored(self[name])
+            }
+            return edit(name, nil, base: nil, now: now) { user in
+                user.generation += 1
+                user.isLoggedOut = false
+            }
         case .remove(let name, let revocation):
             keep(revocation)
             users.removeAll { $0.name == name }
@@ -153,8 +164,8 @@ extension StoreContents {
 }
 
 extension StoredUser {
-    /// Stores the tokens of a login or a refresh, and clears the intent and the refusal. A spent credential stays
-    /// recorded.
+    /// Stores the tokens of a login, a refresh or a link. All but a link clear the intent and the refusal. A spent
+    /// credential stays recorded.
     fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
         identity = login.identity
         identityFingerprint = login.fingerprint ?? identityFingerprint
@@ -168,7 +179,8 @@ extension StoredUser {
             self.provider = provider
             isAdded = login.isAdded
         }
-        isLoggedOut = false
+        if !login.keepsLogout { isLoggedOut = false }
+        guard !login.isLink else { return }
         intent = nil
         refused = login.spent
     }

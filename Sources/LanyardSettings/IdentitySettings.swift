@@ -11,7 +11,7 @@ package struct IdentitySettings: Equatable, Sendable {
     package struct AppServices: Equatable, Sendable {
         /// The client app id.
         package var appID: String
-        /// An origin, no trailing slash.
+        /// An `http` or `https` URL, with a path if the service is behind a proxy. No trailing slash.
         package var baseURL: String
         package var rotation = RefreshTokenRotation.none
         package init(appID: String, baseURL: String) {

@@ -12,6 +12,8 @@ package struct AdminSettings: Equatable, Sendable {
     package var folder: String?
     /// The file with the bearer token of calls over TCP; never nil for a TCP address.
     package var tokenFile: String?
+    /// `expose_tokens`: access tokens may be asked for.
+    package var exposesTokens = false
 
     package init(address: ListenerSettings.Address? = nil, folder: String? = nil, tokenFile: String? = nil) {
         self.address = address

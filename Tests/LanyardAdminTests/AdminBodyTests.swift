@@ -11,7 +11,7 @@ import Testing
     }
 
     private static func login(_ text: String) throws -> GivenCredential? {
-        try Array(text.utf8).withUnsafeBytes { try AdminBody.credential($0) }
+        try Array(text.utf8).withUnsafeBytes { try AdminBody.login($0).credential }
     }
 
     private static func text(_ secret: Secret) -> String { secret.withBytes { String(decoding: $0, as: UTF8.self) } }

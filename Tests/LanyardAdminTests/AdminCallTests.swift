@@ -36,7 +36,8 @@ import Testing
         "other paths are none of ours",
         arguments: [
             "/", "/v1", "/v1/", "/v2/status", "/v1/status/", "/v1/users/alice/", "/v1/users/alice/fly", "//v1/status",
-            "/v1/users/alice/login/now", "/V1/status", "/v1/users/alice/token", "/metrics",
+            "/v1/users/alice/login/now", "/V1/status", "/v1/users/alice/api-keys/1/rename", "/metrics",
+            "/v1/users/alice/functions", "/v1/identities/demo", "/v1/identities/demo/email-password/change",
         ])
     func noRoute(_ path: String) { #expect(Self.read(.get, path) == .noRoute) }
 

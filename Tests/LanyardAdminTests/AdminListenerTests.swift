@@ -170,7 +170,10 @@ import Testing
                 .identity(.init(.transient(retryAfter: nil), status: 429, message: "w")), 503, "identity-unreachable",
                 "bob"
             ),
-            (.identity(.init(.transient(retryAfter: nil), status: 400, message: "w")), 400, "identity-error", "bob"),
+            (
+                .identity(.init(.transient(retryAfter: nil), status: 400, message: "w")), 503, "identity-unreachable",
+                "bob"
+            ),
             (.identity(.init(.unknownOutcome, message: "w")), 503, "identity-unreachable", "bob"),
             (.identity(.init(.sessionDead, status: 401, message: "w")), 401, "identity-error", "bob"),
             (.identity(.init(.unknownApp, status: 404, message: "w")), 404, "identity-error", "bob"),

@@ -22,7 +22,9 @@ final class AdminServer: Sendable {
     private let folder: TemporaryFolder
 
     /// - Parameter isTCP: a port with a token; else a unix socket.
-    init(isTCP: Bool = false, tokenFile: String? = nil, limits: AdminLimits = AdminLimits()) throws {
+    init(
+        isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits()
+    ) throws {
         folder = try TemporaryFolder()
         let address: ListenerSettings.Address =
             isTCP ? .tcp(host: "127.0.0.1", port: 0) : .unix(path: folder.file("admin.sock"))
@@ -43,7 +45,7 @@ final class AdminServer: Sendable {
             info: ProgramInfo(
                 version: "1.2.3", startedAt: .now - .seconds(90),
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
-            stop: { _ = stops.acquire() }, limits: limits,
+            exposesTokens: exposesTokens, stop: { _ = stops.acquire() }, limits: limits,
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
         loop.start()
         listener.start()
@@ -124,14 +126,58 @@ final class PlayedUsers: UserOperations {
     private func note(_ request: UserRequest) {
         let words =
             switch request {
-            case .add(let name, let identity, let credential): "add \(name) at \(identity) by \(words(credential))"
-            case .login(let name, let credential): "login \(name) by \(credential.map(words) ?? "configuration")"
+            case .add(let name, let identity, let credential, let activates):
+                "add \(name) at \(identity) by \(words(credential))" + (activates ? "" : ", not active")
+            case .login(let name, let credential, let activates):
+                "login \(name) by \(credential.map(words) ?? "configuration")" + (activates ? "" : ", not active")
             case .activate(let name): "activate \(name)"
             case .refresh(let name): "refresh \(name)"
             case .logOut(let name): "logout \(name)"
             case .remove(let name): "remove \(name)"
+            case .call(let name, let call): "\(words(call)) as \(name)"
+            case .link(let name, let credential): "link \(name) by \(words(credential))"
+            case .deleteAccount(let name): "delete the account of \(name)"
+            case .customData(let name): "custom data of \(name)"
+            case .accessToken(let name): "token of \(name)"
+            case .manageAccount(let identity, let call): "\(words(call)) at \(identity)"
             }
         asked.withLock { $0.append(words) }
+    }
+
+    private func words(_ call: AccountCall) -> String {
+        switch call {
+        case .profile: "profile"
+        case .identities: "identities"
+        case .deleteAccount: "deletion"
+        case .apiKeys: "keys"
+        case .createAPIKey(let name): "new key \(name)"
+        case .apiKey(let id): "key \(id)"
+        case .deleteAPIKey(let id): "delete key \(id)"
+        case .enableAPIKey(let id): "enable key \(id)"
+        case .disableAPIKey(let id): "disable key \(id)"
+        case .function(let name, let arguments): "function \(name) with \(Tokens.text(arguments) ?? "-")"
+        case .emailPassword(let call): words(call)
+        }
+    }
+
+    private func words(_ call: EmailPasswordCall) -> String {
+        switch call {
+        case .register(let email, let password):
+            secrets.withLock { $0.append(password) }
+            return "register \(email)"
+        case .confirm(let token, let tokenID):
+            secrets.withLock { $0 += [token, tokenID] }
+            return "confirm"
+        case .resendConfirmation(let email): return "resend \(email)"
+        case .retryCustomConfirmation(let email): return "retry \(email)"
+        case .sendResetEmail(let email): return "send reset \(email)"
+        case .resetPassword(let token, let tokenID, let password):
+            secrets.withLock { $0 += [token, tokenID, password] }
+            return "reset"
+        case .callResetFunction(let email, let password, let arguments):
+            secrets.withLock { $0.append(password) }
+            return "call reset \(email) with \(Tokens.text(arguments) ?? "-")"
+        }
     }
 
     private func words(_ credential: GivenCredential) -> String {

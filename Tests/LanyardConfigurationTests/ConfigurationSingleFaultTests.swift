@@ -18,7 +18,7 @@ import Testing
             tls: {certificate_file: cert.pem, key_file: key.pem, client_ca_file: ca.pem, client_names: [orders]}
           - {address: "127.0.0.1:7401", capability_file: capability, required_header: Lanyard-Request}
         health: {address: "127.0.0.1:7405"}
-        admin: {address: "127.0.0.1:7403", token_file: admin}
+        admin: {address: "127.0.0.1:7403", token_file: admin, expose_tokens: true}
         identities:
           demo:
             app_services: {app_id: demo-abcde, base_url: "https://127.0.0.1:7490", rotation: grace}
@@ -79,7 +79,7 @@ import Testing
 
     /// What has no place in `text`: the other one of a pair, and what does nothing.
     private static let elsewhere: Set<String> = [
-        "store.passphrase_file", "store.memory", "log.format", "sandbox", "admin.expose_tokens", "user",
+        "store.passphrase_file", "store.memory", "log.format", "sandbox", "user",
         "shutdown.logout", "routes[].tls.unsafe_skip_verify",
     ]
 

@@ -163,6 +163,8 @@ final class CoordinatorDriver {
         case .recordRefusal: "refuse"
         case .end: "end"
         case .logOut: "logOut"
+        case .beginDeletion: "mark"
+        case .cancelDeletion: "unmark"
         case .remove: "remove"
         case .activate: "activate"
         case .addRevocation: "owe"

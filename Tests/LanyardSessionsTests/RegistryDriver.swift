@@ -81,6 +81,16 @@ struct RegistryDriver {
 
     mutating func nameExists(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.nameExists(ask))) }
 
+    /// The service has deleted the account of the request.
+    mutating func deletes(_ ask: UserRegistry.RequestID) -> [String] {
+        words(registry.handle(.accountDeleted(ask)))
+    }
+
+    /// The request's link or deletion has changed no user.
+    mutating func endsChange(_ ask: UserRegistry.RequestID) -> [String] {
+        words(registry.handle(.accountChangeEnded(ask)))
+    }
+
     mutating func overtake(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.overtaken(ask))) }
 
     /// A forgotten user is gone completely.
@@ -116,6 +126,8 @@ struct RegistryDriver {
             case .activate(let choice, let user):
                 "activate \(choice.user ?? "none") \(user.map { names[$0] } ?? "none") of \(choice.configured ?? "none")"
             case .refresh(_, let user): "refresh \(names[user])"
+            case .callAccount(_, let user): "call \(names[user])"
+            case .manageAccount(_, let identity): "manage at \(identity)"
             case .logOut(_, let user): "log out \(names[user])"
             case .hide(_, let user): "hide \(names[user])"
             case .forget(_, let user): "forget \(names[user])"

@@ -124,6 +124,7 @@ import Testing
         case .credentialUnavailable: "credentialUnavailable"
         case .credentialDelayed: "credentialDelayed"
         case .accountInUse: "accountInUse"
+        case .callRefused: "callRefused"
         }
     }
 
@@ -132,6 +133,7 @@ import Testing
         let verdicts: [IdentityError.Verdict] = [
             .transient(retryAfter: nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .gone,
             .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
+            .callRefused,
         ]
         // A status that no response of Lanyard's own has.
         let service = 499

@@ -18,38 +18,52 @@ enum AdminBody {
         var name: String
         var identity: String
         var credential: GivenCredential
+        /// The login makes the user active.
+        var activates: Bool
+    }
+
+    /// `POST …/login`.
+    struct Login: Sendable {
+        /// nil: the configured credential is used.
+        var credential: GivenCredential?
+        /// The login makes the user active.
+        var activates: Bool
     }
 
     /// The payload of a custom function may be as deep as any document of MongoDB, 100 levels.
-    private static let depthMax = 104
+    static let depthMax = 104
     private static let keyBytesMax = 64
-    private static let emailBytesMax = 1024
+    static let emailBytesMax = 1024
     /// Characters of the largest JWT that App Services takes.
     private static let tokenBytesMax = 1_000_000
 
     static func newUser(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> NewUser {
         var (name, identity, credential): (String?, String?, GivenCredential?)
+        var activates = true
         try members(of: bytes) { key, body throws(ReadError) in
             switch key {
             case "name": name = try body.name(key)
             case "identity": identity = try body.name(key)
             case "credential": credential = try body.credential(key)
+            case "activate": activates = try body.bool(key)
             default: throw .unknown(key)
             }
         }
         return NewUser(
             name: try needed(name, "name"), identity: try needed(identity, "identity"),
-            credential: try needed(credential, "credential"))
+            credential: try needed(credential, "credential"), activates: activates)
     }
 
-    /// The body of `POST …/login`; nil: the configured credential is used.
-    static func credential(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> GivenCredential? {
-        var credential: GivenCredential?
+    static func login(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> Login {
+        var login = Login(credential: nil, activates: true)
         try members(of: bytes) { key, body throws(ReadError) in
-            guard key == "credential" else { throw .unknown(key) }
-            credential = try body.credential(key)
+            switch key {
+            case "credential": login.credential = try body.credential(key)
+            case "activate": login.activates = try body.bool(key)
+            default: throw .unknown(key)
+            }
         }
-        return credential
+        return login
     }
 
     /// The body of a call without parameters: empty, or an object without members.
@@ -57,13 +71,13 @@ enum AdminBody {
         try members(of: bytes) { key, _ throws(ReadError) in throw .unknown(key) }
     }
 
-    private static func needed<Value>(_ value: Value?, _ key: String) throws(ReadError) -> Value {
+    static func needed<Value>(_ value: Value?, _ key: String) throws(ReadError) -> Value {
         guard let value else { throw .invalid("\(key) is missing") }
         return value
     }
 
     /// Reads the top-level object member by member. An empty body counts as an object without members.
-    private static func members(
+    static func members(
         of bytes: UnsafeRawBufferPointer, _ read: (String, inout Cursor) throws(ReadError) -> Void
     ) throws(ReadError) {
         guard bytes.count > 0 else { return }
@@ -74,7 +88,9 @@ enum AdminBody {
     }
 
     /// Checks the whole text first, so that malformed JSON is reported before any wrong member.
-    private static func check(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
+    static func check(
+        _ bytes: UnsafeRawBufferPointer, depthMax: Int = AdminBody.depthMax
+    ) throws(ReadError) {
         var reader = JSONReader(bytes, depthMax: depthMax)
         do throws(JSONError) {
             while try reader.next() != .end {}
@@ -84,7 +100,7 @@ enum AdminBody {
     }
 
     /// A position in checked JSON text.
-    private struct Cursor: ~Copyable {
+    struct Cursor: ~Copyable {
         private let bytes: UnsafeRawBufferPointer
         private var reader: JSONReader
 
@@ -131,6 +147,24 @@ enum AdminBody {
                 }
             }
             return Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[start..<reader.position]))
+        }
+
+        mutating func bool(_ key: String) throws(ReadError) -> Bool {
+            guard case .bool(let value) = try next() else { throw .invalid("\(key) is neither true nor false") }
+            return value
+        }
+
+        /// An array as JSON text, with any values.
+        mutating func array(_ key: String) throws(ReadError) -> Secret {
+            var copy = JSONCopy(of: bytes)
+            let first: JSONReader.Token
+            do throws(JSONError) {
+                first = try copy.appendValue(of: &reader)
+            } catch {
+                throw .malformed(error)
+            }
+            guard first == .arrayStart else { throw .invalid("\(key) is not an array") }
+            return copy.seal()
         }
 
         /// A string that is not secret.
@@ -214,5 +248,5 @@ enum AdminBody {
 }
 
 extension AdminBody.ReadError {
-    fileprivate static func unknown(_ key: String) -> AdminBody.ReadError { .invalid("unknown key \(key)") }
+    static func unknown(_ key: String) -> AdminBody.ReadError { .invalid("unknown key \(key)") }
 }

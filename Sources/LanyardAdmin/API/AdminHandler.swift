@@ -1,8 +1,10 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSessions
 import Logging
 
-/// Performs admin calls: takes a call with its body and gives a response. Writes an audit line for each call that changes state.
+/// Performs admin calls: takes a call with its body and gives a response. Writes an audit line for each call that changes state
+/// or shows a token.
 ///
 /// From any thread; no call blocks.
 final class AdminHandler: Sendable {
@@ -10,6 +12,8 @@ final class AdminHandler: Sendable {
     struct Sources: Sendable {
         var users: any UserOperations
         var info: ProgramInfo
+        /// `admin.expose_tokens`.
+        var exposesTokens: Bool
         /// Starts the orderly shutdown, as SIGTERM does.
         var stop: @Sendable () -> Void
     }
@@ -31,7 +35,18 @@ final class AdminHandler: Sendable {
             switch call {
             case .addUser: return add(try AdminBody.newUser(body), call, peer, reply)
             case .logIn(let name):
-                return performUserRequest(.login(name, try AdminBody.credential(body)), name, call, peer, reply)
+                let login = try AdminBody.login(body)
+                let request = UserRequest.login(name, login.credential, activates: login.activates)
+                return performUserRequest(request, name, call, peer, reply)
+            case .link(let name):
+                return performUserRequest(.link(name, try AdminBody.link(body)), name, call, peer, reply)
+            case .account(let name, let accountCall):
+                let request = UserRequest.call(name, try accountCall.request(body))
+                return performUserRequest(request, name, call, peer, reply)
+            case .emailPassword(let identity, let verb):
+                let request = UserRequest.manageAccount(
+                    identity: identity, try AdminBody.emailPassword(verb, body))
+                return performUserRequest(request, nil, call, peer, reply)
             default: try AdminBody.nothing(body)
             }
         } catch {
@@ -49,10 +64,15 @@ final class AdminHandler: Sendable {
         case .refresh(let name): performUserRequest(.refresh(name), name, call, peer, reply)
         case .logOut(let name): performUserRequest(.logOut(name), name, call, peer, reply)
         case .remove(let name): performUserRequest(.remove(name), name, call, peer, reply)
+        case .deleteAccount(let name): performUserRequest(.deleteAccount(name), name, call, peer, reply)
+        case .customData(let name): performUserRequest(.customData(name), name, call, peer, reply)
+        case .token(let name):
+            guard sources.exposesTokens else { return finish(.tokenNotExposed, call, name, peer, reply) }
+            performUserRequest(.accessToken(name), name, call, peer, reply)
         case .shutdown:
             finish(AdminResponses.stopping(), call, nil, peer, reply)
             sources.stop()
-        case .addUser, .logIn: break
+        case .addUser, .logIn, .link, .account, .emailPassword: break
         }
     }
 
@@ -68,16 +88,17 @@ final class AdminHandler: Sendable {
         _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
         let request = UserRequest.add(
-            name: newUser.name, identity: newUser.identity, newUser.credential)
+            name: newUser.name, identity: newUser.identity, newUser.credential, activates: newUser.activates)
         performUserRequest(request, newUser.name, call, peer, reply)
     }
 
+    /// - Parameter name: the user in the call; nil: the call is about no user of this device.
     private func performUserRequest(
-        _ request: UserRequest, _ name: String, _ call: AdminCall, _ peer: PeerCredentials,
+        _ request: UserRequest, _ name: String?, _ call: AdminCall, _ peer: PeerCredentials,
         _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
         sources.users.perform(request) { [self] result in
-            finish(Self.response(result, name), call, Self.userName(of: result) ?? name, peer, reply)
+            finish(Self.response(result, name, call), call, Self.userName(of: result) ?? name, peer, reply)
         }
     }
 
@@ -89,15 +110,19 @@ final class AdminHandler: Sendable {
         }
     }
 
-    private static func response(_ result: Result<UserOutcome, UserError>, _ name: String) -> OperatorResponse {
+    private static func response(
+        _ result: Result<UserOutcome, UserError>, _ name: String?, _ call: AdminCall
+    ) -> OperatorResponse {
         switch result {
         case .success(.added(let view, let isStored)): AdminResponses.added(view, isStored: isStored)
         case .success(.user(let view, let isStored)): AdminResponses.user(view, isStored: isStored)
         case .success(.refreshed(let expiry)): AdminResponses.refreshed(expiry)
         case .success(.loggedOut(let view, let isRevoked, let isStored)):
-            AdminResponses.loggedOut(view, name: name, isRevoked: isRevoked, isStored: isStored)
+            AdminResponses.loggedOut(view, name: name ?? "", isRevoked: isRevoked, isStored: isStored)
         case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
-        case .success(.removed(isStored: false)): AdminResponses.removed(name)
+        case .success(.removed(isStored: false)): AdminResponses.removed(name ?? "")
+        case .success(.result(let text)): AdminResponses.result(text, status: call.resultStatus)
+        case .success(.accessToken(let token, let expiry)): AdminResponses.accessToken(token, expiry)
         case .failure(let error): .problem(error, user: name)
         }
     }
@@ -107,7 +132,7 @@ final class AdminHandler: Sendable {
         _ response: OperatorResponse, _ call: AdminCall, _ user: String?, _ peer: PeerCredentials,
         _ reply: (OperatorResponse) -> Void
     ) {
-        if call.changesState { audit(call, user, response.problemName ?? "ok", peer) }
+        if call.isAudited { audit(call, user, response.problemName ?? "ok", peer) }
         reply(response)
     }
 
@@ -119,5 +144,35 @@ final class AdminHandler: Sendable {
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
         if let user { metadata["user"] = .string(user) }
         log.notice("admin call", metadata: metadata)
+    }
+}
+
+extension AdminCall {
+    /// The status of a result that the identity service has given.
+    fileprivate var resultStatus: Int {
+        switch self {
+        case .account(_, let call): call.status
+        case .emailPassword(_, let verb): verb.status
+        default: 200
+        }
+    }
+}
+
+extension AdminAccountCall {
+    /// The call with its body.
+    fileprivate func request(_ body: UnsafeRawBufferPointer) throws(AdminBody.ReadError) -> AccountCall {
+        switch self {
+        case .createAPIKey: return .createAPIKey(name: try AdminBody.apiKeyName(body))
+        case .function(let name): return .function(name: name, arguments: try AdminBody.arguments(body))
+        default: try AdminBody.nothing(body)
+        }
+        switch self {
+        case .profile: return .profile
+        case .apiKey(let id): return .apiKey(id)
+        case .deleteAPIKey(let id): return .deleteAPIKey(id)
+        case .enableAPIKey(let id): return .enableAPIKey(id)
+        case .disableAPIKey(let id): return .disableAPIKey(id)
+        case .apiKeys, .createAPIKey, .function: return .apiKeys
+        }
     }
 }

@@ -34,17 +34,20 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///   - files: reads `tokenFile` alone; `stop` ends it.
     ///   - refused: counts refused calls.
     ///   - info: the process's part of the status response.
+    ///   - exposesTokens: `admin.expose_tokens`.
     ///   - stop: starts the orderly shutdown, as SIGTERM does.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
-        users: any UserOperations, info: ProgramInfo, refused: AdminRefusalCounters = AdminRefusalCounters(),
+        users: any UserOperations, info: ProgramInfo, exposesTokens: Bool = false,
+        refused: AdminRefusalCounters = AdminRefusalCounters(),
         stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
         self.files = files
         refusals = AdminRefusalLog(refused, on: loop, log: log)
-        handler = AdminHandler(AdminHandler.Sources(users: users, info: info, stop: stop), log: log)
+        let sources = AdminHandler.Sources(users: users, info: info, exposesTokens: exposesTokens, stop: stop)
+        handler = AdminHandler(sources, log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
@@ -108,16 +111,24 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
             return .delayed(refusal, guessDelay.delay(at: listener.loop.now))
         }
         switch AdminCall.read(head.kind, target.path) {
-        case .call where target.hasQuery: return .response(.queryNotTaken)
+        case .call(.remove(let name)) where target.query != nil:
+            guard target.query?.elementsEqual("account=delete".utf8) == true else {
+                return .response(.accountQueryInvalid)
+            }
+            return .call(operatorCall(of: .deleteAccount(name), peer))
+        case .call where target.query != nil: return .response(.queryNotTaken)
         case .call(let call): return .call(operatorCall(of: call, peer))
         case .methodNotAllowed(let allow): return .response(.methodNotAllowed(allow: allow))
         case .noSuchUser: return .response(.noSuchUser)
+        case .noSuchIdentity: return .response(.noSuchIdentity)
+        case .invalid(let message): return .response(.problem(.invalid(message)))
         case .noRoute: return .response(.noRoute)
         }
     }
 
     private func operatorCall(of call: AdminCall, _ peer: PeerCredentials) -> OperatorCall {
-        OperatorCall(bodyBytesMax: limits.bodyBytesMax, bodyTimeout: limits.bodyTimeout) { [self] body, reply in
+        let bytesMax = call.isFunction ? limits.functionBodyBytesMax : limits.bodyBytesMax
+        return OperatorCall(bodyBytesMax: bytesMax, bodyTimeout: limits.bodyTimeout) { [self] body, reply in
             guard call.waitsForIdentityService else {
                 return handler.perform(call, body: body, peer: peer, reply: reply)
             }

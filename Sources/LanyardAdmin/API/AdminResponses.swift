@@ -113,6 +113,25 @@ enum AdminResponses {
         return OperatorResponse(status: 200, body: body.bytes)
     }
 
+    /// What the identity service has given. A 204 has no body.
+    static func result(_ text: Secret, status: Int) -> OperatorResponse {
+        var response = OperatorResponse(status: status, body: [])
+        response.secretBody = status == 204 ? nil : text
+        return response
+    }
+
+    /// - Parameter expiry: nil: the token has no end that is known here.
+    static func accessToken(_ token: Secret, _ expiry: WallTime?) -> OperatorResponse {
+        var times = JSONWriter(capacity: 64)
+        write(expiry, into: &times)
+        var text = SecretBuffer(capacity: token.count + 128)
+        text.append("{\"access_token\":\"")
+        // A bearer token has no character that JSON escapes.
+        token.withBytes { text.append($0) }
+        text.append("\",\"expires_at\":\(times.text)}")
+        return result(text.seal(), status: 200)
+    }
+
     static func stopping() -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()

@@ -57,6 +57,9 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private var body: OperatorRequestBody?
 
     private var output: [UInt8] = []
+    /// Sent after `output`.
+    private var secretOutput: Secret?
+    /// Of both.
     private var written = 0
     private var lingeringClose: LingeringClose?
 
@@ -289,15 +292,23 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         body = nil
         output = response.write(
             toHead: request.isHead, closes: request.closes, keepsHTTP10: request.keepsHTTP10, at: .now)
+        secretOutput = request.isHead ? nil : response.secretBody
         written = 0
         phase = .writing
         send()
     }
 
+    private func sendSome() -> Socket.Sent {
+        if written < output.count || secretOutput == nil {
+            return output.withUnsafeBytes { Socket.send(raw, UnsafeRawBufferPointer(rebasing: $0[written...])) }
+        }
+        let start = written - output.count
+        return secretOutput!.withBytes { Socket.send(raw, UnsafeRawBufferPointer(rebasing: $0[start...])) }
+    }
+
     private func send() {
-        while written < output.count {
-            let sent = output.withUnsafeBytes { Socket.send(raw, UnsafeRawBufferPointer(rebasing: $0[written...])) }
-            switch sent {
+        while written < output.count + (secretOutput?.count ?? 0) {
+            switch sendSome() {
             case .bytes(let count):
                 written += count
                 waitingSince = listener.loop.now
@@ -309,6 +320,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             }
         }
         output = []
+        secretOutput = nil
         waitingSince = listener.loop.now
         if request.closes { return linger() }
         (phase, reader, hasHeadBegun) = (.readingHead, RequestReader(), false)
@@ -355,6 +367,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         if case .closed = phase { return }
         phase = .closed
         body = nil
+        secretOutput = nil
         listener.loop.drop(deadline)
         if let watch { listener.loop.forget(watch) }
         watch = nil

@@ -38,6 +38,8 @@ package struct AdminLimits: Equatable, Sendable {
     package var bodyTimeout = Duration.seconds(10)
     /// Bytes of a body; 413 beyond. A JWT or the payload of a custom function may have 1 MiB.
     package var bodyBytesMax = (1 << 20) + (64 << 10)
+    /// The same for the arguments of a function.
+    package var functionBodyBytesMax = 1 << 20
 
     package init() {}
 }

@@ -7,7 +7,8 @@ struct OperatorTarget {
     let authority: Bytes?
     /// Without query.
     let path: Bytes
-    let hasQuery: Bool
+    /// Without its question mark; nil: there is none.
+    let query: Bytes?
 
     /// nil: the target has neither form.
     init?(_ target: Bytes) {
@@ -24,7 +25,7 @@ struct OperatorTarget {
         }
         let end = target[start...].firstIndex(of: UInt8(ascii: "?")) ?? target.count
         path = target[run: start..<end]
-        hasQuery = end < target.count
+        query = end < target.count ? target[run: (end + 1)..<target.count] : nil
     }
 
     /// nil: the request names one of `hosts`. The authority of an absolute target replaces `Host`.

@@ -10,6 +10,8 @@ package struct OperatorResponse: Equatable, Sendable {
     package var contentType: String
     /// The whole body.
     package var body: [UInt8]
+    /// A body that may hold a secret, in place of `body`: it is wiped once it is sent.
+    package var secretBody: Secret?
     /// The `Allow` field of a 405.
     package var allow: String?
     /// Further field lines, without their ends.
@@ -37,7 +39,7 @@ package struct OperatorResponse: Equatable, Sendable {
     ) -> OperatorResponse {
         let body = ProblemDetail(
             name, status: status, title: title, detail: detail, isRetryable: isRetryable, user: user,
-            serviceError: identity.map { ($0.message, $0.code) }
+            serviceError: identity.map { ($0.serviceText ?? $0.message, $0.code, $0.status) }
         ).json
         var response = OperatorResponse(status: status, contentType: ProblemDetail.contentType, body: body.bytes)
         response.closes = closes
@@ -62,14 +64,17 @@ package struct OperatorResponse: Equatable, Sendable {
         return .problem(problem.status, problem.name, problem.title, problem.detail, closes: true)
     }
 
-    /// The response as bytes (RFC 9112 §4). `HEAD` gets the same head without the body.
+    /// The response as bytes (RFC 9112 §4), without a secret body, which the caller sends after it. `HEAD` gets the same
+    /// head without the body.
     func write(toHead: Bool, closes: Bool, keepsHTTP10: Bool, at time: WallTime) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(320 + body.count)
         func line(_ text: String) { out.append(contentsOf: text.utf8) }
         line("HTTP/1.1 \(status) \(Self.reason(status))\r\n")
         // RFC 9110 §8.6: a 204 has no length, not even 0.
-        if status != 204 { line("Content-Type: \(contentType)\r\nContent-Length: \(body.count)\r\n") }
+        if status != 204 {
+            line("Content-Type: \(contentType)\r\nContent-Length: \(secretBody?.count ?? body.count)\r\n")
+        }
         line("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n")
         if let allow { line("Allow: \(allow)\r\n") }
         for field in fields { line("\(field)\r\n") }

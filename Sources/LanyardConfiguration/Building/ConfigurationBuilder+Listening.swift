@@ -166,6 +166,7 @@ extension ConfigurationBuilder {
             admin.address = address
             if case .tcp(let host, let port) = address { checkAdminAddress(host, port, admin, section) }
         }
+        section.fill(&admin.exposesTokens, "expose_tokens")
         let isUnix = if case .tcp? = admin.address { false } else { !section.isUnread("address") }
         if isUnix, admin.tokenFile != nil {
             let key = section.has("token_file") ? "token_file" : "token_credential"

@@ -38,7 +38,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("users.*.login.jwt_bearer", .any, isError: true, alternative: login),
         .init("users.*.login.token_exchange", .any, isError: true, alternative: login),
         // Settings without a substitute, and settings that can be ignored.
-        .init("admin.expose_tokens", .otherThan(["false"]), isError: false),
         // `auto` means best effort. An operator that wrote it should know that there is no sandbox.
         .init("sandbox", .only(["auto"]), isError: false, alternative: "off holds"),
     ]

@@ -26,7 +26,7 @@ package enum ConfigurationValue: Equatable, Sendable {
     case upstream
     /// An http(s) URL.
     case url
-    /// An http(s) URL without a path.
+    /// An http(s) URL with an optional path.
     case baseURL
     case pathPrefix
     case method
@@ -134,7 +134,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "an origin"
         case .upstream: "http://…, https://… or unix:/path"
         case .url: "an http:// or https:// URL"
-        case .baseURL: "an http:// or https:// URL without a path"
+        case .baseURL: "an http:// or https:// URL"
         case .pathPrefix: "a path that begins with /, without query, escapes and dot segments"
         case .method: "a method"
         case .upgrade: "a protocol that carries no further HTTP requests"

@@ -16,7 +16,7 @@ package enum URLText {
 
     /// Reads a URL of one of `schemes`.
     ///
-    /// - Parameter takesPath: false: at most one slash may follow the authority.
+    /// - Parameter takesPath: false: at most one slash may follow the authority, and whatever stands before an @ is secret.
     /// - Throws: message and remedy.
     package static func parts(
         _ text: String, schemes: [String], takesPath: Bool = true
@@ -73,7 +73,7 @@ package enum URLText {
             rest.append("everything from the ? or # on")
         }
         guard !what.isEmpty else { return nil }
-        // A URL without a path is that of an identity service, where users log in.
+        // Such a URL is that of an identity service, where users log in.
         let secrets = takesPath ? ": a password is not allowed here" : "; secrets are given as files"
         return .init(
             what.joined(separator: " and "),
@@ -107,11 +107,15 @@ package enum URLText {
             path: parts.path)
     }
 
-    /// `app_services.base_url`: scheme, host and optional port. One trailing slash is dropped.
+    /// `app_services.base_url`: scheme, host, optional port and optional path. Trailing slashes are dropped.
     ///
     /// - Throws: message and remedy.
     package static func base(_ text: String) throws(ConfigurationValue.ValueError) -> String {
-        let parts = try parts(text, schemes: ["http", "https"], takesPath: false)
-        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))"
+        // With an @, what looks like a path may be a password.
+        let takesPath = !text.utf8.contains(UInt8(ascii: "@"))
+        let parts = try parts(text, schemes: ["http", "https"], takesPath: takesPath)
+        var path = (parts.path ?? "")[...]
+        while path.last == "/" { path.removeLast() }
+        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))\(path)"
     }
 }

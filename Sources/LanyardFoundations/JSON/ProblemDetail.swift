@@ -19,12 +19,12 @@ package struct ProblemDetail: Sendable {
     package var isRetryable: Bool
     /// The user that the problem concerns.
     package var user: String?
-    /// What the identity service said, and its code: members of the admin API.
-    package var serviceError: (message: String, code: String?)?
+    /// What the identity service said, its code and its status: members of the admin API.
+    package var serviceError: (message: String, code: String?, status: Int?)?
 
     package init(
         _ name: String, status: Int, title: String, detail: String, instance: String? = nil, isRetryable: Bool = false,
-        user: String? = nil, serviceError: (message: String, code: String?)? = nil
+        user: String? = nil, serviceError: (message: String, code: String?, status: Int?)? = nil
     ) {
         self.name = name
         self.status = status
@@ -59,6 +59,10 @@ package struct ProblemDetail: Sendable {
             json.string(user)
         }
         if let serviceError {
+            if let status = serviceError.status {
+                json.key("identity_status")
+                json.number(status)
+            }
             json.key("error")
             json.string(serviceError.message)
             if let code = serviceError.code {

@@ -34,7 +34,9 @@ enum AppServicesGrant {
         }
         let expiry = decoded.refreshToken.flatMap { JWTClaims(of: $0)?.expiry }
         return Grant(
-            accessToken: accessToken, refreshToken: decoded.refreshToken, userID: decoded.userID,
+            accessToken: accessToken,
+            // A link continues the session: whatever else its response brings is not used.
+            refreshToken: call == .link ? nil : decoded.refreshToken, userID: decoded.userID,
             lifetime: .seconds(try lifetime(decoded, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
             serverDate: response.serverDate)
     }

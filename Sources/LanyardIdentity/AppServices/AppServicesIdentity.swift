@@ -10,25 +10,25 @@ import Logging
 package final class AppServicesIdentity: IdentityService {
     /// A call that needs the service's origin.
     private struct PendingCall {
-        let call: AppServicesVerdict.Call
         let proceed: (ServiceOrigin) -> Void
         let fail: (IdentityError) -> Void
     }
 
     private static let redirectsMax = 3
     /// On every call but the location request, which has no content (appservices.md 6.1).
-    private static let fields = ["Content-Type: application/json;charset=utf-8", "Accept: application/json"]
-    private static let client = "/api/client/v2.0"
+    static let fields = ["Content-Type: application/json;charset=utf-8", "Accept: application/json"]
+    static let client = "/api/client/v2.0"
 
     private let name: String
-    private let appID: String
+    let appID: String
     private let baseURL: String
-    private let device: AppServicesDevice
+    let device: AppServicesDevice
     /// Of kind, app and base URL: another one is another service.
     package let fingerprint: IdentityFingerprint?
+    package var accounts: (any AccountService)? { self }
     private let files: FileReader
     private let loop: EventLoop
-    private let http: CurlMulti
+    let http: CurlMulti
     private let limits: CurlLimits
     private let warning: SecretFileWarning
     private let logger: Logger
@@ -60,7 +60,7 @@ package final class AppServicesIdentity: IdentityService {
         appID = app.appID
         baseURL = app.baseURL
         fingerprint = IdentityFingerprint(of: [
-            "app_services", app.appID, ServiceOrigin(app.baseURL)?.text ?? app.baseURL,
+            "app_services", app.appID, ServiceOrigin(base: app.baseURL)?.text ?? app.baseURL,
         ])
         device = AppServicesDevice(appID: app.appID, version: version)
         self.loop = loop
@@ -70,7 +70,7 @@ package final class AppServicesIdentity: IdentityService {
                 caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
                 proxy: settings.proxy,
                 // The configuration check warns of another host over plain http, so such a host is intended.
-                restrictsPlainHTTPToLoopback: ServiceOrigin(app.baseURL)?.isPlainLoopback ?? false),
+                restrictsPlainHTTPToLoopback: ServiceOrigin(base: app.baseURL)?.isPlainLoopback ?? false),
             limits: limits)
     }
 
@@ -116,7 +116,7 @@ package final class AppServicesIdentity: IdentityService {
         _ prepared: AppServicesLogin, _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
-        begin(.login, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
             // Only now: the location response has shown the service's clock.
             if let error = prepared.expiryError(at: clock.time()) { return reply(.failure(error)) }
             let request = CurlRequest(
@@ -130,7 +130,7 @@ package final class AppServicesIdentity: IdentityService {
 
     /// One session call with the refresh token.
     package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
-        begin(.refresh, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
             send(.refresh, session(.post, refreshToken, origin, deadline)) {
                 reply($0.flatMap { AppServicesGrant.make(.refresh, $0) })
             }
@@ -139,7 +139,7 @@ package final class AppServicesIdentity: IdentityService {
 
     /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        begin(.logout, fail: { reply(.failure($0)) }) { [self] origin, deadline in
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
             send(.logout, session(.delete, refreshToken, origin, deadline)) { reply($0.map { _ in }) }
         }
     }
@@ -153,14 +153,14 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     /// Switches to the loop, asks for the service's origin if necessary, and continues. The time limit covers all of it.
-    private func begin(
-        _ call: AppServicesVerdict.Call, fail: @escaping @Sendable (IdentityError) -> Void,
+    func begin(
+        fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
     ) {
         let deadline = Instant.now + limits.total
         loop.post { [self] in
             if let origin { return proceed(origin, deadline) }
-            waiting.append(PendingCall(call: call, proceed: { proceed($0, deadline) }, fail: fail))
+            waiting.append(PendingCall(proceed: { proceed($0, deadline) }, fail: fail))
             if waiting.count == 1 { locate(deadline) }
         }
     }
@@ -171,7 +171,7 @@ package final class AppServicesIdentity: IdentityService {
     ) {
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
-            if invalidatesLocation(outcome, request.url) { origin = nil }
+            noteLocation(outcome)
             reply(classified(call, outcome))
         }
     }
@@ -190,8 +190,8 @@ package final class AppServicesIdentity: IdentityService {
 
     /// Sends the location request for all waiting calls. Its failure fails those calls only: the next call sends a new request.
     private func locate(_ deadline: Instant) {
-        guard let base = ServiceOrigin(baseURL) else {
-            let message = "base_url is not an http or https origin"
+        guard let base = ServiceOrigin(base: baseURL) else {
+            let message = "base_url is not an http or https URL"
             return located(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
         }
         let url = "\(base.text)\(Self.client)/app/\(appID)/location"
@@ -231,7 +231,8 @@ package final class AppServicesIdentity: IdentityService {
         guard origin.isTLS || !base.isTLS else {
             return .failure(malformed("it leads from https to http, which would expose the tokens"))
         }
-        return .success(origin)
+        // A service behind a proxy knows the host that clients use, but not the path that the proxy removes.
+        return .success(base.hasSameOrigin(as: origin) ? base : origin)
     }
 
     private func located(_ outcome: Result<ServiceOrigin, IdentityError>) {
@@ -248,12 +249,14 @@ package final class AppServicesIdentity: IdentityService {
         }
     }
 
-    /// Whether the service may have moved since the location response: it redirects, or it is unreachable at an origin that is not the
-    /// base URL.
-    private func invalidatesLocation(_ outcome: Result<CurlResponse, CurlError>, _ url: String) -> Bool {
-        switch outcome {
-        case .success(let response): 300..<400 ~= response.status
-        case .failure(let failure): !failure.requestSent && origin?.text != ServiceOrigin(baseURL)?.text
-        }
+    /// Forgets the origin if the service may have moved since the location response: it redirects, or it is unreachable at
+    /// an origin that is not the base URL.
+    func noteLocation(_ outcome: Result<CurlResponse, CurlError>) {
+        let isWrong =
+            switch outcome {
+            case .success(let response): 300..<400 ~= response.status
+            case .failure(let failure): !failure.requestSent && origin?.text != ServiceOrigin(base: baseURL)?.text
+            }
+        if isWrong { origin = nil }
     }
 }

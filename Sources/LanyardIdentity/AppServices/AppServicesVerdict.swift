@@ -7,7 +7,7 @@ import LanyardSessionInterface
 enum AppServicesVerdict {
     enum Call: String, Sendable {
         case location = "location request"
-        case login, refresh, logout
+        case login, refresh, logout, link
     }
 
     /// Refusals with another status than 401: a repeat with the same credential changes none of them.
@@ -25,16 +25,25 @@ enum AppServicesVerdict {
         let code = decoded?.errorCode
         let message =
             "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
-        return IdentityError(
+        var error = IdentityError(
             verdict, status: response.status, code: code,
             message: message + remedy(verdict, response.status, code, appID: appID))
+        error.isServiceError = decoded?.hasError ?? false
+        return error
     }
 
     /// The error that a missing response stands for.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
         let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
-        let isLost = failure.requestSent && maybeHeard.contains(failure.kind)
-        let verdict: IdentityError.Verdict = call == .refresh && isLost ? .unknownOutcome : .transient(retryAfter: nil)
+        var error = error(of: "the \(call.rawValue)", failure)
+        if call == .refresh, failure.requestSent, maybeHeard.contains(failure.kind) { error.verdict = .unknownOutcome }
+        return error
+    }
+
+    /// The same for any call; transient.
+    ///
+    /// - Parameter call: what the message calls it, with its article.
+    static func error(of call: String, _ failure: CurlError) -> IdentityError {
         let message: String
         switch failure.kind {
         case .untrusted:
@@ -44,14 +53,14 @@ enum AppServicesVerdict {
             message =
                 "TLS could not be agreed with the identity service (\(failure.message)); does it speak https at that port, "
                 + "or want a client certificate (tls.certificate_file)?"
-        case .prohibited: message = "the \(call.rawValue) was not made: \(failure.message)"
-        case .local, .stopped: message = "the \(call.rawValue) was not made (\(failure.message))"
-        case .tooLarge:
-            message = "the identity service's response to the \(call.rawValue) is too large (\(failure.message))"
-        default: message = "no response of the identity service to the \(call.rawValue) (\(failure.message))"
+        case .prohibited: message = "\(call) was not made: \(failure.message)"
+        case .local, .stopped: message = "\(call) was not made (\(failure.message))"
+        case .tooLarge: message = "the identity service's response to \(call) is too large (\(failure.message))"
+        default: message = "no response of the identity service to \(call) (\(failure.message))"
         }
         let isAlarming = failure.kind == .untrusted || failure.kind == .prohibited
-        return IdentityError(verdict, status: failure.status, message: message, isAlarming: isAlarming)
+        return IdentityError(
+            .transient(retryAfter: nil), status: failure.status, message: message, isAlarming: isAlarming)
     }
 
     /// The error of a successful response that cannot be used.

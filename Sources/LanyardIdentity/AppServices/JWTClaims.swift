@@ -19,6 +19,44 @@ package struct JWTClaims: Equatable, Sendable {
 
     private init() {}
 
+    /// The custom data that an access token of App Services carries (appservices.md 4.2), `{}` if there is none. It is in
+    /// `user_data`, in a compatible server's token in `custom_data`.
+    ///
+    /// - Returns: nil if the token is not a JWT, or the data is not an object.
+    static func customData(in token: Secret) -> Secret? {
+        guard let payload = token.withBytes({ Self.payload($0) }) else { return nil }
+        return payload.withBytes { readCustomData($0) }
+    }
+
+    private static func readCustomData(_ bytes: UnsafeRawBufferPointer) -> Secret? {
+        var found: (data: Secret, isCustom: Bool)?
+        do throws(JSONError) {
+            var reader = JSONReader(bytes, depthMax: 128)
+            guard try reader.next() == .objectStart else { return nil }
+            while case .name(let name) = try reader.next() {
+                let isCustom = JSONText.matches(name, of: bytes, "custom_data")
+                guard isCustom || JSONText.matches(name, of: bytes, "user_data") else {
+                    try reader.skipValue()
+                    continue
+                }
+                var copy = JSONCopy(of: bytes)
+                let first = try copy.appendValue(of: &reader)
+                guard first != .null else { continue }
+                guard first == .objectStart else { return nil }
+                if found?.isCustom != true { found = (copy.seal(), isCustom) }
+            }
+        } catch {
+            return nil
+        }
+        return found?.data ?? emptyObject()
+    }
+
+    private static func emptyObject() -> Secret {
+        var text = SecretBuffer()
+        text.append("{}")
+        return text.seal()
+    }
+
     /// The decoded middle part.
     private static func payload(_ token: UnsafeRawBufferPointer) -> Secret? {
         let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)

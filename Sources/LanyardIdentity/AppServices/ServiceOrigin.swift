@@ -1,30 +1,57 @@
 import CCurl
 import LanyardFoundations
 
-/// The origin of an identity service: `http` or `https`, a host and optionally a port, nothing else.
+/// Where an identity service is: `http` or `https`, a host and optionally a port. Only `base_url` may have a path.
 struct ServiceOrigin: Equatable, Sendable {
     private static let textMax = 300
+    private static let schemes = ["https://", "http://"]
 
     /// Without a trailing slash, so that a path can be appended.
     let text: String
     let isTLS: Bool
+    private let authority: String
 
     /// Reads an origin; one trailing slash is dropped. nil if it has user info, a path, a query, or another scheme.
     init?(_ text: String) {
-        let plain = text.hasSuffix("/") ? String(text.dropLast()) : text
-        let schemes = ["https://", "http://"]
-        guard plain.utf8.count <= Self.textMax,
-            let scheme = schemes.first(where: { plain.lowercased().hasPrefix($0) }),
+        guard text.utf8.count <= Self.textMax else { return nil }
+        self.init(text.hasSuffix("/") ? text.dropLast() : text[...], path: "")
+    }
+
+    /// Reads `base_url`: an origin with an optional path, which the configuration has checked.
+    init?(base text: String) {
+        let scheme = Self.schemes.first { text.lowercased().hasPrefix($0) }
+        let rest = text.dropFirst(scheme?.count ?? 0)
+        let end = rest.firstIndex(of: "/") ?? rest.endIndex
+        var path = rest[end...]
+        while path.last == "/" { path.removeLast() }
+        guard path.utf8.allSatisfy({ 0x21..<0x7f ~= $0 && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+        else { return nil }
+        self.init(text[..<end], path: String(path))
+    }
+
+    private init?(_ plain: Substring, path: String) {
+        guard let scheme = Self.schemes.first(where: { plain.lowercased().hasPrefix($0) }),
             Self.isAuthority(plain.dropFirst(scheme.count))
         else { return nil }
         isTLS = scheme == "https://"
-        self.text = scheme + plain.dropFirst(scheme.count)
+        authority = String(plain.dropFirst(scheme.count))
+        text = scheme + authority + path
+    }
+
+    /// Whether both have the same scheme, host and port, whatever their paths (RFC 6454 §5).
+    func hasSameOrigin(as other: ServiceOrigin) -> Bool {
+        isTLS == other.isTLS && comparableAuthority == other.comparableAuthority
+    }
+
+    private var comparableAuthority: Substring {
+        let lowered = authority.lowercased()
+        let standard = isTLS ? ":443" : ":80"
+        return lowered.hasSuffix(standard) ? lowered.dropLast(standard.count) : lowered[...]
     }
 
     /// Plain http to a loopback address, or to `localhost`, which must resolve to one.
     var isPlainLoopback: Bool {
         guard !isTLS else { return false }
-        let authority = text.dropFirst("http://".count)
         let host =
             authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
         return SocketAddress(host: host.lowercased(), port: 0)?.isLoopback ?? false

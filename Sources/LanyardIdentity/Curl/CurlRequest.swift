@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// One HTTP request to an identity service.
 struct CurlRequest: Sendable {
-    enum Method: Sendable { case get, post, delete }
+    enum Method: Sendable { case get, post, put, delete }
 
     var method: Method
     /// Absolute, `http` or `https`. Never contains a secret.
@@ -12,10 +12,13 @@ struct CurlRequest: Sendable {
     var fields: [String] = []
     /// Sent as `Authorization: Bearer …`.
     var bearer: Secret?
-    /// The body of a POST; nil is an empty one.
+    /// The body of a POST or PUT; nil is an empty one.
     var body: Secret?
-    /// A login waits behind every call of a live session and never takes the last slots (`CurlMulti`).
+    /// A login, or an operator's call about an account: it waits behind every call of a live session and never takes the
+    /// last slots (`CurlMulti`).
     var isLogin = false
+    /// Bytes of the response's body.
+    var responseBytesMax = 1 << 20
     /// The response must be complete by then, including all waiting.
     var deadline: Instant
 }

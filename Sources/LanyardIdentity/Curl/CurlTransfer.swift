@@ -10,8 +10,6 @@ import LanyardSettings
 final class CurlTransfer {
     typealias Reply = (Result<CurlResponse, CurlError>) -> Void
 
-    /// Bytes of a response's body.
-    static let bodyBytesMax = 1 << 20
     /// Bytes of all heads of a response, interim responses and trailers included.
     static let headBytesMax = 64 << 10
     private static let fieldBytesMax = 2048
@@ -138,7 +136,8 @@ final class CurlTransfer {
             && set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
             && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
             && set(CURLOPT_HTTP09_ALLOWED, 0)
-            && lanyard_curl_set_offset(easy, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(Self.bodyBytesMax)) == CURLE_OK
+            && lanyard_curl_set_offset(easy, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(request.responseBytesMax))
+                == CURLE_OK
             // Calls are many minutes apart. A connection that is kept that long may be dead. libcurl would then resend the request by
             // itself, which would use a one-use refresh token twice.
             && set(CURLOPT_FRESH_CONNECT, 1)
@@ -174,6 +173,8 @@ final class CurlTransfer {
         switch request.method {
         case .get: guard set(CURLOPT_HTTPGET, 1) else { return false }
         case .delete: guard set(CURLOPT_CUSTOMREQUEST, "DELETE") else { return false }
+        case .put:
+            guard set(CURLOPT_POST, 1), setBody(), set(CURLOPT_CUSTOMREQUEST, "PUT") else { return false }
         case .post:
             guard set(CURLOPT_POST, 1), setBody() else { return false }
         }
@@ -258,7 +259,7 @@ final class CurlTransfer {
 
     /// A return value below the given count ends the transfer.
     private func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Int {
-        guard body.count + bytes.count <= Self.bodyBytesMax else {
+        guard body.count + bytes.count <= request.responseBytesMax else {
             isTooLarge = true
             return 0
         }
@@ -325,7 +326,9 @@ final class CurlTransfer {
     /// response.
     private func message(_ code: CURLcode) -> String {
         let short = String(cString: curl_easy_strerror(code))
-        if kind(code) == .tooLarge { return "its head is larger than 64 KiB or its body larger than 1 MiB" }
+        if kind(code) == .tooLarge {
+            return "its head is larger than 64 KiB or its body larger than \(request.responseBytesMax >> 20) MiB"
+        }
         switch code {
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,
             CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE:

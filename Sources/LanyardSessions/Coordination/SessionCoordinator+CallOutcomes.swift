@@ -194,9 +194,10 @@ extension SessionCoordinator {
         return StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
-            provider: isRefresh ? unsaved?.provider : operation.provider, isAdded: setup.isAdded,
+            provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
             generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
-            fingerprint: setup.fingerprint, configured: setup.configured, spent: spentCredential(after: grant))
+            fingerprint: setup.fingerprint, configured: setup.configured, isLink: operation.isLink,
+            keepsLogout: deletion != nil, spent: spentCredential(after: grant))
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
@@ -212,6 +213,10 @@ extension SessionCoordinator {
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
+        case .requested(let ticket) where operation.isLink:
+            applyToSession(.renewed(grant, operation.call))
+            provider = operation.provider ?? provider
+            reply(ticket, .linked)
         case .requested(let ticket):
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
             pendingCall = nil

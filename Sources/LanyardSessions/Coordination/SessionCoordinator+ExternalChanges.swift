@@ -33,7 +33,8 @@ extension SessionCoordinator {
         }
         learn(user)
         guard let operation, operation.purpose == .own else { return prepareCall() }
-        if user?.isLoggedOut == true { return endSession(because: "elsewhere") }
+        // During a deletion the mark is this process's own.
+        if user?.isLoggedOut == true, deletion == nil { return endSession(because: "elsewhere") }
         if operation.call.kind == .refresh, let session = user?.session, session.refresh == nil {
             return endDeadSession("another process found the session dead")
         }
@@ -62,7 +63,7 @@ extension SessionCoordinator {
         if user == nil || user?.isLoggedOut == true {
             if isOwn { return endSession(because: user == nil ? "removed" : "elsewhere") }
             applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
-        } else if operation?.call.kind == .refresh {
+        } else if isOwn, operation?.call.kind == .refresh {
             return endDeadSession("another process found the session dead")
         } else if !isOwn, var tokens = session.tokens {
             // If the operator's login fails, the old refresh token must not be sent again.
@@ -207,7 +208,7 @@ extension SessionCoordinator {
     func isBlockedByForeign(_ write: SessionWrites.Write) -> Bool {
         guard foreignUser != nil else { return false }
         switch write.pendingChange {
-        case .storeIntent, .clearIntent, .dropRefreshToken, .end: return true
+        case .storeIntent, .clearIntent, .dropRefreshToken, .end, .beginDeletion, .cancelDeletion: return true
         case .terminate(.remove, _):
             if case .termination = write.origin { return wasStored }
             return true
@@ -220,6 +221,7 @@ extension SessionCoordinator {
         if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
         switch (write.origin, write.pendingChange, operation?.stage) {
         case (.termination(let ticket), _, _): terminated(write.pendingChange, ticket, isStored: false)
+        case (.deletion(let ticket), _, _): reply(ticket, .storeFailing)
         case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
             saved(grant, generation: context.generation + 1)

@@ -10,9 +10,10 @@ extension SessionCoordinator {
         guard operation == nil, adopting == nil, !writes.isTerminating else { return }
         if let login = requestedLogin {
             requestedLogin = nil
-            let call = context.begin(.login, .asked, at: eventContext)
+            let isLink = login.obtained?.continuedSession != nil
+            let call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
             operation = TokenOperation(call, requested: login, at: eventContext.instant)
-            logEvent(.loginStarted, reason: call.cause.rawValue)
+            if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
         } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
             pendingCall = nil
             let credential = next.call.kind == .login ? setup.credential : nil
@@ -98,6 +99,11 @@ extension SessionCoordinator {
     mutating func prepareCall() {
         guard let operation else { return }
         if let obtained = operation.obtained {
+            // The access token of a link belongs to a session that has ended.
+            if let continued = obtained.continuedSession, session.tokens == nil || continued != sessionID {
+                if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+                return finish()
+            }
             // Unsaved changes go first.
             retryNext()
             return save(obtained.grant)

@@ -16,6 +16,7 @@ extension SessionCoordinator {
         learn(stored)
         if stored.isLoggedOut {
             applyToSession(.ended(reason: "remembered"))
+            if let session = stored.session { return endInterruptedDeletion(session) }
             hasUnclosedIntent = stored.intent != nil
         } else if let session = stored.session, let other {
             endDuplicate(session, to: other)

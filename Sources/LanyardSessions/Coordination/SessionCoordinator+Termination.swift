@@ -26,6 +26,9 @@ extension SessionCoordinator {
             default: break
             }
         }
+        // The sessions of a deleted account are over.
+        if deletion?.isDone == true { newest = nil }
+        deletion = nil
         let evicted = wasStored ? nil : foreignUser?.evictionRevocation(at: eventContext.wall)
         write(.terminate(termination, newest.map(revocation) ?? evicted), for: .termination(ticket: ticket))
     }

@@ -32,6 +32,8 @@ extension SessionCoordinator {
         case .saveSession(let login): .saveSession(user: setup.user, login, base: base)
         case .recordRefusal(let fingerprint, let endedVersion):
             .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
+        case .beginDeletion(let session): .beginDeletion(user: setup.user, session: session)
+        case .cancelDeletion(let session): .cancelDeletion(user: setup.user, session: session)
         case .terminate(.logOut, let revocation):
             .logOut(user: setup.user, identity: identity, revocation: revocation)
         case .terminate(.remove, let revocation): .remove(user: setup.user, revocation: revocation)
@@ -54,6 +56,8 @@ extension SessionCoordinator {
         switch write.origin {
         case .unsavedChanges: retried(write.pendingChange, verdict)
         case .termination(let ticket): terminated(write.pendingChange, ticket, isStored: true)
+        case .deletion(let ticket):
+            if case .beginDeletion(let session) = write.pendingChange { deletionMarked(session, ticket, verdict) }
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
         case .operation: break
         }
@@ -65,7 +69,8 @@ extension SessionCoordinator {
     private mutating func stored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
         switch pendingChange {
         // These changes apply to any version. The base stays, so that an external change is not overlooked.
-        case .clearIntent: return
+        case .clearIntent, .beginDeletion: return
+        case .cancelDeletion(let session): return deletionCancelled(session, user)
         case .recordRefusal(let fingerprint, let endedVersion):
             if foreignUser != nil || hasEnded(user, endedVersion) { rebase(on: user) }
             revokeEvicted(pendingChange)
@@ -135,6 +140,7 @@ extension SessionCoordinator {
         recordStoreFailure(error)
         switch (write.origin, write.pendingChange) {
         case (.unsavedChanges, _): break
+        case (.deletion(let ticket), _): reply(ticket, .storeFailing)
         case (.termination(let ticket), _):
             logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
             terminated(write.pendingChange, ticket, isStored: false)

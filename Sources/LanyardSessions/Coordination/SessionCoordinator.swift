@@ -32,6 +32,10 @@ package struct SessionCoordinator: Sendable {
         case refresh(ticket: UInt64)
         /// An operator ends the session.
         case terminate(Termination, ticket: UInt64?)
+        /// An operator deletes the account. The reply `deletionBegun` comes before the service may be called;
+        /// `endDeletion` follows its response.
+        case beginDeletion(ticket: UInt64)
+        case endDeletion(isDeleted: Bool)
         /// The process is about to end. What has begun is finished and no new call begins. Unsaved changes are tried
         /// once more.
         case drain
@@ -180,6 +184,8 @@ package struct SessionCoordinator: Sendable {
     /// The session's call that waits for the operation before it.
     var pendingCall: (call: SessionCall, refresh: Secret?)?
     var requestedLogin: RequestedLogin?
+    /// The account is being deleted.
+    var deletion: Deletion?
     /// A crash left an open intent in the store, and no later call would close it.
     var hasUnclosedIntent = false
     /// The process is about to end.
@@ -253,6 +259,8 @@ package struct SessionCoordinator: Sendable {
             requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
         case .refresh(let ticket): refresh(ticket)
         case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
+        case .beginDeletion(let ticket): beginDeletion(ticket)
+        case .endDeletion(let isDeleted): endDeletion(isDeleted: isDeleted)
         case .drain: drain()
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): locked(result)

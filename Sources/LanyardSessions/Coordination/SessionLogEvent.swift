@@ -39,6 +39,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case loggedOut = "logout"
         case late = "answer.late"
         case tokenChanged = "token.changed"
+        case accountDeleted = "account.deleted"
+        case deletionInterrupted = "account.deletion_interrupted"
         case accountTaken = "account.in_use"
         case accountShared = "account.shared"
         case storeOlder = "store.older"
@@ -111,6 +113,12 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .loggedOut: "logged out"
         case .late: "a response came too late and was dropped"
         case .tokenChanged: "token read"
+        case .accountDeleted: "an operator has deleted the account at the service"
+        case .deletionInterrupted:
+            """
+            Lanyard ended while an account was being deleted, and whether the service has deleted it is unknown; the user \
+            stays logged out; log in and delete it again, or remove the user
+            """
         case .accountTaken:
             "another process has logged this user in to the account of another user; it is not taken over"
         case .accountShared:

@@ -5,6 +5,12 @@ import LanyardSessionInterface
 package enum SessionReply: Sendable {
     /// The login succeeded: stored, unless the store is failing, and published.
     case loggedIn
+    /// The access token of a link is the session's: stored, unless the store is failing, and published.
+    case linked
+    /// The store holds the mark of a deletion: the service may be called.
+    case deletionBegun
+    /// The store cannot hold the mark. Nothing has changed.
+    case storeFailing
     /// There is a new access token, or another call has just brought one.
     case refreshed
     /// The identity service refused, or could not be reached.
@@ -41,8 +47,15 @@ package struct ObtainedSession: Sendable {
     package var startedAtWall: WallTime
     /// The kind of login, as `UserSettings.Login.provider` spells it; nil: unknown.
     package var provider: String?
+    /// The grant is the new access token of a link, which continues the session of this `SessionCoordinator.sessionID`;
+    /// nil: the grant is a session of its own. `provider` is then the user's new kind of login, nil to keep the old one.
+    package var continuedSession: UInt64?
 
-    package init(_ grant: Grant, startedAt: Instant, startedAtWall: WallTime, provider: String? = nil) {
+    package init(
+        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, provider: String? = nil,
+        continuedSession: UInt64? = nil
+    ) {
+        self.continuedSession = continuedSession
         self.grant = grant
         self.startedAt = startedAt
         self.startedAtWall = startedAtWall

@@ -11,12 +11,15 @@ struct SessionWrites: Sendable {
         /// - endedVersion: the session that has ended with it, at the version of that moment.
         case recordRefusal(CredentialFingerprint, endedVersion: SessionVersion?)
         case terminate(SessionCoordinator.Termination, StoredRevocation?)
+        case beginDeletion(session: UInt64), cancelDeletion(session: UInt64)
     }
 
     /// The origin of a write.
     enum Origin: Equatable, Sendable {
         case operation(UInt64)
         case termination(ticket: UInt64?)
+        /// The account is being deleted, or its deletion is cancelled. Without a ticket no reply is expected.
+        case deletion(ticket: UInt64?)
         /// The write failed before.
         case unsavedChanges
     }
@@ -81,9 +84,10 @@ struct SessionWrites: Sendable {
     /// Keeps an unsaved change and drops the earlier ones that it makes obsolete.
     mutating func keep(_ pendingChange: PendingChange) {
         switch pendingChange {
-        case .storeIntent: return
+        // Without its mark no deletion begins.
+        case .storeIntent, .beginDeletion: return
         case .clearIntent: if !unsavedChanges.isEmpty { return }
-        case .dropRefreshToken, .recordRefusal:
+        case .dropRefreshToken, .recordRefusal, .cancelDeletion:
             unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
         case .end, .terminate: unsavedChanges = []
         case .saveSession(let login):
@@ -124,7 +128,7 @@ struct SessionWrites: Sendable {
     mutating func dropSession() {
         unsavedChanges.removeAll { pendingChange in
             switch pendingChange {
-            case .saveSession, .storeIntent, .clearIntent, .dropRefreshToken: true
+            case .saveSession, .storeIntent, .clearIntent, .dropRefreshToken, .beginDeletion, .cancelDeletion: true
             case .end, .recordRefusal, .terminate: false
             }
         }

@@ -99,6 +99,9 @@ package struct TokenOperation: Sendable {
 
     var number: UInt64 { call.number }
 
+    /// It stores the access token of a link, which continues the session at hand.
+    var isLink: Bool { obtained?.continuedSession != nil }
+
     /// Stopping now would leave work undone: the store may know of the call, or only this operation knows of the
     /// session.
     var hasBegun: Bool {

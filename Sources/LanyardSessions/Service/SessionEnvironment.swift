@@ -94,4 +94,6 @@ protocol UserEnvironment: SessionEnvironment, RevocationServices {
     func view(of user: UserIndex) -> UserView?
     /// Sets the user that routes without a user of their own follow.
     func activate(_ user: UserIndex?)
+    /// The account calls of an identity; nil: it has none.
+    func accounts(at identity: String) -> (any AccountService)?
 }

@@ -85,10 +85,18 @@ package final class SessionRunner: @unchecked Sendable {
         request(reply) { .login(credential, ticket: $0) }
     }
 
-    /// Takes over a session that was obtained for this user.
+    /// Takes over a session that was obtained for this user, or the access token of a link.
     package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
         request(reply) { .obtained(obtained, ticket: $0) }
     }
+
+    /// Marks the account as being deleted. After the reply `deletionBegun`, `endDeletion` must follow.
+    func beginDeletion(_ reply: @escaping Reply) {
+        request(reply) { .beginDeletion(ticket: $0) }
+    }
+
+    /// The service has deleted the account, or it has not.
+    func endDeletion(isDeleted: Bool) { handle(.endDeletion(isDeleted: isDeleted)) }
 
     /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {

@@ -293,6 +293,14 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         return nil
     }
 
+    func accounts(at identity: String) -> (any AccountService)? {
+        if case .service(let service, _)? = identities[identity]?.kind { return service.accounts }
+        for case let runner? in runners where runner.managedUser.settings.identity == identity {
+            if case .service(let service) = runner.managedUser.source { return service.accounts }
+        }
+        return nil
+    }
+
     // MARK: Reports of the parts
 
     func update(_ runner: SessionRunner) {

@@ -27,6 +27,18 @@ extension Session {
         return Self.begin(tokens, grant, of: call, RetryState(calling: call), &transition)
     }
 
+    /// A link has replaced the access token. A renewal that waits for its turn is not needed any more.
+    consuming func renew(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
+        guard let old = tokens else {
+            transition.logEvent(.late, reason: call.kind.rawValue)
+            return self
+        }
+        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let tokens = transition.context.accept(
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, keeping: old)
+        return Self.begin(tokens, grant, of: call, RetryState(calling: call), &transition)
+    }
+
     /// Continues with the tokens of a call.
     private static func begin(
         _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, _ known: RetryState,
@@ -72,7 +84,7 @@ extension Session {
         let isConfirmed = retryState?.confirmsDoubt(at: transition.now) ?? false
         switch (error.verdict, call.kind) {
         case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
-            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _):
+            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _), (.callRefused, .refresh):
             let asked = min(transition.context.notBefore, tokens?.mandatoryFrom ?? .never)
             let retryState = retryState ?? RetryState(calling: call, notBefore: asked)
             return Self.continueFailing(error, of: call, holding: tokens, retryState, &transition)

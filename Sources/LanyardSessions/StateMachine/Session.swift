@@ -44,6 +44,8 @@ package enum Session {
         /// The tokens of an operator's login. They replace whatever there is, and results of calls under way are
         /// ignored.
         case loggedIn(Grant, SessionCall)
+        /// The access token of a link. The refresh token stays.
+        case renewed(Grant, SessionCall)
         /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh.md 9).
         case abandoned(IdentityError, SessionCall)
         /// The stored session: at the start, or because another process has renewed it.
@@ -110,6 +112,7 @@ package enum Session {
         case .granted(let grant, let call): accept(grant, of: call, &transition)
         case .failed(let error, let call): fail(error, of: call, &transition)
         case .loggedIn(let grant, let call): replace(by: grant, of: call, &transition)
+        case .renewed(let grant, let call): renew(by: grant, of: call, &transition)
         case .abandoned(let error, let call): abandon(error, of: call, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
         case .ended(let reason): end(reason, &transition)

@@ -16,9 +16,11 @@ package protocol UserOperations: AnyObject, Sendable {
 /// A request of an operator, by user name.
 package enum UserRequest: Sendable {
     /// Adds a user and logs it in.
-    case add(name: String, identity: String, GivenCredential)
+    ///
+    /// - activates: makes the user active, here as in `login`.
+    case add(name: String, identity: String, GivenCredential, activates: Bool = true)
     /// Logs in a known user: with the given credential, otherwise with the configured one.
-    case login(String, GivenCredential?)
+    case login(String, GivenCredential?, activates: Bool = true)
     /// Routes without a user of their own follow this one from now on.
     case activate(String)
     /// A new access token, now.
@@ -27,6 +29,18 @@ package enum UserRequest: Sendable {
     case logOut(String)
     /// Forgets the user. A live session is revoked at the service.
     case remove(String)
+    /// Makes a call about the user's account, with a token of the user's session.
+    case call(String, AccountCall)
+    /// Adds another login to the user's account. The result is that of `AccountCall.identities`.
+    case link(String, GivenCredential)
+    /// Deletes the account at the service, then logs the user out here. A user that is not configured is forgotten.
+    case deleteAccount(String)
+    /// The custom data that a new access token carries.
+    case customData(String)
+    /// The access token at hand, or a new one if it must not be used any more.
+    case accessToken(String)
+    /// Makes a call about an account with email and password at an identity.
+    case manageAccount(identity: String, EmailPasswordCall)
 }
 
 /// The result of an operator's request that was carried out.
@@ -45,9 +59,13 @@ package enum UserOutcome: Sendable {
     case loggedOut(UserView?, isRevoked: Bool, isStored: Bool)
     /// Forgotten here; whether the store has forgotten it, too. If not, that is tried again.
     case removed(isStored: Bool)
+    /// The JSON text that a call about an account has given.
+    case result(Secret)
+    /// The access token with its end, if it has one.
+    case accessToken(Secret, WallTime?)
 }
 
-/// Why an operator's request was not carried out. Nothing has changed then.
+/// Why an operator's request was not carried out. Nothing has changed then, unless the case says otherwise.
 ///
 /// A type of its own, because the admin API has a status and a problem for each case.
 package enum UserError: Error, Equatable, Sendable {
@@ -61,7 +79,7 @@ package enum UserError: Error, Equatable, Sendable {
     case notLoggedIn
     /// The identity is static: its tokens are renewed elsewhere.
     case notSupported
-    /// Another login of that user is under way.
+    /// Another login of that user, a link or the deletion of its account is under way.
     case loginInProgress
     /// No credential was given, and none is configured.
     case noCredential
@@ -69,10 +87,14 @@ package enum UserError: Error, Equatable, Sendable {
     case identity(IdentityError)
     /// Lanyard is ending; the call has not begun.
     case stopping
-    /// Lanyard ended before the call did, and the outcome is unknown. Only after this error something may have changed.
+    /// Lanyard ended before the call did, and the outcome is unknown.
     case outcomeUnknown
     /// The session has just ended, because the response to its renewal was lost: an operator must log in.
     case loginRequired
     /// The store cannot be read or written, and only the store knows the user.
     case storeFailing
+    /// The call about the account was sent and got no usable response: it may have been carried out.
+    case unanswered(IdentityError)
+    /// The account was not deleted, or that is unknown (`unknownOutcome`). The user stays logged in.
+    case notDeleted(IdentityError)
 }

@@ -3,14 +3,14 @@ import LanyardFoundations
 /// Logins that operators request, the ownership of their accounts, and changes of sessions (architecture.md 5.7).
 extension UserRegistry {
     mutating func add(
-        _ name: String, _ identity: String, _ provider: String, _ requestID: RequestID
+        _ name: String, _ identity: String, _ provider: String, activates: Bool, _ requestID: RequestID
     ) throws(UserError) -> [Action] {
         guard let isStatic = identities[identity] else { throw .noSuchIdentity }
         guard !isStatic else { throw .notSupported }
         if provider == RegisteredUser.anonymous {
             // A second anonymous login makes no second account (appservices.md 2.5).
             if let user = users.first(where: { $0.identity == identity && $0.isAnonymous && $0.isAuthenticated }) {
-                return makeActive(user.index) + [.respond(requestID, .user(user.index))]
+                return (activates ? makeActive(user.index) : []) + [.respond(requestID, .user(user.index))]
             }
             // Two anonymous logins at the same time would make two accounts.
             let isUnderWay = logins.values.contains { $0.provider == provider && self[$0.user]?.identity == identity }
@@ -22,12 +22,14 @@ extension UserRegistry {
         let user = RegisteredUser(
             name: name, index: index, identity: identity, isConfigured: false, isProvisional: true)
         users.append(user)
-        logins[requestID] = Login(name: name, provider: provider, isNew: true, user: index)
+        logins[requestID] = Login(name: name, provider: provider, isNew: true, user: index, activates: activates)
         return [.admit(user), .logIn(requestID, index)]
     }
 
     /// - Parameter given: the kind of the credential that was given.
-    mutating func logIn(_ name: String, _ given: String?, _ requestID: RequestID) throws(UserError) -> [Action] {
+    mutating func logIn(
+        _ name: String, _ given: String?, activates: Bool, _ requestID: RequestID
+    ) throws(UserError) -> [Action] {
         // A configured anonymous user is not shown after its logout, but can log in.
         guard let user = self[name] ?? hidden.first(where: { $0.name == name }), !user.isProvisional else {
             throw .noSuchUser
@@ -35,10 +37,11 @@ extension UserRegistry {
         guard !user.isStatic else { throw .notSupported }
         guard let provider = given ?? user.configuredProvider else { throw .noCredential }
         if provider == RegisteredUser.anonymous, user.isAnonymous, let known = self[name], known.isAuthenticated {
-            return makeActive(user.index) + [.respond(requestID, .user(user.index))]
+            return (activates ? makeActive(user.index) : []) + [.respond(requestID, .user(user.index))]
         }
-        guard !logins.values.contains(where: { $0.user == user.index }) else { throw .loginInProgress }
-        logins[requestID] = Login(name: name, provider: provider, isNew: false, user: user.index)
+        guard !hasChangeUnderWay(user.index) else { throw .loginInProgress }
+        logins[requestID] = Login(
+            name: name, provider: provider, isNew: false, user: user.index, activates: activates)
         return [.logIn(requestID, user.index)]
     }
 
@@ -68,7 +71,7 @@ extension UserRegistry {
 
     // MARK: Ends of logins
 
-    /// The session becomes the user's, and the user becomes active.
+    /// The session becomes the user's, and the user becomes active unless the request says otherwise.
     mutating func completeLogin(_ requestID: RequestID) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         restoreHidden(login.user)
@@ -80,7 +83,8 @@ extension UserRegistry {
         self[user.index]?.isProvisional = false
         self[user.index]?.provider = login.provider
         let isNew = login.isNew && user.name == login.name
-        return makeActive(user.index) + [.respond(requestID, isNew ? .added(user.index) : .user(user.index))]
+        return (login.activates ? makeActive(user.index) : [])
+            + [.respond(requestID, isNew ? .added(user.index) : .user(user.index))]
     }
 
     private mutating func restoreHidden(_ index: UserIndex) {

@@ -23,6 +23,10 @@ package struct UserRegistry: Sendable {
         case nameExists(RequestID)
         /// Something else happened first, such as a logout.
         case overtaken(RequestID)
+        /// The link or the deletion of the request has ended, without a change of the user.
+        case accountChangeEnded(RequestID)
+        /// The service has deleted the account.
+        case accountDeleted(RequestID)
         /// The state of a user's session has changed.
         case changed(UserIndex, SessionSnapshot)
         /// A forgotten user is gone completely: its name is free again.
@@ -59,6 +63,11 @@ package struct UserRegistry: Sendable {
         /// Routes without a user of their own follow this one from now on, and after a restart.
         case activate(StoreContents.ActiveChoice, UserIndex?)
         case refresh(RequestID, UserIndex)
+        /// Make the request's call about the user's account; a link or a deletion then ends with `accountChangeEnded`
+        /// or `accountDeleted`.
+        case callAccount(RequestID, UserIndex)
+        /// Make the request's call at this identity.
+        case manageAccount(RequestID, identity: String)
         /// End the session: erase the tokens, tell the service, send the response.
         case logOut(RequestID, UserIndex)
         /// The same, and the user is not shown any more.
@@ -89,6 +98,8 @@ package struct UserRegistry: Sendable {
         let isNew: Bool
         /// The user that logs in, or the owner of the account if that is another user.
         var user: UserIndex
+        /// Whether the login makes its user active.
+        let activates: Bool
     }
 
     /// In the order of the configuration, then in the order in which they were added; includes provisional users.
@@ -102,6 +113,8 @@ package struct UserRegistry: Sendable {
     let activatesNext: Bool
     let names: UserNames
     var logins: [RequestID: Login] = [:]
+    /// The users whose account is being linked or deleted.
+    var accountChanges: [RequestID: UserIndex] = [:]
     /// Configured anonymous users that an operator has logged out. They are forgotten with their account until the next
     /// start, or until an operator logs in one of that name.
     var hidden: [RegisteredUser] = []
@@ -164,6 +177,8 @@ package struct UserRegistry: Sendable {
         case .failed(let requestID, let error): failLogin(requestID, error)
         case .nameExists(let requestID): confirmProvisional(requestID)
         case .overtaken(let requestID): failLogin(requestID, nil)
+        case .accountChangeEnded(let requestID): endAccountChange(requestID)
+        case .accountDeleted(let requestID): completeDeletion(requestID)
         case .changed(let user, let snapshot): sessionChanged(user, snapshot)
         case .removalCompleted(let user): releaseIndex(user)
         }
@@ -178,15 +193,21 @@ package struct UserRegistry: Sendable {
     private mutating func respond(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
         do throws(UserError) {
             switch request {
-            case .add(let name, let identity, let credential):
-                return try add(name, identity, credential.provider, requestID)
-            case .login(let name, let credential): return try logIn(name, credential?.provider, requestID)
+            case .add(let name, let identity, let credential, let activates):
+                return try add(name, identity, credential.provider, activates: activates, requestID)
+            case .login(let name, let credential, let activates):
+                return try logIn(name, credential?.provider, activates: activates, requestID)
             case .activate(let name): return try activate(try known(name), requestID)
             case .refresh(let name): return try refresh(try known(name), requestID)
             case .logOut(let name): return try logOut(try known(name), requestID)
             case .remove(let name):
                 if self[name] == nil, unknownStoredUsers.contains(name) { return [.removeStored(requestID, name)] }
                 return forget(try known(name), requestID)
+            case .call(let name, _), .customData(let name): return try callAccount(try known(name), requestID)
+            case .accessToken(let name): return try showToken(try known(name), requestID)
+            case .link(let name, _), .deleteAccount(let name):
+                return try changeAccount(try known(name), requestID)
+            case .manageAccount(let identity, _): return try manageAccount(identity, requestID)
             }
         } catch {
             return [.respond(requestID, .error(error))]
@@ -227,7 +248,7 @@ package struct UserRegistry: Sendable {
 
     // MARK: Logout and removal
 
-    private mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         // A second logout changes nothing (appservices.md 7.1).
         guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }

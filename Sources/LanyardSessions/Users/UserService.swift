@@ -10,7 +10,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
     /// An operator's request that has no reply yet.
-    private struct PendingRequest {
+    struct PendingRequest {
         let request: UserRequest
         let reply: Reply
         /// A session that a login has obtained for another user of this identity, until that user has it.
@@ -19,7 +19,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     unowned let environment: any UserEnvironment
     var registry: UserRegistry
-    private var pendingRequests: [RequestID: PendingRequest] = [:]
+    private(set) var pendingRequests: [RequestID: PendingRequest] = [:]
     private var requestCount: UInt64 = 0
     /// Changes of the active user that are being stored; responses wait for them.
     private var openChoices = 0
@@ -104,6 +104,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
                 runner(of: user, for: requestID)?.refreshNow { [unowned self] in
                     handleReply(refresh: $0, of: requestID, user)
                 }
+            case .callAccount(let requestID, let user): callAccount(requestID, user)
+            case .manageAccount(let requestID, let identity): manageAccount(requestID, identity)
             case .logOut(let requestID, let user), .hide(let requestID, let user):
                 runner(of: user, for: requestID)?.logOut { [unowned self] in
                     handleReply(leaving: $0, of: requestID, user)
@@ -134,7 +136,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the request
     /// gets `noSuchUser`.
-    private func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
+    func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
         if let runner = environment.runner(at: user) { return runner }
         if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
         return nil
@@ -150,7 +152,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     private func credential(for requestID: RequestID, _ runner: SessionRunner) -> Credential? {
         switch pendingRequests[requestID]?.request {
-        case .add(_, _, let given)?, .login(_, let given?)?: .given(given)
+        case .add(_, _, let given, _)?, .login(_, let given?, _)?: .given(given)
         default: runner.managedUser.settings.login.map { .configured($0) }
         }
     }
@@ -192,22 +194,27 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         case .loginInProgress: carryOut(registry.handle(.failed(requestID, .loginInProgress)))
         case .notSupported: carryOut(registry.handle(.failed(requestID, .notSupported)))
         case .stopping: carryOut(registry.handle(.failed(requestID, .stopping)))
-        case .overtaken, .notLoggedIn, .loginRequired, .refreshed, .terminated:
+        case .overtaken, .notLoggedIn, .loginRequired, .refreshed, .terminated, .linked, .deletionBegun, .storeFailing:
             carryOut(registry.handle(.overtaken(requestID)))
         }
     }
 
     private func handleReply(refresh reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
         later { [self] in
-            switch reply {
-            case .refreshed:
-                deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.accessTokenExpiry)))
-            case .failed(let error): deliver(requestID, .failure(.identity(error)))
-            case .loginRequired: deliver(requestID, .failure(.loginRequired))
-            case .notSupported: deliver(requestID, .failure(.notSupported))
-            case .stopping: deliver(requestID, .failure(.stopping))
-            default: deliver(requestID, .failure(.notLoggedIn))
-            }
+            if let error = Self.error(ofRefresh: reply) { return deliver(requestID, .failure(error)) }
+            deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.accessTokenExpiry)))
+        }
+    }
+
+    /// Why a refresh did not bring a new access token; nil: it did.
+    static func error(ofRefresh reply: SessionReply) -> UserError? {
+        switch reply {
+        case .refreshed: nil
+        case .failed(let error): .identity(error)
+        case .loginRequired: .loginRequired
+        case .notSupported: .notSupported
+        case .stopping: .stopping
+        default: .notLoggedIn
         }
     }
 
@@ -215,8 +222,9 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         let (isRevoked, isStored) =
             if case .terminated(let isRevoked, let isStored) = reply { (isRevoked, isStored) } else { (true, true) }
         later { [self] in
-            if case .remove? = pendingRequests[requestID]?.request {
-                return deliver(requestID, .success(.removed(isStored: isStored)))
+            switch pendingRequests[requestID]?.request {
+            case .remove?, .deleteAccount?: return deliver(requestID, .success(.removed(isStored: isStored)))
+            default: break
             }
             let view = environment.view(of: user)
             deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
@@ -237,6 +245,9 @@ final class UserService: AccountRegistry, @unchecked Sendable {
             let view = environment.view(of: user)
             deliver(requestID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
+            if case .deleteAccount? = pendingRequests[requestID]?.request {
+                return deliver(requestID, .success(.removed(isStored: true)))
+            }
             let view = environment.view(of: user)
             let runner = environment.runner(at: user)
             let isRevoked = runner.map { !hasPendingRevocation($0) } ?? true

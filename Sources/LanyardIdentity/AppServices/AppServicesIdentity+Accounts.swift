@@ -1,0 +1,55 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Calls about accounts (appservices.md 4).
+extension AppServicesIdentity: AccountService {
+    package func perform(
+        _ call: AccountCall, token: Secret?, reply: @escaping @Sendable (Result<Secret, IdentityError>) -> Void
+    ) {
+        guard let exchange = AppServicesAccountCall(call, client: Self.client, appID: appID) else {
+            return reply(.failure(IdentityError(.callRefused, message: "a text in the call is not UTF-8")))
+        }
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            var request = CurlRequest(
+                method: exchange.method, url: origin.text + exchange.path, fields: Self.fields, bearer: token,
+                body: exchange.body, isLogin: true, deadline: deadline)
+            request.responseBytesMax = exchange.responseBytesMax
+            http.send(request) { [self] outcome in
+                noteLocation(outcome)
+                reply(AppServicesAccountResult.read(outcome, of: call, exchange, token: token, appID: appID))
+            }
+        }
+    }
+
+    /// A link is a login with `link=true` and the access token (appservices.md 4.3).
+    package func link(
+        _ credential: GivenCredential, accessToken: Secret,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        let prepared: AppServicesLogin
+        switch AppServicesLogin.prepare(
+            .given(credential), content: nil, guarded: nil, at: fingerprint, device: device)
+        {
+        case .failure(let error): return reply(.failure(error))
+        case .success(let login): prepared = login
+        }
+        let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login?link=true"
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            let request = CurlRequest(
+                method: .post, url: origin.text + path, fields: Self.fields, bearer: accessToken, body: prepared.body,
+                isLogin: true, deadline: deadline)
+            http.send(request) { [self] outcome in
+                noteLocation(outcome)
+                reply(AppServicesAccountResult.readLink(outcome, token: accessToken, appID: appID))
+            }
+        }
+    }
+
+    package func customData(in accessToken: Secret) -> Result<Secret, IdentityError> {
+        guard let data = JWTClaims.customData(in: accessToken) else {
+            let message = "the identity service's access token carries custom data that is not a JSON object"
+            return .failure(IdentityError(.transient(retryAfter: nil), message: message))
+        }
+        return .success(data)
+    }
+}

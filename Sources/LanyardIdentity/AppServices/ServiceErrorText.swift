@@ -1,0 +1,58 @@
+import LanyardFoundations
+
+/// The text of the service's own error, for the operator that made the call. It is never logged.
+///
+/// The text may repeat what was sent, so it is left out if it has a secret of the call, and what looks like a token is
+/// cut out.
+enum ServiceErrorText {
+    static let bytesMax = 300
+    /// The longest run of token characters that stays.
+    private static let runMax = 40
+
+    /// nil: there is no text, or it must not be shown.
+    ///
+    /// - Parameter secrets: what the call has sent.
+    static func read(_ bytes: UnsafeRawBufferPointer, without secrets: [Secret]) -> String? {
+        guard let text = find(bytes), text.count > 0 else { return nil }
+        let hasSecret = secrets.contains { secret in
+            text.withBytes { whole in secret.withBytes { contains(whole, $0) } }
+        }
+        return hasSecret ? nil : text.withBytes(scrubbed)
+    }
+
+    /// The `error` of the outermost object.
+    private static func find(_ bytes: UnsafeRawBufferPointer) -> Secret? {
+        var reader = JSONReader(bytes)
+        do throws(JSONError) {
+            guard try reader.next() == .objectStart else { return nil }
+            while case .name(let name) = try reader.next() {
+                guard JSONText.matches(name, of: bytes, "error") else {
+                    try reader.skipValue()
+                    continue
+                }
+                guard case .string(let text) = try reader.next() else { return nil }
+                return JSONText.secret(text, of: bytes, countMax: 64 << 10)
+            }
+        } catch {}
+        return nil
+    }
+
+    private static func contains(_ whole: UnsafeRawBufferPointer, _ part: UnsafeRawBufferPointer) -> Bool {
+        guard part.count > 0, part.count <= whole.count else { return false }
+        return (0...(whole.count - part.count)).contains { whole[$0..<($0 + part.count)].elementsEqual(part) }
+    }
+
+    /// Printable ASCII, at most `bytesMax` of it.
+    private static func scrubbed(_ bytes: UnsafeRawBufferPointer) -> String {
+        var out: [UInt8] = []
+        for word in bytes.prefix(4096).split(separator: 0x20, omittingEmptySubsequences: true) {
+            if !out.isEmpty { out.append(0x20) }
+            if word.count > runMax {
+                out.append(contentsOf: "[...]".utf8)
+            } else {
+                out.append(contentsOf: word.map { 0x21..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") })
+            }
+        }
+        return String(decoding: out.prefix(bytesMax), as: UTF8.self)
+    }
+}

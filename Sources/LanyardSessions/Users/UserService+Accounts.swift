@@ -1,0 +1,191 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import Logging
+
+/// Operators' calls about accounts: as a user, or at an identity (appservices.md 4).
+extension UserService {
+    /// Calls at an identity that belong to no user.
+    func manageAccount(_ requestID: RequestID, _ identity: String) {
+        guard case .manageAccount(_, let call)? = pendingRequests[requestID]?.request,
+            let accounts = environment.accounts(at: identity)
+        else {
+            return later { self.deliver(requestID, .failure(.notSupported)) }
+        }
+        accounts.perform(.emailPassword(call), token: nil) { [weak self] result in
+            self?.later { [weak self] in
+                self?.deliver(requestID, result.map { .result($0) }.mapError(AccountAttempt.failure))
+            }
+        }
+    }
+
+    /// Calls as a user.
+    func callAccount(_ requestID: RequestID, _ user: UserIndex) {
+        guard let request = pendingRequests[requestID]?.request, let runner = runner(of: user, for: requestID) else {
+            return carryOut(registry.handle(.accountChangeEnded(requestID)))
+        }
+        if case .accessToken = request { return showToken(requestID, runner) }
+        guard case .service(let service) = runner.managedUser.source, let accounts = service.accounts else {
+            return end(requestID, .failure(.notSupported))
+        }
+        switch request {
+        case .call(_, let call):
+            perform(call, as: runner, at: accounts) { [unowned self] in
+                end(requestID, $0.map { .result($0) })
+            }
+        case .customData: customData(requestID, runner, accounts)
+        case .link(_, let credential): link(requestID, credential, runner, accounts)
+        case .deleteAccount: deleteAccount(requestID, runner, accounts)
+        default: break
+        }
+    }
+
+    /// Ends a request that has not changed the user.
+    private func end(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
+        carryOut(registry.handle(.accountChangeEnded(requestID)))
+        later { self.deliver(requestID, result) }
+    }
+
+    private func perform(
+        _ call: AccountCall, as runner: SessionRunner, at accounts: any AccountService,
+        _ done: @escaping (Result<Secret, UserError>) -> Void
+    ) {
+        AccountCallRunner(
+            AccountAttempt(call.authorization), as: runner, in: environment,
+            by: { token, reply in accounts.perform(call, token: token, reply: reply) }, done: done
+        ).start()
+    }
+
+    // MARK: The access token and what it carries
+
+    private func showToken(_ requestID: RequestID, _ runner: SessionRunner) {
+        withUsableToken(of: runner) { [unowned self] result in
+            later { self.deliver(requestID, result.map { .accessToken($0.access, $0.expiry) }) }
+        }
+    }
+
+    /// Renews the token first if it must not be used any more.
+    private func withUsableToken(
+        of runner: SessionRunner, _ done: @escaping @Sendable (Result<SessionTokens, UserError>) -> Void
+    ) {
+        if let tokens = runner.coordinator.session.tokens, tokens.isUsable(at: .now) { return done(.success(tokens)) }
+        renew(runner, done)
+    }
+
+    private func renew(
+        _ runner: SessionRunner, _ done: @escaping @Sendable (Result<SessionTokens, UserError>) -> Void
+    ) {
+        runner.refreshNow { reply in
+            if let error = Self.error(ofRefresh: reply) { return done(.failure(error)) }
+            done(runner.coordinator.session.tokens.map { .success($0) } ?? .failure(.notLoggedIn))
+        }
+    }
+
+    /// The service writes the current custom data into each new access token, and nowhere else.
+    private func customData(_ requestID: RequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+        renew(runner) { [unowned self] result in
+            let data = result.flatMap { tokens in
+                accounts.customData(in: tokens.access).mapError { UserError.identity($0) }
+            }
+            later { self.deliver(requestID, data.map { .result($0) }) }
+        }
+    }
+
+    // MARK: Links
+
+    /// The link is one call with the access token. The new access token is then stored by an operation of the user's
+    /// session, like the result of a refresh.
+    private func link(
+        _ requestID: RequestID, _ credential: GivenCredential, _ runner: SessionRunner, _ accounts: any AccountService
+    ) {
+        let session = runner.coordinator.sessionID
+        // Of several exchanges the last one has brought the token.
+        let began = Guarded((Instant.now, WallTime.now))
+        let exchange: AccountCallRunner<Grant>.Exchange = { token, reply in
+            began.withLock { $0 = (.now, .now) }
+            accounts.link(credential, accessToken: token, reply: reply)
+        }
+        AccountCallRunner(
+            AccountAttempt(.accessToken, isLink: true), as: runner, in: environment, by: exchange
+        ) { [unowned self] result in
+            switch result {
+            case .failure(let error): end(requestID, .failure(error))
+            case .success(let grant):
+                if let error = Self.foreignAccount(grant, runner) { return end(requestID, .failure(error)) }
+                let (startedAt, startedAtWall) = began.withLock { $0 }
+                let wasAnonymous = runner.coordinator.provider == RegisteredUser.anonymous
+                let obtained = ObtainedSession(
+                    grant, startedAt: startedAt, startedAtWall: startedAtWall,
+                    provider: wasAnonymous ? credential.provider : nil, continuedSession: session)
+                // Whether or not the session takes the token, the account is linked.
+                runner.adopt(obtained) { [unowned self] _ in
+                    readIdentities(requestID, runner, accounts)
+                }
+            }
+        }.start()
+    }
+
+    private func readIdentities(_ requestID: RequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+        perform(.identities, as: runner, at: accounts) { [unowned self] result in
+            end(requestID, .success(.result(result.success ?? Self.unknownIdentities(of: runner))))
+        }
+    }
+
+    /// The account is linked, but its identities could not be read.
+    private static func unknownIdentities(of runner: SessionRunner) -> Secret {
+        var text = SecretBuffer()
+        text.append("{\"user_id\":")
+        if let account = runner.coordinator.context.accountID {
+            JSONText.write(account, into: &text)
+        } else {
+            text.append("null")
+        }
+        text.append(",\"identities\":null}")
+        return text.seal()
+    }
+
+    /// A response to a link that names another account than the session's is not used.
+    private static func foreignAccount(_ grant: Grant, _ runner: SessionRunner) -> UserError? {
+        guard let named = grant.userID, let own = runner.coordinator.context.accountID, named != own else { return nil }
+        let message = "the identity service's response to the link names another account; its token is not used"
+        return .unanswered(IdentityError(.unknownOutcome, message: message))
+    }
+
+    // MARK: Deletion
+
+    /// The store is marked first. A crash then leaves a user that is logged out, whatever the service has done.
+    private func deleteAccount(_ requestID: RequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+        runner.beginDeletion { [unowned self] reply in
+            switch reply {
+            case .deletionBegun:
+                later { [unowned self] in
+                    perform(.deleteAccount, as: runner, at: accounts) { [unowned self] result in
+                        deleted(requestID, runner, result)
+                    }
+                }
+            case .storeFailing: end(requestID, .failure(.storeFailing))
+            case .loginInProgress: end(requestID, .failure(.loginInProgress))
+            case .stopping: end(requestID, .failure(.stopping))
+            default: end(requestID, .failure(.notLoggedIn))
+            }
+        }
+    }
+
+    private func deleted(_ requestID: RequestID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
+        switch result {
+        case .success:
+            runner.endDeletion(isDeleted: true)
+            carryOut(registry.handle(.accountDeleted(requestID)))
+        case .failure(let error):
+            runner.endDeletion(isDeleted: false)
+            switch error {
+            case .identity(let error), .unanswered(let error): end(requestID, .failure(.notDeleted(error)))
+            default: end(requestID, .failure(error))
+            }
+        }
+    }
+}
+
+extension Result {
+    /// The value; nil for a failure.
+    fileprivate var success: Success? { if case .success(let value) = self { value } else { nil } }
+}
