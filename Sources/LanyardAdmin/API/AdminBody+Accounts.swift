@@ -56,7 +56,7 @@ extension AdminBody {
             switch key {
             case "email": values.email = try body.text(key, bytesMax: emailBytesMax)
             case "arguments": values.arguments = try body.array(key)
-            default: values.secrets[key] = try body.secret(key)
+            default: values.secrets[key] = try body.secret(key, bytesMax: SecretFile.bytesMax)
             }
         }
         switch verb {
