@@ -10,7 +10,7 @@ struct RunCommand: ParsableCommand {
         commandName: name, abstract: "Serve until a signal ends it.",
         usage: """
             lanyard run --config PATH
-            lanyard run --upstream URL --app-id ID --base-url URL (--email ADDRESS --password-file PATH | --api-key-file PATH | … | --anonymous)
+            lanyard run --upstream URL --app-id ID --base-url URL (--email ADDRESS --password-file PATH | another login)
             lanyard run --upstream URL --token-file PATH
             """,
         discussion: ConfigurationHelp.text)

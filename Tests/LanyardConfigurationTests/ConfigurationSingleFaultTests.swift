@@ -31,6 +31,12 @@ import Testing
             login: {email_password: {email: zoe@example.com, password_file: password}}
           alice: {identity: demo, login: {api_key: {key_file: key}}}
           kiosk: {identity: demo, login: {anonymous: {}}}
+          fay: {identity: demo, login: {function: {payload_file: key}}}
+          joe: {identity: demo, login: {jwt: {token_file: key}}}
+          fred: {identity: demo, login: {facebook: {access_token_file: key}}}
+          gus: {identity: demo, login: {google: {id_token_file: key}}}
+          gwen: {identity: demo, login: {google: {auth_code_file: key}}}
+          amy: {identity: demo, login: {apple: {id_token_file: key}}}
           robot: {identity: fixed}
         active_user: alice
         on_active_logout: next

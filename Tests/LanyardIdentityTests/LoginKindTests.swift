@@ -99,7 +99,8 @@ struct LoginKindTests {
             ),
             (
                 #"{"\u006fptions":{}}"#,
-                "an object with a member options, under which the client API sends the device; the function would not get it; rename that member"
+                "an object with a member options, under which the client API sends the device; the function would not get it; "
+                    + "rename that member"
             ),
         ])
     func unfitPayload(_ text: String, _ fault: String) async throws {

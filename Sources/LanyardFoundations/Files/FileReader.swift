@@ -45,7 +45,7 @@ package final class FileReader: Sendable {
     /// No thread starts before the first read.
     package convenience init() { self.init { FileSnapshot.read($0, known: $1) } }
 
-    /// Reads the credentials of logins, whose largest kinds have more bytes than other secrets. Who uses a file checks the size of its kind.
+    /// Reads the credentials of logins. The largest kinds have more bytes than other secrets. The caller checks the size of each kind.
     package static func ofCredentials() -> FileReader {
         FileReader { FileSnapshot.read($0, known: $1, textUpTo: SecretFile.credentialBytesMax) }
     }

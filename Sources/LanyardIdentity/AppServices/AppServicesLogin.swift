@@ -45,7 +45,8 @@ struct AppServicesLogin: Sendable {
             return IdentityError(
                 .credentialRefused,
                 message: what
-                    + " has served its only login and is not sent again; write a new one into the file, or log the user in by the admin API",
+                    + " has served its only login and is not sent again; write a new one into the file, or log the user in "
+                    + "by the admin API",
                 credential: refused)
         }
         let code = refused.code.map { " (\($0))" } ?? ""
