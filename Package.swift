@@ -200,7 +200,7 @@ let package = Package(
                 "CLinux", "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
                 "LanyardSessions", "LanyardSettings", "TestSupport", logging,
             ]),
-        .tests("LanyardEmulatorTests", ["LanyardEmulator", "LanyardFoundations", "TestSupport"]),
+        .tests("LanyardEmulatorTests", ["COpenSSL", "LanyardEmulator", "LanyardFoundations", "TestSupport"]),
         // The session service with the App Services client, the emulator and a store.
         .tests(
             "SessionPathTests",
