@@ -204,7 +204,7 @@ let package = Package(
                 "LanyardSessions", "LanyardSettings", "TestSupport", logging,
             ]),
         .tests("LanyardClientTests", ["LanyardClient", "LanyardFoundations", "LanyardSettings", "TestSupport"]),
-        .tests("LanyardEmulatorTests", ["LanyardEmulator", "LanyardFoundations", "TestSupport"]),
+        .tests("LanyardEmulatorTests", ["COpenSSL", "LanyardEmulator", "LanyardFoundations", "TestSupport"]),
         // The session service with the App Services client, the emulator and a store.
         .tests(
             "SessionPathTests",

@@ -21,11 +21,14 @@ public final class Emulator: Sendable {
     private let state: ServiceState
     private let server: HTTPServer
     private let running: Task<Void, Never>
+    /// Writes snapshots.
+    private let saving: Task<Void, Never>
 
     private init(state: ServiceState, server: HTTPServer, running: Task<Void, Never>, address: Socket.Address?) {
         self.state = state
         self.server = server
         self.running = running
+        saving = Task { await Emulator.save(state) }
         switch address {
         case .ip4(let host, let port):
             self.address = "\(host):\(port)"
@@ -44,15 +47,23 @@ public final class Emulator: Sendable {
 
     /// Binds and serves.
     ///
-    /// - Throws: `StartError` if the address cannot be read or bound.
+    /// - Throws: `StartError` if the address cannot be read or bound, or if the snapshot cannot be read.
     public static func start(_ options: EmulatorOptions = EmulatorOptions()) async throws -> Emulator {
-        try await start(ServiceState(options), at: options.listen)
+        let state = ServiceState(options)
+        do {
+            try await state.loadSnapshot()
+        } catch {
+            throw StartError(description: "\(error)")
+        }
+        return try await start(state, at: options.listen)
     }
 
-    /// Stops listening and closes every connection. The service's state is kept for `restart`.
+    /// Stops listening, closes every connection and writes the snapshot. The service's state is kept for `restart`.
     public func stop() async {
         await server.stop(timeout: 0)
         await running.value
+        saving.cancel()
+        await saving.value
     }
 
     /// After `stop`: starts the same service again at the same address, with its users, sessions and signing key.
@@ -66,6 +77,24 @@ public final class Emulator: Sendable {
 
     /// The calls after the one with this number, in the order of their arrival. Calls of the protected resource are not recorded.
     public func journal(after number: Int = 0) async -> [EmulatorCall] { await state.journal.after(number) }
+
+    /// Writes the snapshot of the options now. Nothing happens without one.
+    ///
+    /// - Throws: an error that describes why the file cannot be written.
+    public func writeSnapshot() async throws { try await state.writeSnapshot() }
+
+    /// Writes a snapshot within a second of a change, and one at the end.
+    private static func save(_ state: ServiceState) async {
+        guard await state.options.snapshotPath != nil else { return }
+        var saved = await state.changeCount
+        while true {
+            let isOver = (try? await Task.sleep(for: .seconds(1))) == nil
+            let count = await state.changeCount
+            // A disk that is full may have room again. The next change tries once more.
+            if count != saved, (try? await state.writeSnapshot()) != nil { saved = count }
+            if isOver { return }
+        }
+    }
 
     private static func start(_ state: ServiceState, at listen: String) async throws -> Emulator {
         let server = HTTPServer(config: try configuration(listen), handler: ServiceHandler(state: state))
@@ -117,31 +146,4 @@ public final class Emulator: Sendable {
 private actor StartErrorText {
     private(set) var text: String?
     func set(_ text: String) { self.text = text }
-}
-
-/// The start options of an emulator. Most can be changed later through `/emulator/…`.
-public struct EmulatorOptions: Sendable {
-    /// The only app that exists. Every other app id gets 404.
-    public var appID = "demo-abcde"
-    /// `127.0.0.1:port`, `[::1]:port` or `unix:/path`. Port 0 takes any free one.
-    public var listen = "127.0.0.1:0"
-    /// Lifetime of an access token in seconds. The real service has a fixed 1800.
-    public var accessTokenSeconds = 1800.0
-    /// Lifetime of a refresh token in seconds. The real service's default is 60 days. Applies to sessions created later.
-    public var refreshTokenSeconds = 5_184_000.0
-    /// Whether revoking sessions also revokes access tokens that were issued before. The real service does not revoke them.
-    public var revokeEndsAccessTokens = false
-    /// Whether a logout also revokes the access tokens of its session. The real service does not revoke them.
-    public var logoutEndsAccessTokens = false
-    /// Whether session calls return new refresh tokens. The real service's do not.
-    public var rotation = RefreshRotation.none
-    /// Under `grace`: seconds in which the previous refresh token may be repeated.
-    public var rotationGraceSeconds = 30.0
-    /// Seconds by which the service's clock is ahead of the machine's; negative: behind it.
-    public var clockOffsetSeconds = 0.0
-    /// Users and keys that exist from the start.
-    public var seed = Seed()
-
-    /// The defaults: an app without users on a free port.
-    public init() {}
 }

@@ -1,26 +1,42 @@
 import ArgumentParser
+import CLinux
+import Dispatch
 import Foundation
+import Glibc
 import LanyardEmulator
 
 extension RefreshRotation: ExpressibleByArgument {}
 
-/// `lanyard-emulator`: the stand-in of the App Services client API as a program. It runs until a signal ends it.
+/// `lanyard-emulator`: the stand-in of the App Services client API as a program.
 struct EmulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard-emulator",
         abstract:
             "A stand-in of the App Services client API, with a protected resource at /protected/ and controls at /emulator/.",
-        discussion: "Holds everything in memory. For development and tests: its controls require no authentication."
+        discussion: "Holds everything in memory. For development and tests: its controls require no authentication.",
+        subcommands: [ServeCommand.self, MailCommand.self], defaultSubcommand: ServeCommand.self
     )
+}
+
+/// `lanyard-emulator serve`, or no subcommand: the service. It runs until a signal ends it.
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve", abstract: "Runs the service until a signal ends it. It need not be named.")
 
     @Option(help: "Where to listen: 127.0.0.1:PORT, [::1]:PORT or unix:/PATH. Port 0 takes any free one.")
     var listen = "127.0.0.1:7490"
 
-    @Option(help: "The client app id.")
-    var app = "demo-abcde"
+    @Option(help: "The client app id of the first app. Default: the first one of --seed, or demo-abcde.")
+    var app: String?
 
-    @Option(help: "A YAML file with users and API keys that exist from the start.")
+    @Option(help: "A YAML file with apps, users and API keys that exist from the start.")
     var seed: String?
+
+    @Flag(help: "All providers, with the conventions of the SDKs' test backends; not together with --seed.")
+    var demo = false
+
+    @Option(help: "A file that keeps users, sessions and tokens across starts. It holds secrets.")
+    var snapshot: String?
 
     @Option(help: "A user that exists from the start, as EMAIL:PASSWORD-FILE. May be repeated.")
     var user: [String] = []
@@ -34,6 +50,9 @@ struct EmulatorCommand: AsyncParsableCommand {
     @Option(help: "Life of refresh tokens, such as 60d.")
     var refreshTokenLifetime = DurationArgument(seconds: 5_184_000)
 
+    @Option(help: "Life of anonymous users' refresh tokens, such as 60d.")
+    var anonymousRefreshTokenLifetime = DurationArgument(seconds: 1_576_800_000)
+
     @Option(help: "Whether session calls bring a new refresh token: none, grace or one_use.")
     var rotation = RefreshRotation.none
 
@@ -46,17 +65,31 @@ struct EmulatorCommand: AsyncParsableCommand {
     @Flag(help: "A logout also ends the access tokens of its session.")
     var logoutEndsAccessTokens = false
 
+    @Flag(help: "Errors have the service's texts of before May 2024, which tell more than `unauthorized`.")
+    var verboseTexts = false
+
+    @Flag(help: "Every call of an existing app gets 410, as from the hosted service since its end.")
+    var gone = false
+
+    @Flag(help: "Refused links have a code and texts that realm-web does not repeat for ever.")
+    var webLinkFailures = false
+
     func run() async throws {
         var options = EmulatorOptions()
         options.listen = listen
-        options.appID = app
+        options.seed = try seedFromFlags()
+        options.appID = app ?? options.seed.firstAppID ?? options.appID
+        options.snapshotPath = snapshot
+        options.verboseTexts = verboseTexts
+        options.isGone = gone
+        options.webLinkFailures = webLinkFailures
+        options.anonymousRefreshTokenSeconds = anonymousRefreshTokenLifetime.seconds
         options.accessTokenSeconds = accessTokenLifetime.seconds
         options.refreshTokenSeconds = refreshTokenLifetime.seconds
         options.revokeEndsAccessTokens = revokeEndsAccessTokens
         options.logoutEndsAccessTokens = logoutEndsAccessTokens
         options.rotation = rotation
         options.rotationGraceSeconds = rotationGrace.seconds
-        options.seed = try seedFromFlags()
         let emulator: Emulator
         do {
             emulator = try await Emulator.start(options)
@@ -65,14 +98,53 @@ struct EmulatorCommand: AsyncParsableCommand {
             // The same status as `lanyard` for an address that cannot be bound.
             throw ExitCode(69)
         }
-        Self.log(["event": "listening", "address": emulator.address, "app": app])
-        // The emulator serves until a signal ends the process.
-        while true { try await Task.sleep(for: .seconds(86_400)) }
+        Self.log(["event": "listening", "address": emulator.address, "app": options.appID])
+        guard snapshot != nil else {
+            // The emulator serves until a signal ends the process.
+            while true { try await Task.sleep(for: .seconds(86_400)) }
+        }
+        let number = await Self.endingSignal()
+        do {
+            try await emulator.writeSnapshot()
+        } catch {
+            Self.log(["event": "snapshot.failed", "message": "\(error)"])
+        }
+        Self.end(by: number)
+    }
+
+    /// Ends the process as the signal would have. Dispatch blocks signals on its threads.
+    private static func end(by number: CInt) {
+        Glibc.signal(number, SIG_DFL)
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, number)
+        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+        raise(number)
+    }
+
+    /// Waits for SIGTERM or SIGINT.
+    private static func endingSignal() async -> CInt {
+        let (signals, stream) = AsyncStream<CInt>.makeStream()
+        let sources = [SIGTERM, SIGINT].map { number in
+            Glibc.signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { stream.yield(number) }
+            source.activate()
+            return source
+        }
+        var given = SIGTERM
+        for await signal in signals {
+            given = signal
+            break
+        }
+        for source in sources { source.cancel() }
+        return given
     }
 
     private func seedFromFlags() throws -> Seed {
         do {
-            var seed = try self.seed.map(SeedReader.read) ?? Seed()
+            if demo, self.seed != nil { throw ValidationError("--demo and --seed exclude each other") }
+            var seed = try self.seed.map(SeedReader.read) ?? (demo ? Seed.demo() : Seed())
             for entry in user {
                 let (email, file) = try Self.split(entry, "--user EMAIL:PASSWORD-FILE")
                 seed.users.append(.init(email: email, password: try SeedReader.secret(file)))

@@ -9,7 +9,10 @@ enum EmulatorProgram {
     static func main() {
         // Otherwise the next file or socket could take the number of a closed standard descriptor.
         guard lanyard_open_standard_descriptors() == 0 else { exit(1) }
-        Task { await EmulatorCommand.main() }
+        Task {
+            await EmulatorCommand.main()
+            exit(0)
+        }
         dispatchMain()
     }
 }

@@ -20,6 +20,45 @@ struct EmulatorFixture {
         emulator = try await Emulator.start(options)
     }
 
+    /// An emulator with the apps of a configuration.
+    init(yaml: String, _ change: (inout EmulatorOptions) -> Void = { _ in }) async throws {
+        var options = EmulatorOptions()
+        options.seed = try SeedReader.parse(yaml)
+        change(&options)
+        emulator = try await Emulator.start(options)
+    }
+
+    /// One app, whose configuration is `body`, indented by four spaces.
+    static func app(_ body: String) -> String { "apps:\n  - app_id: demo-abcde\n" + body }
+
+    /// A call of the email/password provider: `register`, `confirm/send`, ….
+    func email(_ path: String, _ body: String) async throws -> RawMessage {
+        try await call("POST", Self.app + "/auth/providers/local-userpass/" + path, body)
+    }
+
+    func login(email: String, _ password: String) async throws -> RawMessage {
+        try await login("local-userpass", #"{"username":"\#(email)","password":"\#(password)"}"#)
+    }
+
+    /// An anonymous login.
+    func anonymous() async throws -> JSON { try await login("anon-user", "{}").json }
+
+    func profile(_ token: String?) async throws -> JSON { try await call("GET", Self.profile, bearer: token).json }
+
+    /// A call of a function; `arguments` are JSON.
+    func function(_ name: String, _ arguments: String = "[]", bearer: String?) async throws -> RawMessage {
+        let body = #"{"name":"\#(name)","arguments":\#(arguments)}"#
+        return try await call("POST", Self.app + "/functions/call", bearer: bearer, body)
+    }
+
+    /// The newest mail to an email.
+    func mail(_ email: String) async throws -> JSON {
+        guard let mail = try await control("GET", "/mails?email=\(email)").array.last else {
+            throw TestFailure("no mail to \(email)")
+        }
+        return mail
+    }
+
     func call(_ method: String, _ path: String, bearer: String? = nil, _ body: String? = nil) async throws -> RawMessage
     {
         let fields = bearer.map { [("Authorization", "Bearer \($0)")] } ?? []

@@ -4,59 +4,148 @@ import FlyingFox
 struct ClientAPI {
     let state: ServiceState
 
-    private static let apps = "/api/client/v2.0/app/"
+    /// A response, and the user whose call it was if the call knows.
+    typealias Reply = (EmulatorResponse, userID: String?)
 
-    /// - Returns: the response, and the user id for a login.
-    func response(_ request: HTTPRequest, _ route: Route, _ call: Int?) async -> (EmulatorResponse, userID: String?) {
+    /// - Parameter number: the call's in the journal.
+    func response(_ request: HTTPRequest, _ call: ClientCall, _ number: Int?) async -> Reply {
         do throws(ServiceError) {
             let body = try await RequestBody.json(request)
             // Browsers send a preflight request before a call.
             if request.method == .OPTIONS { return (Self.success(204, nil, request), nil) }
-            try await requireApp(request.path)
-            return try await perform(request, route, body, call)
+            return try await perform(request, call, body, number)
         } catch {
-            return (Self.failure(error, request), nil)
+            return (await failure(error, request), nil)
         }
     }
 
     private func perform(
-        _ request: HTTPRequest, _ route: Route, _ body: JSONValue, _ call: Int?
-    ) async throws(ServiceError) -> (EmulatorResponse, userID: String?) {
+        _ request: HTTPRequest, _ call: ClientCall, _ body: JSONValue, _ number: Int?
+    ) async throws(ServiceError) -> Reply {
         let authorization = request.headers[.authorization]
-        switch route {
+        guard let id = call.appID else { return try await performForToken(request, call, body, number, authorization) }
+        let app = try await state.app(id)
+        switch call.operation {
         case .location: return (Self.success(200, Self.location(request), request), nil)
-        case .register:
-            try await state.register(body)
-            return (Self.success(201, .object([:]), request), nil)
-        case .login:
-            let login = try await state.login(Self.provider(request.path), body, call)
+        case .login(let provider):
+            let login = try await state.login(app, provider, body, number)
             return (Self.success(200, login.response, request), login.userID)
-        case .refresh: return (Self.success(201, try await state.refresh(authorization, call), request), nil)
+        case .link(let provider):
+            let login = try await state.link(app, provider, body, authorization, number)
+            return (Self.success(200, login.response, request), login.userID)
+        case .browserLogin(let provider):
+            return try await BrowserLogin(state: state, app: app, appID: id, provider: provider)
+                .response(request, number)
+        case .register:
+            try await state.register(app, body)
+            return (Self.success(201, .object([:]), request), nil)
+        case .confirm: try await state.confirm(app, body)
+        case .sendConfirmation: try await state.sendConfirmation(app, body)
+        case .callConfirmation: try await state.callConfirmation(app, body)
+        case .reset: try await state.reset(app, body)
+        case .sendReset: try await state.sendReset(app, body)
+        case .callReset: try await state.callReset(app, body)
+        case .callFunction: return try await callFunction(request, body, app)
+        case .watch: return try await watch(request, app)
+        case .registerPush(let service):
+            guard let token = body["registrationToken"]?.string else { throw .missing("registrationToken") }
+            let user = try await state.registerPush(app, service, authorization, token: token)
+            return (Self.success(204, nil, request), user)
+        case .deregisterPush(let service):
+            let user = try await state.registerPush(app, service, authorization, token: nil)
+            return (Self.success(204, nil, request), user)
+        case .notEmulated(let what): throw .notEmulated(what)
+        default: throw .noSuchRoute
+        }
+        // Confirmations and resets.
+        return (Self.success(200, .object([:]), request), nil)
+    }
+
+    /// Calls whose path has no app.
+    private func performForToken(
+        _ request: HTTPRequest, _ call: ClientCall, _ body: JSONValue, _ number: Int?, _ authorization: String?
+    ) async throws(ServiceError) -> Reply {
+        if await state.options.isGone { throw .gone }
+        var status = 200, value: JSONValue?
+        switch call.operation {
+        case .refresh: (status, value) = (201, try await state.refresh(authorization, number))
         case .logout:
-            try await state.logout(authorization, call)
-            return (Self.success(204, nil, request), nil)
+            try await state.logout(authorization, number)
+            status = 204
         case .profile:
             let token = try await state.access(authorization)
-            return (Self.success(200, try await state.profile(token.userID), request), nil)
-        case .protected, .other: throw .noSuchRoute
+            value = try await state.profile(token.userID)
+        case .deleteAccount:
+            let user = try await state.deleteAccount(authorization, number)
+            return (Self.success(204, nil, request), user)
+        case .createKey: (status, value) = (201, try await state.createKey(authorization, body))
+        case .listKeys: value = try await state.listKeys(authorization)
+        case .key(let id): value = try await state.key(id, authorization)
+        case .deleteKey(let id):
+            try await state.deleteKey(id, authorization)
+            status = 204
+        case .setKeyDisabled(let isDisabled, let id):
+            try await state.setKeyDisabled(isDisabled, id, authorization)
+            status = 204
+        case .notEmulated(let what): throw .notEmulated(what)
+        default: throw .noSuchRoute
+        }
+        return (Self.success(status, value, request), nil)
+    }
+
+    private func callFunction(
+        _ request: HTTPRequest, _ body: JSONValue, _ app: Int
+    ) async throws(ServiceError) -> Reply {
+        let (outcome, token) = try await state.call(body, request.headers[.authorization], app)
+        switch outcome {
+        case .value(let value): return (Self.success(200, ExtendedJSON.canonical(value), request), token.userID)
+        case .wait(let milliseconds):
+            try? await Task.sleep(for: .milliseconds(milliseconds))
+            return (Self.success(200, .null, request), token.userID)
+        // Outside a stream its messages are a list.
+        case .events(let events, _):
+            return (Self.success(200, ExtendedJSON.canonical(.array(events)), request), token.userID)
         }
     }
 
-    /// Checks the app id of paths that have one. The paths of session and profile have none.
-    private func requireApp(_ path: String) async throws(ServiceError) {
-        guard path.hasPrefix(Self.apps) else { return }
-        let id = String(path.dropFirst(Self.apps.count).prefix { $0 != "/" })
-        guard await id == state.options.appID else { throw .unknownApp(id) }
+    /// A function call as a stream of events. core sends the access token in the query, realm-web in a field.
+    private func watch(_ request: HTTPRequest, _ app: Int) async throws(ServiceError) -> Reply {
+        guard let encoded = request.query["baas_request"] ?? request.query["stitch_request"] else {
+            throw .missing("baas_request")
+        }
+        let authorization = Self.streamToken(request)
+        var stream = EventStream(state: state)
+        do throws(ServiceError) {
+            let (outcome, token) = try await state.watch(encoded, authorization, app)
+            stream.sessionID = token.sessionID
+            switch outcome {
+            case .value(let value): stream.messages = [EventStream.message(value)]
+            case .wait(let milliseconds):
+                (stream.messages, stream.holdSeconds) = ([EventStream.message(.null)], Double(milliseconds) / 1000)
+            case .events(let events, let seconds):
+                (stream.messages, stream.holdSeconds) = (events.map(EventStream.message), seconds)
+            }
+            return (Self.stream(stream, request), token.userID)
+        } catch {
+            // A call that has begun fails inside its stream.
+            guard error.isOfFunction else { throw error }
+            stream.messages = [EventStream.error(error)]
+            return (Self.stream(stream, request), nil)
+        }
     }
 
-    private static func provider(_ path: String) -> String {
-        path.split(separator: "/").dropLast().last.map(String.init) ?? ""
+    /// The `Authorization` that a call has, or that its query stands for.
+    static func streamToken(_ request: HTTPRequest) -> String? {
+        let inQuery = request.query["baas_at"] ?? request.query["stitch_at"]
+        return inQuery.map { "Bearer " + $0 } ?? request.headers[.authorization]
     }
+
+    // MARK: Responses
 
     /// Origins as the client sees the service, so that a client behind a proxy gets a reachable one.
     private static func location(_ request: HTTPRequest) -> JSONValue {
         let origin = origin(request)
-        return .object([
+        return .members([
             "deployment_model": "LOCAL", "location": "US-VA", "hostname": .string(origin),
             "ws_hostname": .string("ws" + origin.dropFirst(4)),
         ])
@@ -68,28 +157,42 @@ struct ClientAPI {
         return scheme + "://" + host
     }
 
-    private static func success(_ status: Int, _ body: JSONValue?, _ request: HTTPRequest) -> EmulatorResponse {
-        let fields = common(Identifiers.new())
+    static func success(_ status: Int, _ body: JSONValue?, _ request: HTTPRequest) -> EmulatorResponse {
+        let fields = common(Identifiers.new(), request)
         return body.map { .json(status, $0, fields: fields) } ?? EmulatorResponse(status, fields: fields)
     }
 
-    /// An error in the service's format. The request id is in a header field and in the link.
-    static func failure(_ error: ServiceError, _ request: HTTPRequest) -> EmulatorResponse {
-        let id = Identifiers.new()
-        let group = Identifiers.derived(from: "group"), app = Identifiers.derived(from: "app")
-        var body: [String: JSONValue] = [
-            "error": .string(error.text),
-            "link": .string("\(origin(request))/groups/\(group)/apps/\(app)/logs?co_id=\(id)"),
-        ]
-        body["error_code"] = error.code.map { .string($0) }
-        return .json(error.status, .object(body), fields: common(id))
+    private static func stream(_ stream: EventStream, _ request: HTTPRequest) -> EmulatorResponse {
+        let fields = common(Identifiers.new(), request)
+        var response = EmulatorResponse(
+            200, fields: fields + [("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache")])
+        response.stream = stream
+        return response
     }
 
-    private static func common(_ requestID: String) -> [(name: String, value: String)] {
-        [
+    /// An error in the service's format. The request id is in a header field and in the link.
+    func failure(_ error: ServiceError, _ request: HTTPRequest, retryAfter: Int? = nil) async -> EmulatorResponse {
+        let isVerbose = await state.options.verboseTexts
+        let id = Identifiers.new()
+        let group = Identifiers.derived(from: "group"), app = Identifiers.derived(from: "app")
+        let link = "\(Self.origin(request))/groups/\(group)/apps/\(app)/logs?co_id=\(id)"
+        let text = isVerbose ? error.verboseText ?? error.text : error.text
+        let after: [(name: String, value: String)] = retryAfter.map { [("Retry-After", String($0))] } ?? []
+        return .json(
+            error.status,
+            .members(["error": .string(text), "error_code": error.code.map { .string($0) }, "link": .string(link)]),
+            fields: Self.common(id, request) + after)
+    }
+
+    /// The fields of every response, so that browsers of any origin can read it.
+    private static func common(_ requestID: String, _ request: HTTPRequest) -> [(name: String, value: String)] {
+        let asked = request.headers[HTTPHeader("Access-Control-Request-Headers")]
+        return [
             ("x-appservices-request-id", requestID), ("Access-Control-Allow-Origin", "*"),
-            ("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept"),
+            ("Access-Control-Allow-Headers", asked ?? "Authorization, Content-Type, Accept"),
             ("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS"),
+            ("Access-Control-Expose-Headers", "x-appservices-request-id, x-baas-location"),
+            ("Access-Control-Max-Age", "600"),
         ]
     }
 }

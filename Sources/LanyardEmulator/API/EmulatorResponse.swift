@@ -8,6 +8,8 @@ struct EmulatorResponse: Sendable {
     var status: Int
     var fields: [(name: String, value: String)]
     var body: String
+    /// Sent in place of the body.
+    var stream: EventStream?
 
     init(_ status: Int, fields: [(name: String, value: String)] = [], body: String = "") {
         self.status = status
@@ -29,6 +31,12 @@ struct EmulatorResponse: Sendable {
         var headers = HTTPHeaders()
         for (name, value) in fields { headers.setValues([value], for: HTTPHeader(name)) }
         let data = Data(body.utf8)
+        if let stream, method != .HEAD {
+            headers[.date] = Self.text(of: date)
+            return HTTPResponse(
+                statusCode: HTTPStatusCode(status, phrase: Self.phrase(status)), headers: headers,
+                body: HTTPBodySequence(from: stream))
+        }
         // Clients compute their clock's skew from it.
         headers[.date] = Self.text(of: date)
         if method == .HEAD { headers[.contentLength] = String(data.count) }
@@ -53,6 +61,7 @@ struct EmulatorResponse: Sendable {
         case 201: "Created"
         case 202: "Accepted"
         case 204: "No Content"
+        case 302: "Found"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"
@@ -63,6 +72,7 @@ struct EmulatorResponse: Sendable {
         case 413: "Content Too Large"
         case 429: "Too Many Requests"
         case 500: "Internal Server Error"
+        case 501: "Not Implemented"
         case 502: "Bad Gateway"
         case 503: "Service Unavailable"
         default: "Status"

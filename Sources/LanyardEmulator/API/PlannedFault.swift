@@ -7,7 +7,7 @@ import Foundation
 struct PlannedFault: Sendable {
     /// The names of faults in `/emulator/faults`.
     enum Kind: String, CaseIterable, Sendable {
-        case status, gone, html, malformed, unavailable
+        case status, gone, html, malformed, unavailable, maintenance
         case serverError = "server_error"
         case emptyUnauthorized = "empty_unauthorized"
         case unknownApp = "unknown_app"
@@ -20,6 +20,8 @@ struct PlannedFault: Sendable {
 
     enum Effect: Sendable {
         case instead(EmulatorResponse)
+        /// 429 with `Retry-After`.
+        case rateLimited(retryAfter: Int)
         case lost(LostResponse)
         case late(seconds: Double)
     }
@@ -84,7 +86,10 @@ struct PlannedFault: Sendable {
             return .instead(
                 EmulatorResponse(200, fields: [("Content-Type", "application/json")], body: #"{"access_token": "#))
         case .emptyUnauthorized: return .instead(EmulatorResponse(401))
-        case .gone: return instead(410, ["error": "Atlas App Services and Device Sync have reached EOL"])
+        case .maintenance:
+            let error = ServiceError.maintenance
+            return instead(500, ["error": .string(error.text), "error_code": error.code.map { .string($0) }])
+        case .gone: return instead(410, ["error": .string(ServiceError.gone.text)])
         case .unknownApp: return instead(404, ["error": .string(ServiceError.unknownApp(appID).text)])
         case .responseClosed: return .lost(.closed)
         case .responseCut: return .lost(.cut)
@@ -95,9 +100,9 @@ struct PlannedFault: Sendable {
     }
 
     private static func instead(
-        _ status: Int, _ body: [String: JSONValue], _ fields: [(name: String, value: String)] = []
+        _ status: Int, _ body: KeyValuePairs<String, JSONValue?>, _ fields: [(name: String, value: String)] = []
     ) -> Effect {
-        .instead(.json(status, .object(body), fields: fields))
+        .instead(.json(status, .members(body), fields: fields))
     }
 }
 

@@ -32,12 +32,12 @@ struct ProtectedResource {
         -> EmulatorResponse
     {
         let fields = request.headers.keys.filter { !Self.hidden.contains($0.rawValue.lowercased()) }
-        let headers = fields.map { ($0.rawValue.lowercased(), JSONValue.string(request.headers[$0] ?? "")) }
+        let headers = fields.map { ($0.rawValue.lowercased(), Optional(JSONValue.string(request.headers[$0] ?? ""))) }
         return .json(
             200,
-            .object([
+            .members([
                 "method": .string(request.method.rawValue), "path": .string(request.target.path()),
-                "query": .string(request.target.query()), "headers": .object(Dictionary(headers) { first, _ in first }),
+                "query": .string(request.target.query()), "headers": .object(JSONObject(headers)),
                 "body_bytes": .int(body.count), "body_sha256": .string(body.sha256), "token_id": .string(token.id),
                 "user_id": .string(token.userID),
             ]))
@@ -47,7 +47,7 @@ struct ProtectedResource {
     /// of the service's real resource servers.
     private static func refuse(_ error: ServiceError) -> EmulatorResponse {
         .json(
-            401, .object(["error": .string(error.text)]),
+            401, .members(["error": .string(error.text)]),
             fields: [
                 (
                     "WWW-Authenticate",

@@ -19,7 +19,7 @@ enum RequestBody {
         }
         guard data.count <= bytesMax else { throw .tooLarge }
         if data.isEmpty { return .object([:]) }
-        guard let value = try? JSONValue(data: data), case .object = value else { throw .malformed }
+        guard let value = try? JSONValue(data: data), value.object != nil else { throw .malformed }
         return value
     }
 

@@ -9,14 +9,15 @@ struct ServiceHandler: HTTPHandler {
         if request.path == "/emulator" || request.path.hasPrefix("/emulator/") {
             return await send(ControlAPI(state: state).response(request), to: request)
         }
-        guard let route = Route(request.method, request.path) else {
+        guard let call = ClientCall(request) else {
             _ = try await RequestBody.digest(request)
-            return await send(ClientAPI.failure(.noSuchRoute, request), to: request)
+            return await send(ClientAPI(state: state).failure(.noSuchRoute, request), to: request)
         }
-        let plan = await state.begin(route)
+        let route = call.route
+        let plan = await state.begin(route, (request.method.rawValue, request.path, call.appID))
         if plan.delay.before > 0 { try? await Task.sleep(for: .seconds(plan.delay.before)) }
-        let (response, user) = try await response(request, route, plan)
-        let authorization = request.headers[.authorization]
+        let (response, user) = try await response(request, call, plan)
+        let authorization = ClientAPI.streamToken(request)
         let caller = if let user { user } else { await state.subject(authorization) as String? }
         var seconds = plan.delay.after
         if case .late(let more) = plan.effect { seconds += more }
@@ -33,39 +34,20 @@ struct ServiceHandler: HTTPHandler {
         response.httpResponse(to: request.method, date: await state.date)
     }
 
-    private func response(_ request: HTTPRequest, _ route: Route, _ plan: ServiceState.Plan) async throws -> (
-        EmulatorResponse, userID: String?
-    ) {
-        if case .instead(let response) = plan.effect {
+    private func response(
+        _ request: HTTPRequest, _ call: ClientCall, _ plan: ServiceState.Plan
+    ) async throws -> ClientAPI.Reply {
+        let api = ClientAPI(state: state)
+        switch plan.effect {
+        case .instead(let response):
             _ = try await RequestBody.digest(request)
             return (response, nil)
+        case .rateLimited(let retryAfter):
+            _ = try await RequestBody.digest(request)
+            return (await api.failure(.tooManyRequests, request, retryAfter: retryAfter), nil)
+        case .lost, .late, nil: break
         }
-        if route == .protected { return try await ProtectedResource(state: state).response(request) }
-        return await ClientAPI(state: state).response(request, route, plan.call)
-    }
-}
-
-/// The routes with calls that are counted, delayed and failed. The raw value is the name in `/emulator/…`.
-enum Route: String, CaseIterable, Sendable {
-    case location, register, login, refresh, logout, profile, protected
-    /// Every other path under `/api`.
-    case other
-
-    private static let session = "/api/client/v2.0/auth/session"
-
-    /// The route of a request; nil for `/emulator/…` and for unknown paths.
-    init?(_ method: HTTPMethod, _ path: String) {
-        switch (method, path) {
-        case (_, "/protected"): self = .protected
-        case _ where path.hasPrefix("/protected/"): self = .protected
-        case (.POST, Self.session): self = .refresh
-        case (.DELETE, Self.session): self = .logout
-        case (.GET, "/api/client/v2.0/auth/profile"): self = .profile
-        case (.GET, _) where path.hasSuffix("/location"): self = .location
-        case (.POST, _) where path.hasSuffix("/local-userpass/register"): self = .register
-        case (.POST, _) where path.hasSuffix("/login"): self = .login
-        case _ where path.hasPrefix("/api/"): self = .other
-        default: return nil
-        }
+        if call.route == .protected { return try await ProtectedResource(state: state).response(request) }
+        return await api.response(request, call, plan.call)
     }
 }

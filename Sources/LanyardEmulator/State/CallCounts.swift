@@ -1,5 +1,3 @@
-import FlyingFox
-
 /// The number of calls by route and user, since the start or the last reset.
 struct CallCounts: Sendable {
     private struct Calls: Sendable {
@@ -41,29 +39,33 @@ struct CallCounts: Sendable {
 
     /// - Parameter name: returns an email or another readable name for a user id.
     func json(name: (String) -> String?) -> JSONValue {
-        let routes = Route.allCases.map { route -> (String, JSONValue) in
+        let routes = Route.allCases.map { route -> (String, JSONValue?) in
             let calls = self.routes[route] ?? Calls()
-            let byStatus = calls.byStatus.map { (String($0.key), JSONValue.int($0.value)) }
+            let byStatus = calls.byStatus.sorted { $0.key < $1.key }.map {
+                (String($0.key), Optional(JSONValue.int($0.value)))
+            }
             return (
                 route.rawValue,
-                .object([
-                    "calls": .int(calls.count), "by_status": .object(Dictionary(uniqueKeysWithValues: byStatus)),
+                .members([
+                    "calls": .int(calls.count), "by_status": .object(JSONObject(byStatus)),
                     "in_flight": .int(calls.inFlight), "in_flight_max": .int(calls.inFlightMax),
                 ])
             )
         }
-        let users = self.users.map { id, calls -> (String, JSONValue) in
-            var members = Dictionary(uniqueKeysWithValues: calls.map { ($0.key.rawValue, JSONValue.int($0.value)) })
-            members["name"] = name(id).map { .string($0) } ?? .null
+        let users = self.users.map { id, calls -> (String, JSONValue?) in
+            var members: JSONObject = ["name": .orNull(name(id))]
+            for (route, count) in calls { members[route.rawValue] = .int(count) }
             return (id, .object(members))
         }
-        return .object([
-            "routes": .object(Dictionary(uniqueKeysWithValues: routes)),
-            "users": .object(Dictionary(uniqueKeysWithValues: users)),
-            "protected": .object([
-                "distinct_tokens": .int(tokens.count), "tokens": .object(tokens.mapValues { .int($0) }),
-                "refused": .object(refusals.mapValues { .int($0) }),
+        return .members([
+            "routes": .object(JSONObject(routes)), "users": .object(JSONObject(users)),
+            "protected": .members([
+                "distinct_tokens": .int(tokens.count), "tokens": Self.json(tokens), "refused": Self.json(refusals),
             ]),
         ])
+    }
+
+    private static func json(_ counts: [String: Int]) -> JSONValue {
+        .object(JSONObject(counts.sorted { $0.key < $1.key }.map { ($0.key, .int($0.value)) }))
     }
 }

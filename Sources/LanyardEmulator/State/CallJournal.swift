@@ -1,5 +1,3 @@
-import FlyingFox
-
 /// The latest calls in the order of their arrival.
 struct CallJournal: Sendable {
     /// Calls that are kept. Calls of the protected resource are not recorded.
@@ -10,9 +8,12 @@ struct CallJournal: Sendable {
     private var next = 1
 
     /// - Returns: its number.
-    mutating func begin(_ route: Route, at now: Double) -> Int {
+    mutating func begin(_ route: Route, _ name: (method: String, path: String, appID: String?), at now: Double) -> Int {
         defer { next += 1 }
-        calls.append(EmulatorCall(number: next, route: route.rawValue, arrivedAt: now))
+        calls.append(
+            EmulatorCall(
+                number: next, route: route.rawValue, method: name.method, path: name.path, arrivedAt: now,
+                appID: name.appID))
         // Removed in large steps, because each removal moves the rest.
         if calls.count > 2 * Self.callsMax { calls.removeFirst(calls.count - Self.callsMax) }
         return next
@@ -39,6 +40,10 @@ public struct EmulatorCall: Sendable {
         case repeatedAfterGrace = "repeated_after_grace"
         case familyKilled = "family_killed"
         case loggedOut = "logged_out"
+        /// Another identity belongs to the account now.
+        case linked
+        /// The account has deleted itself.
+        case accountDeleted = "account_deleted"
         /// The session of its token has ended.
         case sessionDead = "session_dead"
     }
@@ -55,8 +60,14 @@ public struct EmulatorCall: Sendable {
     public let number: Int
     /// The route's name in the controls, such as `login`, `refresh` or `logout`.
     public let route: String
+    /// The method.
+    public let method: String
+    /// The path, without the query, which may have a token.
+    public let path: String
     /// When it arrived.
     public let arrivedAt: Double
+    /// The client app id that its path or its refresh token names; nil: neither does.
+    public internal(set) var appID: String?
     /// The account's name; nil: the call named no known account.
     public internal(set) var account: String?
     /// The session that it created or that its token belongs to.

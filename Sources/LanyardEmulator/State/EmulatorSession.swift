@@ -1,9 +1,7 @@
-import FlyingFox
-
 /// One login of one account on one device, as the service knows it. Times are seconds since 1970 by the service's clock.
-public struct EmulatorSession: Sendable {
+public struct EmulatorSession: Codable, Sendable {
     /// Why a session has ended.
-    public enum End: String, Sendable {
+    public enum End: String, Codable, Sendable {
         case logout, revoked, disabled
         case accountDeleted = "account_deleted"
         /// An old refresh token was repeated (`one_use`).
@@ -14,6 +12,8 @@ public struct EmulatorSession: Sendable {
     public let number: Int
     /// The session id of its tokens.
     public let id: String
+    /// The client app id of its app.
+    public let appID: String
     /// The account's user id.
     public let userID: String
     /// Its email, its key's name, or its user id.
@@ -32,7 +32,8 @@ public struct EmulatorSession: Sendable {
     public internal(set) var endedAt: Double?
     /// Why it ended before its expiry.
     public internal(set) var end: End?
-    let identity: JSONValue
+    /// The identity that logged in.
+    let identity: Identity
     var family = RefreshFamily()
 
     /// The serial number of the current refresh token; 1 is the login's.
@@ -43,7 +44,7 @@ public struct EmulatorSession: Sendable {
 }
 
 /// All refresh tokens of one session. It knows the current one and decides what a repeat of an older one means.
-struct RefreshFamily: Sendable {
+struct RefreshFamily: Codable, Sendable {
     enum Outcome: Equatable {
         /// The current token. Without rotation it stays; with rotation the next one replaces it.
         case unchanged, rotates

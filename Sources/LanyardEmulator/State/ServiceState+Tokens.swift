@@ -1,21 +1,20 @@
-import FlyingFox
-
+/// Sessions and the tokens of this service.
 extension ServiceState {
     /// `POST …/auth/session`: a new access token, and with rotation a new refresh token.
     func refresh(_ authorization: String?, _ call: Int?) throws(ServiceError) -> JSONValue {
         var (session, serial) = try session(authorization, call)
-        var response: [String: JSONValue] = [:]
+        var rotated: JSONValue?
         var effect = EmulatorCall.Effect.refreshed
         switch refreshOutcome(session, serial) {
         case .unchanged: break
         case .rotates:
             let token = refreshToken(of: session, serial: serial + 1)
             session.family.rotate(to: token, at: now)
-            response["refresh_token"] = .string(token)
+            rotated = .string(token)
             effect = .rotated
         case .repeats:
             updateStatistics(session) { $0.repeatsWithinGrace += 1 }
-            response["refresh_token"] = session.family.token.map { .string($0) }
+            rotated = session.family.token.map { .string($0) }
             effect = .repeatedWithinGrace
         case .tooLate:
             updateStatistics(session) { $0.repeatsAfterGrace += 1 }
@@ -29,8 +28,9 @@ extension ServiceState {
         sessions[session.id] = session
         updateStatistics(session) { $0.refreshes += 1 }
         updateJournal(call) { $0.effect = effect }
-        response["access_token"] = .string(accessToken(of: session, cause: "refresh"))
-        return .object(response)
+        return .members([
+            "access_token": .string(accessToken(of: session, cause: "refresh")), "refresh_token": rotated,
+        ])
     }
 
     /// `DELETE …/auth/session`.
@@ -75,23 +75,31 @@ extension ServiceState {
         if endedSessions.count > 2 * most { endedSessions.removeFirst(endedSessions.count - most) }
     }
 
-    func updateStatistics(_ session: EmulatorSession, _ change: (inout EmulatorStatistics.Account) -> Void) {
-        change(&statistics.accounts[session.account, default: EmulatorStatistics.Account()])
-    }
-
-    /// Requires a usable access token.
-    func access(_ authorization: String?) throws(ServiceError) -> IssuedToken {
-        let claims = try claims(authorization, badSignature: .accessBadSignature)
+    /// Requires a usable access token, of a user of `app` if one is given.
+    func access(_ authorization: String?, _ app: Int? = nil) throws(ServiceError) -> IssuedToken {
+        let claims = try claims(authorization, ifUnparsable: .accessUnparsable, ifForeign: .accessBadSignature)
         guard claims["typ"]?.string == "access" else { throw .refreshWhereAccess }
         let token = token(of: claims)
-        if token.revoked { throw .accessRevoked }
+        if token.isRevoked { throw .accessRevoked }
         if now >= token.expiresAt { throw .accessExpired }
+        if let app, claims["baas_domain_id"]?.string != apps[app].settings.domainID { throw .otherApp }
+        deleteIfOutlived(token.userID)
         return token
+    }
+
+    /// Requires a refresh token that a session call would accept, for calls that change nothing in the session.
+    func refreshSession(_ authorization: String?) throws(ServiceError) -> EmulatorSession {
+        let (session, serial) = try session(authorization, nil)
+        switch refreshOutcome(session, serial) {
+        case .unchanged, .rotates, .repeats: return session
+        case .tooLate, .endsFamily: throw .refreshUnknown
+        }
     }
 
     /// The user id in a token of this service, of any kind and state, for the counts.
     func subject(_ authorization: String?) -> String? {
-        (try? claims(authorization, badSignature: .accessBadSignature))?["sub"]?.string
+        let claims = try? claims(authorization, ifUnparsable: .accessUnparsable, ifForeign: .accessBadSignature)
+        return claims?["sub"]?.string
     }
 
     func used(_ token: IssuedToken) {
@@ -99,33 +107,52 @@ extension ServiceState {
         counts.used(token: token.id)
     }
 
+    /// A session in any state; nil: it is no longer kept.
+    func anySession(_ id: String) -> EmulatorSession? { sessions[id] ?? endedSessions.last { $0.id == id } }
+
+    func isLive(_ sessionID: String) -> Bool { sessions[sessionID]?.isLive(at: now) == true }
+
     /// Requires a refresh token of a live session. The caller checks which of the session's tokens it is.
     private func session(
         _ authorization: String?, _ call: Int?
     ) throws(ServiceError) -> (session: EmulatorSession, serial: Int) {
-        let claims = try claims(authorization, badSignature: .refreshBadSignature)
+        let claims = try claims(authorization, ifUnparsable: .refreshUnparsable, ifForeign: .refreshBadSignature)
         guard claims["typ"]?.string == "refresh" else { throw .accessWhereRefresh }
         let id = claims["baas_id"]?.string ?? "", serial = claims["serial"]?.int ?? 1
         updateJournal(call) {
             $0.sessionID = id
             $0.refreshTokenSerial = serial
         }
-        guard let session = sessions[id] ?? endedSessions.last(where: { $0.id == id }) else { throw .refreshUnknown }
-        updateJournal(call) { $0.account = session.account }
+        if let owner = claims["sub"]?.string { deleteIfOutlived(owner) }
+        guard let session = anySession(id) else { throw .refreshUnknown }
+        updateJournal(call) {
+            $0.account = session.account
+            $0.appID = session.appID
+        }
         if session.isLive(at: now) { return (session, serial) }
         updateStatistics(session) { $0.callsOfDeadSessions += 1 }
         updateJournal(call) { $0.effect = .sessionDead }
         throw session.end == nil ? .refreshExpired : .refreshUnknown
     }
 
-    private func claims(_ authorization: String?, badSignature: ServiceError) throws(ServiceError) -> JSONValue {
+    /// The service deletes anonymous accounts 90 days after their creation.
+    private func deleteIfOutlived(_ userID: String) {
+        guard let user = user(userID), user.isAnonymous, now >= user.createdAt + User.anonymousSecondsMax else {
+            return
+        }
+        deleteUser(userID)
+    }
+
+    private func claims(
+        _ authorization: String?, ifUnparsable unparsable: ServiceError, ifForeign foreign: ServiceError
+    ) throws(ServiceError) -> JSONValue {
         guard let authorization else { throw .unauthenticated }
         let parts = authorization.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count == 2, parts[0].lowercased() == "bearer" else { throw .emptyBearer }
         do throws(TokenIssuer.ReadError) {
             return try tokenIssuer.claims(of: String(parts[1]))
         } catch {
-            throw error == .unparsable ? .unparsableToken : badSignature
+            throw error == .unparsable ? unparsable : foreign
         }
     }
 
@@ -147,35 +174,35 @@ extension ServiceState {
         issued[token.id] = token
         issueOrder.append(token.id)
         if issueOrder.count > Self.issuedTokensMax { issued[issueOrder.removeFirst()] = nil }
-        return tokenIssuer.sign(
-            .object(
-                common(session, "access", from: start, to: token.expiresAt)
-                    .merging(["iss": .string(session.id), "jti": .string(token.id)]) { $1 }))
+        var claims = common(session, "access", from: start, to: token.expiresAt)
+        claims["iss"] = .string(session.id)
+        claims["jti"] = .string(token.id)
+        if let data = user(session.userID)?.customData, !data.isEmpty {
+            claims["user_data"] = ExtendedJSON.canonical(.object(data))
+        }
+        return tokenIssuer.sign(.object(claims))
     }
 
     /// - Parameter serial: 1 is the login's token, which has only the real service's claims.
     func refreshToken(of session: EmulatorSession, serial: Int = 1) -> String {
-        let identity: JSONValue = .object([
-            "id": session.identity["id"] ?? .null, "provider_type": session.identity["provider_type"] ?? .null,
-            "provider_id": session.identity["provider_id"] ?? .null,
-        ])
         var claims = common(session, "refresh", from: now, to: session.refreshExpiresAt)
-            .merging([
-                "baas_id": .string(session.id), "stitch_id": .string(session.id), "baas_identity": identity,
-                "stitch_ident": identity, "baas_data": .null, "stitch_data": .null,
-            ]) { $1 }
+        let identity = session.identity.json(appID: session.appID, inToken: true)
+        for name in ["baas_id", "stitch_id"] { claims[name] = .string(session.id) }
+        for name in ["baas_identity", "stitch_ident"] { claims[name] = identity }
+        for name in ["baas_data", "stitch_data"] { claims[name] = .null }
         if serial > 1 { claims["serial"] = .int(serial) }
         return tokenIssuer.sign(.object(claims))
     }
 
-    private func common(_ session: EmulatorSession, _ kind: String, from start: Double, to end: Double) -> [String:
-        JSONValue]
-    {
-        [
-            "typ": .string(kind), "sub": .string(session.userID), "iat": .number(start.rounded(.down)),
-            "exp": .number(end.rounded(.down)), "baas_device_id": .string(session.deviceID),
-            "stitch_devId": .string(session.deviceID), "baas_domain_id": .string(domainID),
-            "stitch_domainId": .string(domainID),
+    private func common(
+        _ session: EmulatorSession, _ kind: String, from start: Double, to end: Double
+    ) -> JSONObject {
+        let domain = Identifiers.derived(from: "domain " + session.appID)
+        return [
+            "typ": .string(kind), "sub": .string(session.userID), "iat": .double(start.rounded(.down)),
+            "exp": .double(end.rounded(.down)), "baas_device_id": .string(session.deviceID),
+            "stitch_devId": .string(session.deviceID), "baas_domain_id": .string(domain),
+            "stitch_domainId": .string(domain),
         ]
     }
 }

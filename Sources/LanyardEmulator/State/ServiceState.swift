@@ -1,33 +1,7 @@
-import FlyingFox
 import Foundation
 
 /// The state of the emulated service, in memory. One actor owns it, so calls run one after another.
 actor ServiceState {
-    struct User {
-        let id: String
-        var identities: [JSONValue]
-        /// `data` of the profile.
-        var data: [String: JSONValue]
-        var type = "normal"
-        var disabled = false
-    }
-
-    /// An email/password account. It becomes a user at its first login.
-    struct EmailAccount {
-        var password: String
-        var userID: String?
-    }
-
-    struct Key {
-        let id = Identifiers.new()
-        let name: String
-        var disabled = false
-        /// The owner, or the server user that its first login created.
-        var userID: String?
-        /// The owner's email, for a seeded key of a user that has not logged in yet.
-        var email: String?
-    }
-
     /// The planned faults and delays of a call, as of its arrival.
     struct Plan {
         /// Its number in the journal; nil for the protected resource.
@@ -45,16 +19,16 @@ actor ServiceState {
     }
 
     /// An issued access token. Times are seconds since 1970, with fractions.
-    struct IssuedToken {
+    struct IssuedToken: Codable {
         let id: String
         let userID: String
         let sessionID: String
-        /// `login` or `refresh`.
+        /// `login`, `refresh` or `link`.
         let cause: String
         let issuedAt: Double
         var expiresAt: Double
         var uses = 0
-        var revoked = false
+        var isRevoked = false
     }
 
     /// Issued tokens that are kept. Older ones are checked by their claims alone.
@@ -63,46 +37,51 @@ actor ServiceState {
     static let endedSessionsMax = 20_000
 
     var options: EmulatorOptions
-    let tokenIssuer = TokenIssuer()
-    let domainID: String
-    var users: [String: User] = [:]
-    var emails: [String: EmailAccount] = [:]
-    var keys: [String: Key] = [:]
+    var tokenIssuer = TokenIssuer()
+    /// The first one gets what a control call creates without an app. Apps are added and never removed, so an index stays valid.
+    var apps: [AppState] = []
     /// Sessions that have not ended, including expired ones.
     var sessions: [String: EmulatorSession] = [:]
     /// Sessions that have ended, the latest last.
     var endedSessions: [EmulatorSession] = []
     /// Sessions created so far.
     var sessionCount = 0
-    var statistics = EmulatorStatistics()
-    var journal = CallJournal()
     var issued: [String: IssuedToken] = [:]
     var issueOrder: [String] = []
+    var mailbox = Mailbox()
+    var statistics = EmulatorStatistics()
+    var journal = CallJournal()
+    var functionRuns = FunctionRunList()
     var counts = CallCounts()
     var faults: [PlannedFault] = []
     var delays: [Route: Delay] = [:]
+    var rateLimits: [Route: RateLimit] = [:]
+    /// Grows after each call that may have changed what a snapshot holds.
+    var changeCount = 0
 
     init(_ options: EmulatorOptions) {
         self.options = options
-        domainID = Identifiers.derived(from: "domain " + options.appID)
-        for user in options.seed.users { emails[user.email] = EmailAccount(password: user.password) }
-        for key in options.seed.keys { keys[key.key] = Key(name: key.name, email: key.email) }
+        for settings in options.apps { apps.append(Self.makeApp(settings)) }
     }
 
     /// The service's clock.
     var date: Date { Date(timeIntervalSinceNow: options.clockOffsetSeconds) }
     /// The service's clock in seconds since 1970.
     var now: Double { date.timeIntervalSince1970 }
-    private var machineNow: Double { Date().timeIntervalSince1970 }
+    var machineNow: Double { Date().timeIntervalSince1970 }
 
     /// Counts a call's arrival. Returns the faults and delays planned for it.
-    func begin(_ route: Route) -> Plan {
+    ///
+    /// - Parameter name: the method and path, for the journal.
+    func begin(_ route: Route, _ name: (method: String, path: String, appID: String?)) -> Plan {
         counts.begin(route)
         // There may be tens of thousands of its calls, and none of them changes a session.
-        let call = route == .protected ? nil : journal.begin(route, at: machineNow)
+        let call = route == .protected ? nil : journal.begin(route, name, at: machineNow)
         let delay = delays[route] ?? Delay()
         guard let index = faults.firstIndex(where: { $0.matches(route) }) else {
-            return Plan(call: call, effect: nil, delay: delay)
+            let wait = rateLimits[route]?.count(at: machineNow) ?? 0
+            let effect = wait > 0 ? PlannedFault.Effect.rateLimited(retryAfter: wait) : nil
+            return Plan(call: call, effect: effect, delay: delay)
         }
         let effect = faults[index].effect
         if let remaining = faults[index].remaining {
@@ -114,6 +93,7 @@ actor ServiceState {
 
     func end(_ route: Route, _ call: Int?, status: Int, user: String?, _ delivery: EmulatorCall.Delivery) {
         counts.end(route, status: status, user: user)
+        if route.changesState { changeCount += 1 }
         updateJournal(call) {
             $0.answeredAt = machineNow
             $0.status = status
@@ -127,6 +107,10 @@ actor ServiceState {
         if let call { journal.edit(call, change) }
     }
 
+    func updateStatistics(_ session: EmulatorSession, _ change: (inout EmulatorStatistics.Account) -> Void) {
+        change(&statistics.accounts[session.account, default: EmulatorStatistics.Account()])
+    }
+
     func refused(_ reason: String) { counts.refused(reason) }
 
     func countsJSON() -> JSONValue { counts.json { self.name(of: $0) } }
@@ -135,35 +119,26 @@ actor ServiceState {
         counts.reset()
         statistics = EmulatorStatistics()
     }
+}
 
-    /// An email, or another readable name.
-    func name(of userID: String) -> String? {
-        users[userID]?.data["email"]?.string ?? users[userID]?.data["name"]?.string
+/// A limit of calls of one route in a time. The time begins with the first call.
+struct RateLimit: Sendable {
+    let calls: Int
+    let seconds: Double
+    private var startedAt = -Double.infinity
+    private var used = 0
+
+    init(calls: Int, seconds: Double) {
+        self.calls = calls
+        self.seconds = seconds
     }
 
-    /// The user id for the name in a control call: an email or a user id. An account that never logged in becomes a user here.
-    func userID(named name: String) -> String? {
-        if users[name] != nil { return name }
-        return emails[name] == nil ? nil : emailUser(name)
-    }
-
-    /// The user of an email account. It is created if it does not exist yet.
-    func emailUser(_ email: String) -> String {
-        if let id = emails[email]?.userID { return id }
-        let id = Identifiers.new()
-        let identity = identity(
-            Identifiers.new() + "-" + Identifiers.letters(), "local-userpass", .object(["email": .string(email)]))
-        users[id] = User(id: id, identities: [identity], data: ["email": .string(email)])
-        emails[email]?.userID = id
-        return id
-    }
-
-    func identity(_ id: String, _ type: String, _ data: JSONValue? = nil) -> JSONValue {
-        let provider = Identifiers.derived(from: "provider " + type + options.appID)
-        var members: [String: JSONValue] = [
-            "id": .string(id), "provider_type": .string(type), "provider_id": .string(provider),
-        ]
-        members["provider_data"] = data
-        return .object(members)
+    /// Counts a call.
+    ///
+    /// - Returns: the seconds to wait, rounded up; 0: the call may pass.
+    mutating func count(at now: Double) -> Int {
+        if now >= startedAt + seconds || now < startedAt { (startedAt, used) = (now, 0) }
+        used += 1
+        return used > calls ? max(1, Int((startedAt + seconds - now).rounded(.up))) : 0
     }
 }

@@ -1,5 +1,4 @@
 import COpenSSL
-import FlyingFox
 import Foundation
 
 /// Issues and verifies the service's JSON Web Tokens: HS256, base64url without padding, a key that only the service knows.
@@ -8,7 +7,7 @@ struct TokenIssuer: Sendable {
     /// have two texts: `ServiceError` has them.
     enum ReadError: Error, Equatable { case unparsable, badSignature }
 
-    private let key: [UInt8]
+    let key: [UInt8]
     private static let header = encode(Array(#"{"alg":"HS256","typ":"JWT"}"#.utf8))
 
     init(key: [UInt8] = Identifiers.random(32)) { self.key = key }
@@ -22,7 +21,7 @@ struct TokenIssuer: Sendable {
     func claims(of token: String) throws(ReadError) -> JSONValue {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let payload = Self.decode(parts[1]), let given = Self.decode(parts[2]),
-            let claims = try? JSONValue(data: Data(payload))
+            let claims = try? JSONReader.read(payload)
         else { throw .unparsable }
         let own = signature(of: parts[0] + "." + parts[1])
         guard given.count == own.count, CRYPTO_memcmp(given, own, own.count) == 0 else { throw .badSignature }
@@ -40,9 +39,11 @@ struct TokenIssuer: Sendable {
         Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    private static func decode(_ text: Substring) -> [UInt8]? {
+    /// base64url without padding; padding is accepted.
+    static func decode(_ text: Substring) -> [UInt8]? {
         let plain = text.replacing("-", with: "+").replacing("_", with: "/")
-        let padded = plain + String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)
+        let unpadded = plain.prefix { $0 != "=" }
+        let padded = unpadded + String(repeating: "=", count: (4 - unpadded.utf8.count % 4) % 4)
         return Data(base64Encoded: String(padded)).map { [UInt8]($0) }
     }
 }
