@@ -1,0 +1,84 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// docs/tutorial.md: every command of the page is run, and prints what the page says.
+@Suite(.timeLimit(.minutes(3))) struct TutorialTests {
+    private struct Block {
+        var language: String
+        var lines: [String]
+    }
+
+    /// The code blocks of the page, in their order.
+    private static func blocks() throws -> [Block] {
+        var blocks: [Block] = []
+        var isOpen = false
+        let page = try String(contentsOfFile: Products.root + "/docs/tutorial.md", encoding: .utf8)
+        for line in page.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+            if line.hasPrefix("```") {
+                if !isOpen { blocks.append(Block(language: String(line.dropFirst(3)), lines: [])) }
+                isOpen.toggle()
+            } else if isOpen {
+                blocks[blocks.count - 1].lines.append(line)
+            }
+        }
+        return blocks
+    }
+
+    private static func freePort() throws -> UInt16 {
+        let socket = try RawSocket.listen(at: .tcp(0))
+        defer { socket.close() }
+        return socket.localPort
+    }
+
+    /// Whether printed lines are those of the page, where `…` stands for any text; alone on a line, for any lines.
+    private static func matches(_ printed: ArraySlice<String>, _ page: ArraySlice<String>) -> Bool {
+        guard let first = page.first else { return printed.isEmpty }
+        if first == "…" {
+            return (printed.startIndex...printed.endIndex).contains { matches(printed[$0...], page.dropFirst()) }
+        }
+        guard let line = printed.first else { return false }
+        var rest = Substring(line)
+        let parts = first.split(separator: "…", omittingEmptySubsequences: false)
+        guard rest.hasPrefix(parts[0]) else { return false }
+        rest = rest.dropFirst(parts[0].count)
+        for part in parts.dropFirst() where !part.isEmpty {
+            guard let range = rest.range(of: part) else { return false }
+            rest = rest[range.upperBound...]
+        }
+        guard rest.isEmpty || first.hasSuffix("…") else { return false }
+        return matches(printed.dropFirst(), page.dropFirst())
+    }
+
+    @Test("every command of the tutorial works, and prints what the page says")
+    func page() async throws {
+        let folder = try TemporaryFolder()
+        let blocks = try Self.blocks()
+        #expect(blocks.count { $0.language == "sh" } == 8 && blocks.count { $0.language == "text" } == 6)
+        // Each block's output goes into a file of its own; the programs in the background keep none of it open.
+        var script = "set -e -o pipefail\ncd \(folder.path)\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+        var expected: [Int: [String]] = [:]
+        for (number, block) in blocks.enumerated() {
+            switch block.language {
+            case "sh": script += "exec >\(folder.path)/out-\(number)\n" + block.lines.joined(separator: "\n") + "\n"
+            default: expected[number - 1] = block.lines
+            }
+        }
+        let ports = ["7490": try Self.freePort(), "7400": try Self.freePort(), "7401": try Self.freePort()]
+        for (port, free) in ports { script = script.replacing("127.0.0.1:\(port)", with: "127.0.0.1:\(free)") }
+        script = script.replacing("unix:$PWD/admin.sock", with: "unix:\(folder.path)/admin.sock")
+        try folder.write("script", script)
+        let programs = URL(fileURLWithPath: try Products.path("lanyard")).deletingLastPathComponent().path
+        let path = "\(programs):/usr/local/bin:/usr/bin:/bin"
+        let shell = try ServerProcess(
+            "/bin/bash", [folder.file("script")], environment: ["PATH": path, "HOME": folder.path])
+        let exit = try await shell.waitForExit(within: .seconds(120))
+        func read(_ name: String) -> String { (try? String(contentsOfFile: folder.file(name), encoding: .utf8)) ?? "" }
+        let printed = blocks.indices.map { "\($0): " + read("out-\($0)") }.joined()
+        #expect(exit == .code(0), "\(shell.log)\n\(printed)\n\(read("lanyard.log").suffix(2000))")
+        for (number, lines) in expected {
+            let output = read("out-\(number)").split(separator: "\n").map(String.init)
+            #expect(Self.matches(output[...], lines[...]), "block \(number):\n\(output.joined(separator: "\n"))")
+        }
+    }
+}
