@@ -1,15 +1,11 @@
-import Foundation
 import TestSupport
 import Testing
 
 /// The calls about an account that the admin API makes at the service, before the checks of the independent client.
 @Suite(
     .timeLimit(.minutes(2)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"),
-    .enabled(if: AppServicesAccountRequestTests.hasCalls, "the admin API has no calls about accounts"))
+    .enabled(if: AppServicesBench.hasAccountCalls, "the admin API has no calls about accounts"))
 struct AppServicesAccountRequestTests {
-    static let hasCalls =
-        (try? String(contentsOfFile: Products.root + "/docs/admin.md", encoding: .utf8).contains("api-keys")) ?? false
-
     /// One call of the admin API, and the request that the service must get.
     private struct Call: Sendable {
         let method: String

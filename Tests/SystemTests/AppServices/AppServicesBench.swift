@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 
 /// The built emulator with every provider, and the client in Python that was written from the protocol's description alone
@@ -5,6 +6,9 @@ import TestSupport
 final class AppServicesBench: Sendable {
     /// The app that has all providers.
     static let app = "demo-abcde"
+    /// Whether the admin API has calls about accounts, by its page.
+    static let hasAccountCalls =
+        (try? String(contentsOfFile: Products.root + "/docs/admin.md", encoding: .utf8).contains("api-keys")) ?? false
     private static let peer = Products.root + "/Tests/SystemTests/AppServices/Peer/"
 
     let emulator: ServerProcess
