@@ -219,7 +219,7 @@ import Testing
             ("GET", "/v1/users/zoe", nil, 404, "no-such-user"),
             ("GET", "/v1/nothing", nil, 404, "no-route"),
             ("GET", "/v1/users/bob/login", nil, 405, "method-not-allowed"),
-            ("DELETE", "/v1/users/bob?account=delete", nil, 422, "invalid-value"),
+            ("DELETE", "/v1/users/bob?account=keep", nil, 422, "invalid-value"),
             ("GET", "/v1/status?x", nil, 422, "invalid-value"),
         ]
         for (method, target, body, status, name) in table {
