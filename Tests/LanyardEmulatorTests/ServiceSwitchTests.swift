@@ -107,6 +107,38 @@ import Testing
         await it.emulator.stop()
     }
 
+    @Test(
+        "a disabled user's access token stays, its sessions end, its logins are refused; enabled again it is the same user"
+    )
+    func disabledUser() async throws {
+        let it = try await Fixture()
+        let login = try await it.login().json
+        try await it.control("POST", "/users/disable", #"{"user":"alice@example.com"}"#)
+        #expect(try await it.profile(login["access_token"].string)["user_id"] == login["user_id"])
+        #expect(
+            try await Fixture.error(it.refresh(login["refresh_token"].string!))
+                == ["401", "InvalidSession", "invalid session: failed to find refresh token"])
+        #expect(try await Fixture.error(it.login())[1] == "UserDisabled")
+        try await it.control("POST", "/users/enable", #"{"user":"alice@example.com"}"#)
+        #expect(try await it.login().json["user_id"] == login["user_id"])
+        await it.emulator.stop()
+    }
+
+    @Test("a client that knows its device id keeps it, in both spellings; zeros are no id")
+    func deviceIDs() async throws {
+        let it = try await Fixture()
+        let known = String(repeating: "ab", count: 12), zeros = String(repeating: "0", count: 24)
+        for value in [#""\#(known)""#, #"{"$oid":"\#(known)"}"#] {
+            let login = try await it.login("anon-user", #"{"options":{"device":{"deviceId":\#(value)}}}"#).json
+            #expect(login["device_id"].string == known)
+            let claims = try Fixture.claims(login["access_token"].string!)
+            #expect(claims["baas_device_id"].string == known && claims["stitch_devId"].string == known)
+        }
+        let fresh = try await it.login("anon-user", #"{"options":{"device":{"deviceId":"\#(zeros)"}}}"#).json
+        #expect(fresh["device_id"].string != zeros)
+        await it.emulator.stop()
+    }
+
     private static let twoApps = """
         apps:
           - app_id: one-aaaaa
