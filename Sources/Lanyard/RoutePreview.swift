@@ -96,16 +96,11 @@ package struct RoutePreview: Sendable {
         _ route: Route, _ target: RequestTarget, _ head: RequestHead, _ bytes: UnsafeBufferPointer<UInt8>,
         _ context: ExchangeContext
     ) -> Outcome {
-        let settings = context.targets[route.index].settings
-        let upstream =
-            switch settings.endpoint {
-            case .tcp(_, _, let tls): "\(tls ? "https" : "http")://\(settings.authority)"
-            case .unix(let path): "unix:\(path)"
-            }
-        return .forwarded(
+        .forwarded(
             Forwarding(
                 route: route.settings.name, user: route.settings.user ?? configuration.activeUser,
-                followsActiveUser: route.settings.user == nil, upstream: upstream,
+                followsActiveUser: route.settings.user == nil,
+                upstream: context.targets[route.index].settings.url,
                 target: RequestHeadWriter.target(target, bytes[run: head.target], on: route),
                 field: route.settings.injectHeader))
     }

@@ -7,11 +7,11 @@ import LanyardSessionInterface
 import LanyardVault
 
 /// `lanyard check`: checks the configuration as `run` would. Exit 0 or 78; 64 for contradicting flags. With `--strict` a
-/// warning is 78, too.
+/// warning is 78, too. With `--online` it connects to identities and upstreams as well: 69 if one is not reached.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
-        usage: "lanyard check [--strict] [--print-config] --config PATH", discussion: ConfigurationHelp.text)
+        usage: "lanyard check [--strict] [--online | --print-config] --config PATH", discussion: ConfigurationHelp.text)
 
     @Flag(
         name: .customLong("print-config"),
@@ -21,14 +21,28 @@ struct CheckCommand: ParsableCommand {
     @Flag(help: "Take each warning as an error, for pipelines: exit 78 instead of 0.")
     var strict = false
 
+    @Flag(
+        help: """
+            Connect to each identity service and upstream as well, without a request or a credential, and say what came of \
+            it: exit 69 if one is not reached.
+            """)
+    var online = false
+
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))
     var flags: [String] = []
+
+    func validate() throws {
+        if online, printsConfiguration {
+            throw ValidationError(
+                "--print-config prints a configuration file, and nothing beside it: leave out --online")
+        }
+    }
 
     func run() throws {
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
-        try checkUpstreams(loaded.configuration)
+        let upstreamTLS = try checkUpstreams(loaded.configuration)
         let tlsWarnings = try checkListeners(loaded.configuration)
         let hasStoreWarning = try checkStore(loaded.configuration)
         let warningCount = loaded.warnings.count + tlsWarnings + (hasStoreWarning ? 1 : 0)
@@ -43,12 +57,35 @@ struct CheckCommand: ParsableCommand {
         } else {
             Report.output("The configuration is valid.")
         }
+        if online, let configuration = loaded.configuration, let upstreamTLS {
+            try connect(OnlineCheck(configuration, upstreamTLS: upstreamTLS))
+        }
+    }
+
+    /// Connects to every identity and upstream, and writes a line for each.
+    private func connect(_ check: OnlineCheck) throws {
+        let findings: [OnlineCheck.Finding]
+        do throws(SystemError) {
+            findings = try check.findings()
+        } catch {
+            Report.error("error: no connection can be tried: \(error)")
+            throw ExitCode.failure
+        }
+        for finding in findings { Report.output("\(finding.isReached ? "ok" : "FAILED") \(finding.text)") }
+        let missing = findings.count { !$0.isReached }
+        guard missing > 0 else { return }
+        Report.error(
+            "error: \(missing) of \(findings.count) identities and upstreams \(missing == 1 ? "was" : "were") not reached"
+        )
+        throw ExitCode(69)
     }
 
     /// Checks the files of the upstreams' TLS as `run` would.
-    private func checkUpstreams(_ configuration: Configuration?) throws {
+    private func checkUpstreams(_ configuration: Configuration?) throws -> UpstreamTLS? {
         do throws(UpstreamTLSFiles.FileError) {
-            if let configuration { _ = try UpstreamTLS(configuration) }
+            return try configuration.map { configuration throws(UpstreamTLSFiles.FileError) in
+                try UpstreamTLS(configuration)
+            }
         } catch {
             Report.error("error: \(error.message)")
             throw ExitCode(78)

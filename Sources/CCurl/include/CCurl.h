@@ -37,6 +37,12 @@ static inline CURLcode lanyard_curl_set_open_callback(CURL *easy, lanyard_curl_o
 static inline CURLcode lanyard_curl_get_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }
+static inline CURLcode lanyard_curl_get_string(CURL *easy, CURLINFO info, char **value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+static inline CURLcode lanyard_curl_get_certificates(CURL *easy, struct curl_certinfo **value) {
+    return curl_easy_getinfo(easy, CURLINFO_CERTINFO, value);
+}
 static inline CURLcode lanyard_curl_get_offset(CURL *easy, CURLINFO info, curl_off_t *value) {
     return curl_easy_getinfo(easy, info, value);
 }

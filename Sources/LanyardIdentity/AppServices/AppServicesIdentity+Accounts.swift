@@ -35,10 +35,13 @@ extension AppServicesIdentity: AccountService {
         }
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login?link=true"
         begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
+            // Only now: the location response has shown the service's clock.
+            if let error = prepared.expiryError(at: clock.time()) { return reply(.failure(error)) }
             let request = CurlRequest(
                 method: .post, url: origin.text + path, fields: Self.fields, bearer: accessToken, body: prepared.body,
                 isLogin: true, deadline: deadline)
             http.send(request) { [self] outcome in
+                clock.learn(from: outcome)
                 noteLocation(outcome)
                 reply(AppServicesAccountResult.readLink(outcome, token: accessToken, appID: appID))
             }

@@ -84,6 +84,22 @@ package final class AppServicesIdentity: IdentityService {
         loop.post { [self] in http.stop() }
     }
 
+    /// Connects to the configured origin, with the TLS and the proxy of all calls, and closes the connection. Sends no request.
+    package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {
+        loop.post { [self] in
+            let request = CurlRequest(
+                method: .get, url: ServiceOrigin(baseURL)?.text ?? baseURL, onlyConnects: true,
+                deadline: .now + limits.total)
+            http.send(request) { result in
+                switch result {
+                case .success(let response):
+                    reply(.success(response.connection ?? IdentityConnection(address: "", certificateEnd: nil)))
+                case .failure(let error): reply(.failure(AppServicesVerdict.error(.connection, error)))
+                }
+            }
+        }
+    }
+
     // MARK: The three calls
 
     /// The credential is read first, so that a missing file is reported although the service is down.

@@ -8,6 +8,8 @@ enum AppServicesVerdict {
     enum Call: String, Sendable {
         case location = "location request"
         case login, refresh, logout, link
+        /// No call at all: the service is reached, and that is it.
+        case connection = "attempt to connect"
     }
 
     /// Refusals with another status than 401: a repeat with the same credential changes none of them.

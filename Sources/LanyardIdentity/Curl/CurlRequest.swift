@@ -19,6 +19,8 @@ struct CurlRequest: Sendable {
     var isLogin = false
     /// Bytes of the response's body.
     var responseBytesMax = 1 << 20
+    /// Connects and completes the handshake of TLS, and sends no request.
+    var onlyConnects = false
     /// The response must be complete by then, including all waiting.
     var deadline: Instant
 }
@@ -36,6 +38,8 @@ struct CurlResponse: Sendable {
     var status: Int
     var fields: Fields
     var body: Secret
+    /// Of a request that only connects, whose status is 0.
+    var connection: IdentityConnection?
 
     /// `application/json`, with any parameters: some servers add a charset.
     var isJSON: Bool {
@@ -54,6 +58,14 @@ struct CurlResponse: Sendable {
         if text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) { return Int64(text.prefix(9)).map { .seconds($0) } }
         return HTTPDate.read(text).map { max($0 - (serverDate ?? now), .zero) }
     }
+}
+
+/// A connection that was made to an identity service, or to the proxy before it.
+package struct IdentityConnection: Equatable, Sendable {
+    /// `203.0.113.5:443`.
+    package let address: String
+    /// When the service's certificate ends; nil: without TLS.
+    package let certificateEnd: WallTime?
 }
 
 /// TLS trust, client certificate and proxy of an identity's connections.

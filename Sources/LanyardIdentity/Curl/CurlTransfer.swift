@@ -13,6 +13,8 @@ final class CurlTransfer {
     /// Bytes of all heads of a response, interim responses and trailers included.
     static let headBytesMax = 64 << 10
     private static let fieldBytesMax = 2048
+    /// Of a line in libcurl's description of a certificate (`CURLOPT_CERTINFO`).
+    private static let certificateEndLabel = "Expire date:"
 
     let request: CurlRequest
     let easy: UnsafeMutableRawPointer
@@ -70,6 +72,10 @@ final class CurlTransfer {
                     status: status > 0 ? status : nil,
                     message: message(code)))
         }
+        if request.onlyConnects {
+            let nothing = SecretBuffer(capacity: 1).seal()
+            return .success(CurlResponse(status: 0, fields: fields, body: nothing, connection: connection))
+        }
         // libcurl treats the end of the connection as the end of the head.
         guard headIsComplete else {
             let message = "the connection ended inside the head of the response"
@@ -106,6 +112,34 @@ final class CurlTransfer {
         lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &bytes)
         lanyard_curl_get_offset(easy, CURLINFO_PRETRANSFER_TIME_T, &begun)
         return bytes > 0 && begun > 0
+    }
+
+    /// The connection that was made.
+    private var connection: IdentityConnection {
+        var host: UnsafeMutablePointer<CChar>?
+        var port = 0
+        lanyard_curl_get_string(easy, CURLINFO_PRIMARY_IP, &host)
+        lanyard_curl_get_long(easy, CURLINFO_PRIMARY_PORT, &port)
+        let text = host.map { String(cString: $0) } ?? ""
+        return IdentityConnection(
+            address: text.contains(":") ? "[\(text)]:\(port)" : "\(text):\(port)", certificateEnd: certificateEnd)
+    }
+
+    /// When the server's own certificate ends, which is the first of its chain.
+    private var certificateEnd: WallTime? {
+        var chain: UnsafeMutablePointer<curl_certinfo>?
+        guard lanyard_curl_get_certificates(easy, &chain) == CURLE_OK, let chain, chain.pointee.num_of_certs > 0
+        else { return nil }
+        var entry = chain.pointee.certinfo[0]
+        while let line = entry {
+            let text = String(cString: line.pointee.data)
+            if text.hasPrefix(Self.certificateEndLabel) {
+                let seconds = curl_getdate(String(text.dropFirst(Self.certificateEndLabel.count)), nil)
+                return seconds < 0 ? nil : WallTime(seconds: Int64(seconds))
+            }
+            entry = line.pointee.next
+        }
+        return nil
     }
 
     // MARK: Options
@@ -170,6 +204,7 @@ final class CurlTransfer {
 
     private func setRequest() -> Bool {
         guard set(CURLOPT_URL, request.url) else { return false }
+        if request.onlyConnects { return set(CURLOPT_CONNECT_ONLY, 1) && set(CURLOPT_CERTINFO, 1) }
         switch request.method {
         case .get: guard set(CURLOPT_HTTPGET, 1) else { return false }
         case .delete: guard set(CURLOPT_CUSTOMREQUEST, "DELETE") else { return false }

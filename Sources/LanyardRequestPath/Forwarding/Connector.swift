@@ -5,8 +5,8 @@ import LanyardSettings
 
 /// An established connection on its way to the connection that will own it.
 final class ConnectedStream {
-    fileprivate var stream: ByteStream
-    fileprivate let address: SocketAddress
+    var stream: ByteStream
+    let address: SocketAddress
     fileprivate let deadlineAt: Instant
     /// The socket is connected. The handshake of TLS may be under way.
     fileprivate var isConnected = false
@@ -23,6 +23,12 @@ final class ConnectedStream {
 
     /// The caller becomes the owner.
     func release(on loop: EventLoop) -> ByteStream { stream.handOver(on: loop) }
+
+    /// Has `watcher` informed from here on, in place of the connector.
+    func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
+        stream = stream.handOver(on: loop)
+        try stream.watch(on: loop, by: watcher)
+    }
 }
 
 /// Establishes one connection: tries the addresses in order, the next one after 250 ms or a failure (RFC 8305). The

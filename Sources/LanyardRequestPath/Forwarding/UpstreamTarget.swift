@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSettings
+import Logging
 import Synchronization
 
 /// One route's upstream as all shards share it: its addresses, its number of connections, and its waiting requests.
@@ -41,10 +42,15 @@ package final class UpstreamTarget: Sendable {
     private let fixed: [SocketAddress]?
     var hasName: Bool { fixed == nil }
 
-    /// - Parameter tls: how to connect by TLS; nil for an upstream without.
-    package init(_ settings: UpstreamSettings, resolver: Resolver, tls: TLSClientContext? = nil) {
+    /// - Parameters:
+    ///   - tls: how to connect by TLS; nil for an upstream without.
+    ///   - log: gets the failures of TLS.
+    package init(
+        _ settings: UpstreamSettings, resolver: Resolver, tls: TLSClientContext? = nil,
+        log: Logger = Logger(label: "lanyard.upstream")
+    ) {
         self.settings = settings
-        trust = tls.map { UpstreamTrust($0, of: settings.authority) }
+        trust = tls.map { UpstreamTrust($0, of: settings.authority, log: log) }
         self.resolver = resolver
         connections = SharedLimit(settings.connectionsMax)
         state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))

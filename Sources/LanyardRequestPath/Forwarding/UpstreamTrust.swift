@@ -21,13 +21,14 @@ package final class UpstreamTrust: Sendable {
     private static let logInterval = Duration.seconds(10)
 
     private let failures = Guarded(Failures())
-    private let log = Logger(label: "lanyard.upstream")
+    private let log: Logger
     private let authority: String
 
     /// - Parameter authority: the upstream's host and port, for the log.
-    package init(_ context: TLSClientContext, of authority: String) {
+    package init(_ context: TLSClientContext, of authority: String, log: Logger) {
         current = Guarded(context)
         self.authority = authority
+        self.log = log
     }
 
     /// The context for a new connection, and the number that the connection keeps.

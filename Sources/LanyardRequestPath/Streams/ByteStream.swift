@@ -101,6 +101,9 @@ package struct ByteStream: ~Copyable {
     /// The stream is secured by TLS.
     package var isSecured: Bool { tls != nil }
 
+    /// What there is to say of the TLS and its peer; nil: the stream is not secured.
+    var tlsSession: TLSSession? { tls }
+
     /// The handshake has resumed an earlier session.
     package var isResumed: Bool { tls?.isResumed ?? false }
 

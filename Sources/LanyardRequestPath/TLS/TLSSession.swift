@@ -50,7 +50,7 @@ package final class TLSSession {
     private var hasSentClose = false
     private var messagesWithoutData = 0
     private var replies = 0
-    private var wasAskedForCertificate = false
+    private(set) var wasAskedForCertificate = false
     /// The end of the peer's direction, or the error that ended the session.
     private var ending: Received?
 

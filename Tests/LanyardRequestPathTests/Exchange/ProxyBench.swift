@@ -19,6 +19,8 @@ final class ProxyBench: Sendable {
         var publishes = true
         /// Sends requests to the bench's own upstream.
         var usesUpstream = true
+        /// TLS on both sides, for a client and an upstream without it.
+        var hasTLS = false
     }
 
     static let token = "bench.token-1~a_b+c/d=="
@@ -26,7 +28,12 @@ final class ProxyBench: Sendable {
 
     let upstream: RawServer
     let path: RequestPath
+    /// Where clients connect.
     let endpoint: RawEndpoint
+    /// Encrypt for the client and for the upstream; nil without TLS.
+    let relays: (client: TLSRelay, upstream: TLSRelay)?
+    /// Where the path listens, and where it connects to.
+    let sides: (listener: RawEndpoint, upstream: RawEndpoint)
     let tokens = TokenCalls()
     /// Users may come later.
     let names = UserNames(["alice"])
@@ -39,23 +46,32 @@ final class ProxyBench: Sendable {
         var plan = Plan()
         plan.listener.allowedHosts = ["localhost", "127.0.0.1"]
         configure(&plan)
+        let issued = TLSBench.authority.issue("IP:127.0.0.1")
+        let upstreamRelay = try plan.hasTLS ? TLSRelay(.server(issued), before: upstream.endpoint) : nil
         if plan.usesUpstream {
             plan.upstream.endpoint =
-                switch upstream.endpoint {
-                case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: false)
+                switch upstreamRelay?.endpoint ?? upstream.endpoint {
+                case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: plan.hasTLS)
                 case .loopback(let number, let port): .tcp(host: "127.0.0.\(number)", port: port, tls: false)
                 case .unix(let path): .unix(path: path)
                 }
         }
+        // The context is given beside it.
+        if plan.hasTLS { plan.listener.tls = ListenerSettings.TLS(certificateFile: "", keyFile: "") }
         let socket = try ListeningSocket(plan.listener)
-        endpoint =
+        let listener: RawEndpoint =
             switch plan.listener.address {
             case .tcp: .tcp(socket.port ?? 0)
             case .unix(let path): .unix(path)
             case .activated(let name): throw TestFailure("systemd:\(name) is no endpoint")
             }
+        sides = (listener, upstreamRelay?.endpoint ?? upstream.endpoint)
+        relays = try upstreamRelay.map { (client: try TLSRelay(.client, before: listener), upstream: $0) }
+        endpoint = relays?.client.endpoint ?? listener
         path = try RequestPath(
-            listeners: [plan.listener], sockets: [socket], routes: [(plan.route, plan.upstream)], names: names,
+            listeners: [plan.listener], sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [],
+            routes: [(plan.route, plan.upstream)], upstreamTLS: plan.hasTLS ? [TLSBench.client("127.0.0.1")] : [],
+            names: names,
             limits: plan.limits, tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503, shardCount: plan.shards,
             source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
         path.start()

@@ -16,11 +16,27 @@ struct ProxyTearTests {
     @Test("torn anywhere, an exchange over TCP is the same", arguments: TornExchange.all)
     func tcp(_ exchange: TornExchange) async throws {
         let bench = try ProxyBench(script: exchange.script, plan: exchange.configure)
-        try await Self.check(exchange, bench, step: Self.fastStep)
+        try await Self.check(exchange, bench) { _ in Self.fastStep }
     }
 
     @Test("torn at every fifth place, an exchange over unix sockets is the same", arguments: TornExchange.all)
     func unix(_ exchange: TornExchange) async throws { try await Self.checkUnix(exchange, step: Self.fastStep * 5) }
+
+    @Test(
+        "torn in the handshake, in records and between them, an exchange with TLS on both sides is the same",
+        arguments: TornExchange.all)
+    func tls(_ exchange: TornExchange) async throws {
+        try await Self.checkTLS(exchange, places: Sanitizer.isOn ? 2 : 8)
+    }
+
+    /// - Parameter places: how many of each stream are tried.
+    static func checkTLS(_ exchange: TornExchange, places: Int) async throws {
+        let bench = try ProxyBench(script: exchange.script) { plan in
+            exchange.configure(&plan)
+            plan.hasTLS = true
+        }
+        try await check(exchange, bench) { length in max(length / places, 1) }
+    }
 
     /// - Parameter step: from one place of a cut to the next.
     static func checkUnix(_ exchange: TornExchange, step: Int) async throws {
@@ -29,10 +45,13 @@ struct ProxyTearTests {
             exchange.configure(&plan)
             plan.listener.address = .unix(path: folder.file("in"))
         }
-        try await check(exchange, bench, step: step)
+        try await check(exchange, bench) { _ in step }
     }
 
-    private static func check(_ exchange: TornExchange, _ bench: ProxyBench, step: Int) async throws {
+    /// - Parameter step: from one place of a cut to the next, in a stream of this length.
+    private static func check(
+        _ exchange: TornExchange, _ bench: ProxyBench, step: @escaping @Sendable (_ length: Int) -> Int
+    ) async throws {
         bench.renews()
         let before = lanyard_tears()
         // The ports may be other tests' next.
@@ -47,7 +66,8 @@ struct ProxyTearTests {
             for stream in Stream.allCases {
                 Self.tear(stream, bench, lanyard_tear(most: 1, cut: -1))
                 try compare("\(stream) byte by byte")
-                for cut in stride(from: 1, to: max(whole.length(stream), 2), by: step) {
+                let length = max(whole.length(stream), 2)
+                for cut in stride(from: 1, to: length, by: step(length)) {
                     Self.tear(stream, bench, lanyard_tear(most: 0, cut: Int64(cut)))
                     try compare("\(stream) at \(cut)")
                     if differences.count > 3 { return differences }
@@ -61,7 +81,7 @@ struct ProxyTearTests {
             return differences
         }
         #expect(differences == [])
-        #expect(lanyard_tears() - before > (step == 1 ? 100 : 10))
+        #expect(lanyard_tears() - before > (step(1000) == 1 ? 100 : 10))
     }
 
     /// A sanitized build is many times slower: every place in turn would take half an hour.
@@ -72,7 +92,7 @@ struct ProxyTearTests {
         let isClient = stream == .fromClient || stream == .toClient
         let reads = both || stream == .fromClient || stream == .fromUpstream ? tear : none
         let writes = both || stream == .toClient || stream == .toUpstream ? tear : none
-        switch isClient ? bench.endpoint : bench.upstream.endpoint {
+        switch isClient ? bench.sides.listener : bench.sides.upstream {
         case .tcp(let port), .loopback(_, let port): lanyard_tear_port(port, isClient ? 1 : 0, reads, writes)
         case .unix(let path): lanyard_tear_path(path, isClient ? 1 : 0, reads, writes)
         }
@@ -96,6 +116,14 @@ struct ProxyTearTests {
             lengths[.fromUpstream] = lengths[.toClient]
         }
 
+        /// The lengths as they are on the wire, handshake included.
+        mutating func measure(_ relays: (client: TLSRelay, upstream: TLSRelay)) {
+            lengths[.fromClient] = relays.client.longest.sent
+            lengths[.toClient] = relays.client.longest.received
+            lengths[.toUpstream] = relays.upstream.longest.received
+            lengths[.fromUpstream] = relays.upstream.longest.sent
+        }
+
         func length(_ stream: Stream) -> Int { lengths[stream] ?? 0 }
     }
 
@@ -115,8 +143,10 @@ struct ProxyTearTests {
             if message.status >= 200 { methods = methods.dropFirst() }
             if message.status == 101 { rest = try client.readToEnd() }
         }
-        return Sight(
+        var sight = Sight(
             exchange, client: messages, rest: rest, upstream: Array(bench.upstream.records.dropFirst(before)))
+        if let relays = bench.relays { sight.measure(relays) }
+        return sight
     }
 }
 
@@ -124,4 +154,12 @@ struct ProxyTearTests {
 @Suite(.timeLimit(.minutes(10)), .serialized) struct LongUnixTearTests {
     @Test("torn anywhere, an exchange over unix sockets is the same", arguments: TornExchange.all)
     func unix(_ exchange: TornExchange) async throws { try await ProxyTearTests.checkUnix(exchange, step: 1) }
+}
+
+/// The same with TLS on both sides at many places.
+@Suite(.timeLimit(.minutes(10)), .serialized) struct LongTLSTearTests {
+    @Test(
+        "torn at a hundred places of each stream, an exchange with TLS on both sides is the same",
+        arguments: TornExchange.all)
+    func tls(_ exchange: TornExchange) async throws { try await ProxyTearTests.checkTLS(exchange, places: 100) }
 }

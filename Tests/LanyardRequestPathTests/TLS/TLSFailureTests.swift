@@ -154,6 +154,12 @@ import Testing
                 continue
             }
         }
+        // One byte more than a record may hold.
+        let tooLong: [UInt8] = [0x16, 3, 1, 0x40, 1] + [UInt8](repeating: 1, count: 16_385)
+        guard case .failed(.protocolViolation) = try outcome(tooLong, isServer: isServer) else {
+            Issue.record("a record of 16 KiB and one byte is read")
+            return
+        }
         let internalError: [UInt8] = [0x15, 3, 3, 0, 2, 2, 80]
         #expect(try outcome(internalError, isServer: false) == .failed(.alert(80)))
         let warning: [UInt8] = [0x15, 3, 3, 0, 2, 1, 90]
@@ -215,7 +221,7 @@ import Testing
 
     @Test("a record that was changed, repeated or left out ends the connection", arguments: TLSBench.versions)
     func changedRecords(_ version: CInt) throws {
-        for change in ["bit", "again", "missing", "long"] {
+        for change in ["bit", "again", "missing", "long", "longer"] {
             let pair = try TLSPair(TLSBench.client(version: version), TLSBench.server())
             try pair.establish()
             _ = try pair.transfer([1], from: pair.server, to: pair.client)
@@ -230,7 +236,9 @@ import Testing
                 var second = [UInt8](repeating: 0, count: 1000)
                 second.removeLast(1000 - recv(pair.client.socket.raw, &second, 1000, 0))
                 record = second
-            default: record = [0x17, 3, 3, 0x48, 0] + [UInt8](repeating: 1, count: 0x4800)
+            // 16 KiB and all that encryption may add, and one byte more.
+            case "long": record = [0x17, 3, 3, 0x48, 0] + [UInt8](repeating: 1, count: 0x4800)
+            default: record = [0x17, 3, 3, 0x48, 1] + [UInt8](repeating: 1, count: 0x4801)
             }
             _ = Glibc.send(pair.server.socket.raw, record, record.count, 0)
             var (received, bytes) = pair.client.receive()

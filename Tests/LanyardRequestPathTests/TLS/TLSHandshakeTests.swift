@@ -157,6 +157,12 @@ import Testing
             #expect(!third.server.session.isResumed)
             #expect(!third.server.session.isClientAllowed)
         }
+        // orders NUL .evil
+        let cut = TLSBench.authority.issue("DER:30:0e:82:0c:6f:72:64:65:72:73:00:2e:65:76:69:6c", purpose: "clientAuth")
+        let pair = try TLSPair(
+            TLSBench.client(showing: cut, version: version),
+            TLSBench.server(demanding: TLSBench.authority.pem, names: ["orders"]))
+        #expect(pair.shake().server == .done && !pair.server.session.isClientAllowed)
         #expect(TLSClientNames([""]) == nil && TLSClientNames(["IP:x"]) == nil && TLSClientNames(["DNS:"]) == nil)
     }
 

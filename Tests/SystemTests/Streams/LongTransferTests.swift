@@ -1,22 +1,40 @@
 import TestSupport
 import Testing
 
-/// Large bodies through the built binary, a plain socket behind it.
+/// Large bodies through the built binary, a plain socket behind it, or relays of the tests that speak TLS for both sides.
 @Suite(.timeLimit(.minutes(10))) struct LongTransferTests {
-    private static let gibibyte = 1 << 30
+    /// How a body is framed, and whether it is encrypted.
+    enum Way: String, CaseIterable, CustomTestStringConvertible {
+        case length = "1 GiB by length"
+        case endless = "2 GiB without a length"
+        case encrypted = "1 GiB by length, TLS on both sides"
+
+        var testDescription: String { rawValue }
+        var size: Int { self == .endless ? 2 << 30 : 1 << 30 }
+    }
+
+    /// The program, and where clients connect without TLS.
+    private struct Bench {
+        let lanyard: LanyardProcess
+        let endpoint: RawEndpoint
+        let sides: TLSBothSides?
+    }
+
     private static let growthMax = 8 << 20
 
-    private static func start(before upstream: RawServer, in folder: TemporaryFolder) async throws -> LanyardProcess {
-        let token = try folder.write("token", "transfer-token")
-        let lanyard = try await LanyardProcess.start(
-            """
-            identities: {fixed: {static: {token_file: \(token)}}}
-            users: {alice: {identity: fixed}}
-            routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
-            """)
-        try await lanyard.untilReady()
-        #expect(try await lanyard.get("/warm-up").status == 200)
-        return lanyard
+    private static func start(_ way: Way, before upstream: RawServer) async throws -> Bench {
+        let bench: Bench
+        if way == .encrypted {
+            let sides = try await TLSBothSides.start(before: upstream.endpoint)
+            bench = Bench(lanyard: sides.lanyard, endpoint: sides.endpoint, sides: sides)
+        } else {
+            let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
+            bench = Bench(lanyard: lanyard, endpoint: lanyard.data, sides: nil)
+        }
+        let (endpoint, host) = (bench.endpoint, "\(bench.lanyard.data)")
+        let response = try await offPool { try RawClient(endpoint).exchange("GET", "/warm-up", host: host) }
+        #expect(response.status == 200)
+        return bench
     }
 
     /// The most memory that the process had while `work` went on, less what it had before.
@@ -37,21 +55,19 @@ import Testing
         return most.value - before
     }
 
-    @Test(
-        "1 GiB by length and 2 GiB in chunks go up whole, and cost less than 8 MiB of memory", arguments: [false, true])
-    func upload(_ chunked: Bool) async throws {
-        let size = chunked ? 2 * Self.gibibyte : Self.gibibyte
-        let folder = try TemporaryFolder()
+    @Test("bodies of gibibytes go up whole, and cost less than 8 MiB of memory", arguments: Way.allCases)
+    func upload(_ way: Way) async throws {
+        let (size, chunked) = (way.size, way == .endless)
         let upstream = try RawServer()
-        let lanyard = try await Self.start(before: upstream, in: folder)
+        let bench = try await Self.start(way, before: upstream)
         var random = SeededGenerator(30)
         let block = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
         let digest = SHA256Digest()
         for _ in 0..<(size >> 20) { block.withUnsafeBytes(digest.update) }
         let framing = chunked ? "Transfer-Encoding: chunked" : "Content-Length: \(size)"
-        let data = lanyard.data
-        let growth = try await Self.growth(of: lanyard.process) {
-            let client = try RawClient(data)
+        let (endpoint, data) = (bench.endpoint, bench.lanyard.data)
+        let growth = try await Self.growth(of: bench.lanyard.process) {
+            let client = try RawClient(endpoint)
             defer { client.close() }
             try client.send("PUT /up HTTP/1.1\r\nHost: \(data)\r\n\(framing)\r\n\r\n")
             for _ in 0..<(size >> 20) {
@@ -67,15 +83,12 @@ import Testing
         #expect(received.bodyCount == size)
         #expect(received.bodyDigest == digest.hex())
         #expect(growth < Self.growthMax, "grew by \(growth) bytes")
-        try await lanyard.process.terminate()
+        try await bench.lanyard.process.terminate()
     }
 
-    @Test(
-        "1 GiB by length and 2 GiB until the connection's end come down whole, and cost less than 8 MiB of memory",
-        arguments: [false, true])
-    func download(_ untilClose: Bool) async throws {
-        let size = untilClose ? 2 * Self.gibibyte : Self.gibibyte
-        let folder = try TemporaryFolder()
+    @Test("bodies of gibibytes come down whole, and cost less than 8 MiB of memory", arguments: Way.allCases)
+    func download(_ way: Way) async throws {
+        let (size, untilClose) = (way.size, way == .endless)
         var random = SeededGenerator(31)
         let block = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
         let length = untilClose ? "" : "Content-Length: \(size)\r\n"
@@ -85,13 +98,13 @@ import Testing
         let upstream = try RawServer {
             $0.message.target == "/down" ? (untilClose ? response.closing : response) : .response()
         }
-        let lanyard = try await Self.start(before: upstream, in: folder)
+        let bench = try await Self.start(way, before: upstream)
         let digest = SHA256Digest()
         for _ in 0..<(size >> 20) { block.withUnsafeBytes(digest.update) }
         let expected = digest.hex()
-        let data = lanyard.data
-        let growth = try await Self.growth(of: lanyard.process) {
-            let client = try RawClient(data)
+        let (endpoint, data) = (bench.endpoint, bench.lanyard.data)
+        let growth = try await Self.growth(of: bench.lanyard.process) {
+            let client = try RawClient(endpoint)
             defer { client.close() }
             try client.send("GET /down HTTP/1.1\r\nHost: \(data)\r\n\r\n")
             let response = try client.reader.readResponse(within: .seconds(60), bodyBytesMax: 1)
@@ -100,6 +113,6 @@ import Testing
             #expect((response["Transfer-Encoding"] == "chunked") == untilClose)
         }
         #expect(growth < Self.growthMax, "grew by \(growth) bytes")
-        try await lanyard.process.terminate()
+        try await bench.lanyard.process.terminate()
     }
 }

@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-/// An `https` upstream in Python's `ssl`: it prints a line for each request that it reads and for each handshake that fails.
+/// An `https` upstream in Python's `ssl`: it prints a line for each request that it reads, for each connection
+/// that ends in order and for each that fails.
 final class TLSUpstream: Sendable {
     /// In its folder are `ca.pem`, `leaf.pem` and `leaf.key`.
     let folder: TemporaryFolder
@@ -72,6 +73,7 @@ final class TLSUpstream: Sendable {
                 if path == "/cut": socket.socket(fileno=tls.detach()).close()
                 return False
             if path == "/big": text = b"y" * 5000000
+            elif path == "/certificate": text = tls.getpeercert()["serialNumber"].encode()
             elif method == "POST": text = hashlib.sha256(body).hexdigest().encode()
             else:
                 facts = [tls.version(), str(tls.session_reused), str(peer), str(tls.selected_alpn_protocol())]
@@ -92,6 +94,7 @@ final class TLSUpstream: Sendable {
                 while answer(tls, file, peer): pass
                 file.close()
                 if tls.fileno() >= 0: tls.unwrap().close()
+                sys.stdout.write("ended\\n")
             except (OSError, ValueError) as error: sys.stdout.write(f"failed {error}\\n")
 
         listener = socket.create_server(("127.0.0.1", 0), backlog=1024)

@@ -28,7 +28,7 @@ struct UpstreamTLSTests {
         for _ in 0..<3 { facts.append(try await lanyard.get("/").bodyText) }
         #expect(facts[0].hasPrefix("TLSv\(version) ") && facts[0].hasSuffix(" http/1.1 Bearer stream-token"))
         #expect(Set(facts).count <= 3)
-        try await eventually("the upstream has told all requests") { upstream.requests.count == 6 }
+        try await eventually("the upstream has told of every request") { upstream.requests.count == 6 }
     }
 
     @Test("a later connection resumes the session", arguments: ["1.2 late", "late"])

@@ -1,0 +1,128 @@
+import Dispatch
+import Glibc
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardIdentity
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// Connects to every identity service and upstream of a configuration, all at the same time: for `lanyard check --online`.
+///
+/// The code is that of the request path and of the identity calls, with their TLS, their time limits and the addresses that they refuse.
+/// Each connection is closed after its handshake. No request and no credential is sent.
+package struct OnlineCheck: Sendable {
+    /// What has become of one connection.
+    package struct Finding: Equatable, Sendable {
+        /// The connection came about, and the handshake with it.
+        package var isReached: Bool
+        /// One line: what, where, and how it is connected or why not.
+        package var text: String
+    }
+
+    /// Connects, and calls back once, on any thread.
+    private typealias Attempt = (_ reply: @escaping @Sendable (Finding) -> Void) -> Void
+
+    private let configuration: Configuration
+    private let tls: UpstreamTLS
+    private let log = Logger(label: "lanyard.check") { _ in SwiftLogNoOpLogHandler() }
+
+    /// - Parameter upstreamTLS: of this configuration.
+    package init(_ configuration: Configuration, upstreamTLS: UpstreamTLS) {
+        self.configuration = configuration
+        tls = upstreamTLS
+    }
+
+    /// Blocks until every attempt has ended: by default 5 s for a name and 10 s for a connection. Once in a process.
+    ///
+    /// - Returns: identities, then routes, in the order of the configuration. An identity of a fixed token has no service.
+    /// - Throws: descriptors cannot be created.
+    package func findings() throws(SystemError) -> [Finding] {
+        // libcurl's TLS writes to sockets that the peer may have closed.
+        signal(SIGPIPE, SIG_IGN)
+        let loop = try EventLoop(label: "lanyard.check")
+        loop.start()
+        let attempts = identityAttempts(on: loop) + upstreamAttempts(on: loop)
+        let findings = Guarded([Finding?](repeating: nil, count: attempts.count))
+        let done = DispatchSemaphore(value: 0)
+        for (index, attempt) in attempts.enumerated() {
+            attempt { finding in
+                findings.withLock { $0[index] = finding }
+                done.signal()
+            }
+        }
+        for _ in attempts { done.wait() }
+        return findings.withLock { $0.compactMap(\.self) }
+    }
+
+    // MARK: Identities
+
+    private func identityAttempts(on loop: EventLoop) -> [Attempt] {
+        configuration.identities.compactMap { identity -> Attempt? in
+            guard case .appServices(let app) = identity.kind else { return nil }
+            let service = AppServicesIdentity(identity, app: app, version: BuildVersion.number, on: loop, logger: log)
+            let place = "identity \(identity.name) \(app.baseURL)"
+            return { reply in
+                service.connect { result in
+                    service.stop()
+                    reply(Self.finding(place, result))
+                }
+            }
+        }
+    }
+
+    private static func finding(_ place: String, _ result: Result<IdentityConnection, IdentityError>) -> Finding {
+        switch result {
+        case .success(let connection):
+            let end = connection.certificateEnd.map { ", \(text(ofEnd: $0))" } ?? ""
+            return Finding(isReached: true, text: "\(place) \(connection.address)\(end)")
+        case .failure(let error): return Finding(isReached: false, text: "\(place): \(error.message)")
+        }
+    }
+
+    // MARK: Upstreams
+
+    private func upstreamAttempts(on loop: EventLoop) -> [Attempt] {
+        let resolver = Resolver()
+        return configuration.routes.enumerated().map { index, route in
+            let target = UpstreamTarget(route.upstream, resolver: resolver, tls: tls.contexts[index], log: log)
+            let place = "upstream \(route.route.name) \(route.upstream.url)"
+            let isVerified = !route.skipsVerification
+            return { reply in
+                UpstreamProbe(target, on: loop) { reply(Self.finding(place, $0, isVerified: isVerified)) }.start()
+            }
+        }
+    }
+
+    private static func finding(
+        _ place: String, _ result: Result<UpstreamProbe.Connection, UpstreamError>, isVerified: Bool
+    ) -> Finding {
+        switch result {
+        case .success(let connection):
+            var text = "\(place) \(connection.address)"
+            if let version = connection.version { text += " \(version)" }
+            if !isVerified {
+                text += ", certificate not verified"
+            } else if let end = connection.certificateEnd {
+                text += ", \(Self.text(ofEnd: end))"
+            }
+            return Finding(isReached: true, text: text)
+        case .failure(let error):
+            let problem = Problem.upstream(error)
+            return Finding(isReached: false, text: "\(place): \(problem.cause ?? problem.detail)")
+        }
+    }
+
+    private static func text(ofEnd end: WallTime) -> String { "certificate until \(Timestamp.text(end))" }
+}
+
+extension UpstreamSettings {
+    /// `https://api.example:8443` or `unix:/path`, without a base path.
+    var url: String {
+        switch endpoint {
+        case .tcp(_, _, let tls): "\(tls ? "https" : "http")://\(authority)"
+        case .unix(let path): "unix:\(path)"
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import Glibc
+import LanyardFoundations
+import LanyardSettings
+
+/// Connects to an upstream as the request path does, and closes the connection: for `lanyard check --online`.
+///
+/// Nothing is sent after the handshake, so no token leaves. Belongs to the queue of its loop.
+package final class UpstreamProbe: Watcher, @unchecked Sendable {
+    /// What was reached.
+    package struct Connection: Equatable, Sendable {
+        /// The address that the connection was made to.
+        package let address: SocketAddress
+        /// `TLSv1.2` or `TLSv1.3`; nil: without TLS.
+        package let version: String?
+        /// When the upstream's certificate ends; nil: without TLS.
+        package let certificateEnd: WallTime?
+    }
+
+    package typealias Reply = @Sendable (Result<Connection, UpstreamError>) -> Void
+
+    /// For a server of TLS 1.3 to refuse a client certificate. One that accepts it sends session tickets at once, or says nothing.
+    private static let verdictTimeout = Duration.seconds(1)
+    /// Nothing is read but the handshake.
+    private static let bufferBytesMax = 1 << 20
+
+    private let target: UpstreamTarget
+    private let loop: EventLoop
+    private let resources: UpstreamPool.Resources
+    private var reply: Reply?
+    private var connector: Connector?
+    private var connected: ConnectedStream?
+    private lazy var deadline = Deadline(of: self)
+
+    /// - Parameter reply: called once, on the loop's queue, at the latest after the time of a lookup, `timeouts.connectAll` and a second.
+    package init(_ target: UpstreamTarget, on loop: EventLoop, reply: @escaping Reply) {
+        self.target = target
+        self.loop = loop
+        self.reply = reply
+        resources = UpstreamPool.Resources(
+            buffers: BufferBudget(Self.bufferBytesMax), tls: TLSWorkspace(buffersMax: 1))
+        super.init()
+    }
+
+    /// Begins. From any thread.
+    package func start() { loop.post { [self] in resolve() } }
+
+    private func resolve() {
+        let lookup = target.addresses(at: loop.now) { [self] result in loop.post { [self] in resolved(result) } }
+        switch lookup {
+        case .known(let addresses): connect(addresses)
+        case .pending(let waitMax): loop.set(deadline, at: loop.now + waitMax)
+        }
+    }
+
+    private func resolved(_ result: Result<[SocketAddress], UpstreamError>) {
+        // The lookup may have been given up.
+        guard reply != nil, connector == nil else { return }
+        loop.drop(deadline)
+        switch result {
+        case .success(let addresses): connect(addresses)
+        case .failure(let error): finish(.failure(error))
+        }
+    }
+
+    private func connect(_ addresses: [SocketAddress]) {
+        let connector = Connector(addresses, of: target, resources, loop: loop) { [self] result in
+            switch result {
+            case .success(let connected): awaitVerdict(connected)
+            case .failure(let error): finish(.failure(error))
+            }
+        }
+        self.connector = connector
+        connector.start()
+    }
+
+    private func awaitVerdict(_ connected: ConnectedStream) {
+        self.connected = connected
+        guard connected.stream.tlsSession?.awaitsVerdict == true else { return accept(connected) }
+        do throws(SystemError) {
+            try connected.watch(on: loop, by: self)
+            loop.set(deadline, at: loop.now + Self.verdictTimeout)
+        } catch {
+            finish(.failure(.local(ENOMEM)))
+        }
+    }
+
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        guard let connected, !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp, .error]) else { return }
+        connected.stream.record(readiness)
+        var byte: UInt8 = 0
+        let received = withUnsafeMutableBytes(of: &byte) { connected.stream.receive(into: $0) }
+        if let error = connected.stream.tlsFailure { return finish(.failure(.tls(error, at: connected.address))) }
+        if case .end = received { return finish(.failure(.tls(.closedInHandshake, at: connected.address))) }
+        accept(connected)
+    }
+
+    package override func due(_ deadline: Deadline) {
+        if let connected { accept(connected) } else { finish(.failure(.nameTimedOut)) }
+    }
+
+    private func accept(_ connected: ConnectedStream) {
+        let session = connected.stream.tlsSession
+        finish(
+            .success(
+                Connection(
+                    address: connected.address, version: session?.version, certificateEnd: session?.peerCertificateEnd)
+            ))
+    }
+
+    private func finish(_ result: Result<Connection, UpstreamError>) {
+        loop.drop(deadline)
+        connected?.stream.close(on: loop)
+        (connector, connected) = (nil, nil)
+        let reply = self.reply
+        self.reply = nil
+        reply?(result)
+    }
+}

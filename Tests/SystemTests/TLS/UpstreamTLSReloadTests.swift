@@ -1,0 +1,111 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Changed files of an upstream's TLS are used under load: authorities, client certificate and key.
+@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs Python"))
+struct UpstreamTLSReloadTests {
+    /// 100 clients: every fifth connects for each request, the others keep their connection.
+    private static let load = """
+        import collections, http.client, os, sys, threading, time
+        folder, host = sys.argv[1:3]
+        results, stop = collections.Counter(), threading.Event()
+        def serve(keeps):
+            client = http.client.HTTPConnection(host, timeout=30)
+            while not stop.is_set():
+                try:
+                    client.request("GET", "/certificate")
+                    response = client.getresponse()
+                    results[(response.status, response.read().decode() if response.status == 200 else "")] += 1
+                except Exception as error:
+                    results[(repr(error), "")] += 1
+                    client.close()
+                if not keeps: client.close()
+                time.sleep(0.05)
+        threads = [threading.Thread(target=serve, args=[index % 5 > 0]) for index in range(100)]
+        for thread in threads: thread.start()
+        while not os.path.exists(folder + "/stop"): time.sleep(0.05)
+        stop.set()
+        for thread in threads: thread.join()
+        served = sum(count for (status, _), count in results.items() if status == 200)
+        print(served > 500, len({serial for _, serial in results if serial}),
+            {key: count for key, count in results.items() if key[0] != 200})
+        """
+
+    private static func replace(_ name: String, by text: String, in folder: TemporaryFolder) throws {
+        try folder.write(name + ".new", text)
+        guard rename(folder.file(name + ".new"), folder.file(name)) == 0 else { throw TestFailure("rename: \(errno)") }
+    }
+
+    @Test(
+        "authorities, client certificate and key change under 100 connections: no request fails, the upstream sees the new"
+    )
+    func load() async throws {
+        let authority = TLSUpstream.authority
+        let upstream = try await TLSUpstream.start(mode: "demand")
+        let folder = upstream.folder
+        let own = authority.issue(purpose: "clientAuth")
+        try folder.write("client.pem", own.certificate)
+        try folder.write("client.key", own.key)
+        let lanyard = try await LanyardProcess.start(
+            before: upstream.url,
+            route: """
+                tls: {ca_file: \(folder.file("ca.pem")), certificate_file: \(folder.file("client.pem")), \
+                key_file: \(folder.file("client.key"))}
+                """)
+        let old = try await lanyard.get("/certificate").bodyText
+        async let output = PythonProcess.run(
+            ["-c", Self.load, folder.path, "\(lanyard.data)"], within: .seconds(120))
+        try await Task.sleep(for: .seconds(2))
+        let next = authority.issue(purpose: "clientAuth")
+        try Self.replace("client.pem", by: next.certificate, in: folder)
+        try Self.replace("client.key", by: next.key, in: folder)
+        _ = try await lanyard.process.event("upstream.tls.reloaded", within: .seconds(30))
+        try await eventually("the upstream is shown the new certificate") {
+            try await lanyard.get("/certificate").bodyText != old
+        }
+        // Another authority before the first one: the upstream's is still trusted.
+        try Self.replace("ca.pem", by: TestAuthority("Another authority").pem + authority.pem, in: folder)
+        try await eventually("the second reload", within: .seconds(30)) {
+            lanyard.process.lines.count { $0.event == "upstream.tls.reloaded" } == 2
+        }
+        try await Task.sleep(for: .seconds(1))
+        try folder.write("stop", "")
+        #expect(try await output == "True 2 {}\n")
+        #expect(!lanyard.process.log.contains("upstream.tls.reload_failed"))
+        #expect(!lanyard.process.log.contains("upstream.tls.failed"))
+    }
+
+    @Test("a certificate without its key, and a half-written one: logged, and the old pair goes on until both fit")
+    func mismatch() async throws {
+        let authority = TLSUpstream.authority
+        let upstream = try await TLSUpstream.start(mode: "demand late")
+        let folder = upstream.folder
+        let (own, next) = (authority.issue(purpose: "clientAuth"), authority.issue(purpose: "clientAuth"))
+        try folder.write("client.pem", own.certificate)
+        try folder.write("client.key", own.key)
+        let lanyard = try await LanyardProcess.start(
+            before: upstream.url,
+            route: """
+                tls: {ca_file: \(folder.file("ca.pem")), certificate_file: \(folder.file("client.pem")), \
+                key_file: \(folder.file("client.key"))}
+                """)
+        let old = try await lanyard.get("/certificate").bodyText
+        for (name, text, words) in [
+            ("client.key", next.key, "does not belong"),
+            ("client.pem", String(next.certificate.prefix(200)), "damaged"),
+        ] {
+            try Self.replace(name, by: text, in: folder)
+            _ = try await lanyard.process.event("upstream.tls.reload_failed", within: .seconds(30)) {
+                $0["reason"].string?.contains(words) == true && $0["reason"].string?.contains("route all") == true
+            }
+            #expect(try await lanyard.get("/certificate").bodyText == old)
+        }
+        try Self.replace("client.pem", by: next.certificate, in: folder)
+        _ = try await lanyard.process.event("upstream.tls.reloaded", within: .seconds(30))
+        try await eventually("the upstream is shown the new certificate") {
+            let response = try await lanyard.get("/certificate")
+            return response.status == 200 && response.bodyText != old
+        }
+    }
+}
