@@ -20,8 +20,8 @@ struct PlannedFault: Sendable {
 
     enum Effect: Sendable {
         case instead(EmulatorResponse)
-        /// 429 with `Retry-After`.
-        case rateLimited(retryAfter: Int)
+        /// An error of the service, as its own responses have it.
+        case refused(ServiceError, retryAfter: Int?)
         case lost(LostResponse)
         case late(seconds: Double)
     }
@@ -60,23 +60,29 @@ struct PlannedFault: Sendable {
     }
 
     /// The status of the response that replaces the real one; nil: none does.
-    var status: Int? { if case .instead(let response) = effect { response.status } else { nil } }
+    var status: Int? {
+        switch effect {
+        case .instead(let response): response.status
+        case .refused(let error, _): error.status
+        case .lost, .late: nil
+        }
+    }
 
     private static func effect(_ kind: Kind, _ value: JSONValue, _ appID: String) -> Effect {
         let seconds = value["milliseconds"]?.double.map { $0 / 1000 }
-        let retryAfter = [("Retry-After", String(value["retry_after"]?.int ?? 1))]
         switch kind {
         case .status:
             let type = value["content_type"]?.string ?? "application/json"
-            let after = value["retry_after"] == nil ? [] : retryAfter
+            let after = value["retry_after"]?.int.map { [("Retry-After", String($0))] } ?? []
             return .instead(
                 EmulatorResponse(
                     value["status"]?.int ?? 500, fields: after + [("Content-Type", type)],
                     body: value["body"]?.string ?? ""))
         case .serverError:
-            return instead(500, ["error": "internal server error", "error_code": "InternalServerError"])
-        case .unavailable: return instead(503, ["error": "service unavailable"], retryAfter)
-        case .tooManyRequests: return instead(429, ["error": "too many requests"], retryAfter)
+            return .refused(ServiceError(500, "InternalServerError", "internal server error"), retryAfter: nil)
+        case .unavailable:
+            return .refused(ServiceError(503, nil, "service unavailable"), retryAfter: value["retry_after"]?.int ?? 1)
+        case .tooManyRequests: return .refused(.tooManyRequests, retryAfter: value["retry_after"]?.int ?? 1)
         case .html:
             return .instead(
                 EmulatorResponse(
@@ -86,23 +92,16 @@ struct PlannedFault: Sendable {
             return .instead(
                 EmulatorResponse(200, fields: [("Content-Type", "application/json")], body: #"{"access_token": "#))
         case .emptyUnauthorized: return .instead(EmulatorResponse(401))
-        case .maintenance:
-            let error = ServiceError.maintenance
-            return instead(500, ["error": .string(error.text), "error_code": error.code.map { .string($0) }])
-        case .gone: return instead(410, ["error": .string(ServiceError.gone.text)])
-        case .unknownApp: return instead(404, ["error": .string(ServiceError.unknownApp(appID).text)])
+        case .maintenance: return .refused(.maintenance, retryAfter: nil)
+        // The ended service sends neither an id nor a link.
+        case .gone: return .instead(.json(410, .members(["error": .string(ServiceError.gone.text)])))
+        case .unknownApp: return .refused(.unknownApp(appID), retryAfter: nil)
         case .responseClosed: return .lost(.closed)
         case .responseCut: return .lost(.cut)
         // A day is longer than any client waits.
         case .responseSilent: return .lost(.silent(seconds: seconds ?? 86_400))
         case .responseLate: return .late(seconds: seconds ?? 1)
         }
-    }
-
-    private static func instead(
-        _ status: Int, _ body: KeyValuePairs<String, JSONValue?>, _ fields: [(name: String, value: String)] = []
-    ) -> Effect {
-        .instead(.json(status, .members(body), fields: fields))
     }
 }
 

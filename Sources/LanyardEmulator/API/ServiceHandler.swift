@@ -42,9 +42,9 @@ struct ServiceHandler: HTTPHandler {
         case .instead(let response):
             _ = try await RequestBody.digest(request)
             return (response, nil)
-        case .rateLimited(let retryAfter):
+        case .refused(let error, let retryAfter):
             _ = try await RequestBody.digest(request)
-            return (await api.failure(.tooManyRequests, request, retryAfter: retryAfter), nil)
+            return (await api.failure(error, request, retryAfter: retryAfter), nil)
         case .lost, .late, nil: break
         }
         if call.route == .protected { return try await ProtectedResource(state: state).response(request) }

@@ -185,7 +185,9 @@ extension ServiceState {
 
     /// - Parameter serial: 1 is the login's token, which has only the real service's claims.
     func refreshToken(of session: EmulatorSession, serial: Int = 1) -> String {
-        var claims = common(session, "refresh", from: now, to: session.refreshExpiresAt)
+        // The login's token begins with its session: its life is then exactly the configured one.
+        let start = serial == 1 ? session.startedAt : now
+        var claims = common(session, "refresh", from: start, to: session.refreshExpiresAt)
         let identity = session.identity.json(appID: session.appID, inToken: true)
         for name in ["baas_id", "stitch_id"] { claims[name] = .string(session.id) }
         for name in ["baas_identity", "stitch_ident"] { claims[name] = identity }

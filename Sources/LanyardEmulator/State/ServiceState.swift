@@ -80,7 +80,7 @@ actor ServiceState {
         let delay = delays[route] ?? Delay()
         guard let index = faults.firstIndex(where: { $0.matches(route) }) else {
             let wait = rateLimits[route]?.count(at: machineNow) ?? 0
-            let effect = wait > 0 ? PlannedFault.Effect.rateLimited(retryAfter: wait) : nil
+            let effect = wait > 0 ? PlannedFault.Effect.refused(.tooManyRequests, retryAfter: wait) : nil
             return Plan(call: call, effect: effect, delay: delay)
         }
         let effect = faults[index].effect

@@ -54,7 +54,7 @@ import Testing
     func page() async throws {
         let folder = try TemporaryFolder()
         let blocks = try Self.blocks()
-        #expect(blocks.count { $0.language == "sh" } == 8 && blocks.count { $0.language == "text" } == 6)
+        #expect(blocks.count { $0.language == "sh" } == 9 && blocks.count { $0.language == "text" } == 7)
         // Each block's output goes into a file of its own; the programs in the background keep none of it open.
         var script = "set -e -o pipefail\ncd \(folder.path)\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
         var expected: [Int: [String]] = [:]
