@@ -621,7 +621,7 @@ enum FaultCases {
         (
             whole + "admin: {address: 'unix:/run/a.sock', expose_tokens: true}\nsandbox: auto\nlog: {access: true}\n",
             [
-                "warning: lanyard.yaml:9:10: sandbox \"auto\" is not in this version; it is ignored: off holds",
+                "warning: lanyard.yaml:9:10: sandbox \"auto\" is not in this version; it is ignored: off holds"
             ]
         ),
         (

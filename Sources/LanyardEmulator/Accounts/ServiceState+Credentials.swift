@@ -1,4 +1,4 @@
-/// Verifying credentials (appservices.md 2).
+/// Verifying credentials (app-services.md 2).
 extension ServiceState {
     /// What the credential in a login's body stands for.
     func claimant(_ provider: Provider, _ body: JSONValue, _ app: Int) throws(ServiceError) -> Claimant {

@@ -1,9 +1,9 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// What a response to a call about an account means (appservices.md 4.8). Pure.
+/// What a response to a call about an account means (app-services.md 4.8). Pure.
 ///
-/// No such response ends a session: a dead one is recognised by the refresh call alone (appservices.md 3.4).
+/// No such response ends a session: a dead one is recognised by the refresh call alone (app-services.md 3.4).
 enum AppServicesAccountResult {
     /// The result of a call, or its error.
     static func read(
@@ -106,7 +106,7 @@ enum AppServicesAccountResult {
         case 410: return .gone
         case 408, 425, 429: break
         case 400..<500 where hasError && !isMaintenance: return .callRefused
-        // The hosted service refuses a second login with email and password by a 500 (appservices.md 4.3).
+        // The hosted service refuses a second login with email and password by a 500 (app-services.md 4.3).
         case 500 where subject.isLink && hasError && !isMaintenance: return .callRefused
         // A gateway does not know what has become of the call.
         case 500..<600 where subject.changesState && !hasError: return .unknownOutcome

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// Makes a `Grant` from a successful response (appservices.md 2.3, appservices.md 3.1, refresh.md 1).
+/// Makes a `Grant` from a successful response (app-services.md 2.3, app-services.md 3.1, refresh.md 1).
 enum AppServicesGrant {
     /// The lifetime in seconds of a token that states none.
     private static let lifetimeAssumed: Int64 = 300
@@ -22,7 +22,7 @@ enum AppServicesGrant {
     private static func grant(
         _ decoded: TokenResponse, _ call: AppServicesVerdict.Call, _ response: CurlResponse
     ) throws(UnusableGrantError) -> Grant {
-        // Core reports an error in a 200 response as an error (appservices.md 2.3).
+        // Core reports an error in a 200 response as an error (app-services.md 2.3).
         guard !decoded.hasError else {
             throw UnusableGrantError("it carries an error (\(decoded.errorCode ?? "without a code"))")
         }

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// Calls about accounts (appservices.md 4).
+/// Calls about accounts (app-services.md 4).
 extension AppServicesIdentity: AccountService {
     package func perform(
         _ call: AccountCall, token: Secret?, reply: @escaping @Sendable (Result<Secret, IdentityError>) -> Void
@@ -21,7 +21,7 @@ extension AppServicesIdentity: AccountService {
         }
     }
 
-    /// A link is a login with `link=true` and the access token (appservices.md 4.3).
+    /// A link is a login with `link=true` and the access token (app-services.md 4.3).
     package func link(
         _ credential: GivenCredential, accessToken: Secret,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void

@@ -3,8 +3,8 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// An App Services application with the calls that a session needs: location (appservices.md 1), login (appservices.md 2), refresh and
-/// logout (appservices.md 3).
+/// An App Services application with the calls that a session needs: location (app-services.md 1), login (app-services.md 2), refresh and
+/// logout (app-services.md 3).
 ///
 /// All state belongs to the queue of `loop`. Before the first call neither libcurl nor the network is used.
 package final class AppServicesIdentity: IdentityService {
@@ -15,7 +15,7 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     private static let redirectsMax = 3
-    /// On every call but the location request, which has no content (appservices.md 6.1).
+    /// On every call but the location request, which has no content (app-services.md 6.1).
     static let fields = ["Content-Type: application/json;charset=utf-8", "Accept: application/json"]
     static let client = "/api/client/v2.0"
 
@@ -239,7 +239,7 @@ package final class AppServicesIdentity: IdentityService {
         else {
             return .failure(malformed("it names no hostname"))
         }
-        // An empty hostname means the base URL (appservices.md 1.2).
+        // An empty hostname means the base URL (app-services.md 1.2).
         guard !hostname.isEmpty else { return .success(base) }
         guard let origin = ServiceOrigin(hostname) else {
             return .failure(malformed("its hostname is not an http or https origin"))

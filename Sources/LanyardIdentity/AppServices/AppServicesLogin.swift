@@ -3,7 +3,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// A login request's provider and body (appservices.md 2.1).
+/// A login request's provider and body (app-services.md 2.1).
 struct AppServicesLogin: Sendable {
     /// A JWT that ends sooner is not sent: it might be over when the service reads it.
     private static let lifetimeMin: Int64 = 10
@@ -226,7 +226,7 @@ struct AppServicesLogin: Sendable {
     }
 }
 
-/// `options.device` of a login: the twelve members that core sends (appservices.md 2.2); unknown ones are empty.
+/// `options.device` of a login: the twelve members that core sends (app-services.md 2.2); unknown ones are empty.
 struct AppServicesDevice: Sendable {
     let appID: String
     let version: String

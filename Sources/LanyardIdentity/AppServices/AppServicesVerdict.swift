@@ -1,9 +1,9 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// What a response of App Services means for a session: the table of appservices.md 5.3, by the rules of refresh.md 10.
+/// What a response of App Services means for a session: the table of app-services.md 5.3, by the rules of refresh.md 10.
 ///
-/// Pure. An `error_code` is used but never required: the status alone says whether a session is dead (appservices.md 3.4).
+/// Pure. An `error_code` is used but never required: the status alone says whether a session is dead (app-services.md 3.4).
 enum AppServicesVerdict {
     enum Call: String, Sendable {
         case location = "location request"
@@ -96,7 +96,7 @@ enum AppServicesVerdict {
     }
 
     /// Distinguishes what the responses allow: a disabled user; a wrong credential or a deleted account (the same response for
-    /// both); a session that has ended (appservices.md 3.3).
+    /// both); a session that has ended (app-services.md 3.3).
     private static func remedy(
         _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, appID: String
     ) -> String {

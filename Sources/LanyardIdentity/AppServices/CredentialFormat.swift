@@ -1,12 +1,12 @@
 import LanyardFoundations
 
-/// What the secret of a login must be. It is checked before anything is sent (appservices.md 2.6).
+/// What the secret of a login must be. It is checked before anything is sent (app-services.md 2.6).
 enum CredentialFormat: Equatable, Sendable {
     /// Text of at most 64 KiB.
     case text
     /// A JWT in the compact form (RFC 7515 §7.1).
     case jwt
-    /// A JSON object whose members become those of the login's body (appservices.md 2.1).
+    /// A JSON object whose members become those of the login's body (app-services.md 2.1).
     case document
 
     /// Characters of the largest JWT that the service takes.

@@ -1,6 +1,6 @@
 import LanyardSessionInterface
 
-/// How a kind of login is sent (appservices.md 2.1), checked, and named in messages.
+/// How a kind of login is sent (app-services.md 2.1), checked, and named in messages.
 struct LoginKind: Equatable, Sendable {
     /// The provider's path segment.
     let provider: String

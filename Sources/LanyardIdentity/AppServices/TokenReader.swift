@@ -74,7 +74,7 @@ package enum TokenReader {
         case (.accessToken, .string(let text)): response.accessToken = try secret(text, bytes, entry.name)
         case (.refreshToken, .string(let text)): response.refreshToken = try secret(text, bytes, entry.name)
         case (.userID, .string(let text)): response.userID = try plain(text, bytes, idBytesMax, entry.name)
-        // Some servers send an empty one. Nothing uses it (appservices.md 2.2).
+        // Some servers send an empty one. Nothing uses it (app-services.md 2.2).
         case (.deviceID, .string(let text)): response.deviceID = try? plain(text, bytes, idBytesMax, entry.name)
         case (.hostname, .string(let text)): response.hostname = try plain(text, bytes, hostnameBytesMax, entry.name)
         case (.expiresIn, .number(let range)): response.expiresIn = JSONNumber.integer(bytes[range])
@@ -142,13 +142,14 @@ package enum TokenReader {
         return String(decoding: bytes[text.range], as: UTF8.self)
     }
 
-    /// `cannot find app using Client App ID '…'` (appservices.md 1.5).
+    /// `cannot find app using Client App ID '…'` (app-services.md 1.5).
     private static func statesUnknownApp(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes[text.range].prefix(15).elementsEqual("cannot find app".utf8)
     }
 }
 
-/// The members of an App Services response that Lanyard uses, for any status (appservices.md 2.3, appservices.md 3.1, appservices.md 5.2).
+/// The members of an App Services response that Lanyard uses, for any status (app-services.md 2.3,
+/// app-services.md 3.1, app-services.md 5.2).
 package struct TokenResponse: Sendable {
     /// b64token characters only (RFC 6750 §2.1).
     package var accessToken: Secret?
@@ -156,7 +157,7 @@ package struct TokenResponse: Sendable {
     package var refreshToken: Secret?
     /// The account's id: printable ASCII of at most 128 bytes.
     package var userID: String?
-    /// Nothing uses it (appservices.md 2.2).
+    /// Nothing uses it (app-services.md 2.2).
     package var deviceID: String?
     /// Seconds, as some servers send them.
     package var expiresIn: Int64?

@@ -44,7 +44,7 @@ package struct RegisteredUser: Equatable, Sendable {
         self.isProvisional = isProvisional
     }
 
-    /// The account ends with its session: nothing could log in to it again (appservices.md 2.5).
+    /// The account ends with its session: nothing could log in to it again (app-services.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
 
     static let anonymous = GivenCredential.anonymous.provider

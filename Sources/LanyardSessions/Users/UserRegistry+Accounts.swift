@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// Operators' requests about accounts (appservices.md 4). Only a user with a session can make them.
+/// Operators' requests about accounts (app-services.md 4). Only a user with a session can make them.
 extension UserRegistry {
     /// A login, a link or a deletion of this user is under way. Each of them may replace or end the session.
     func hasChangeUnderWay(_ user: UserIndex) -> Bool {

@@ -8,7 +8,7 @@ extension UserRegistry {
         guard let isStatic = identities[identity] else { throw .noSuchIdentity }
         guard !isStatic else { throw .notSupported }
         if provider == RegisteredUser.anonymous {
-            // A second anonymous login makes no second account (appservices.md 2.5).
+            // A second anonymous login makes no second account (app-services.md 2.5).
             if let user = users.first(where: { $0.identity == identity && $0.isAnonymous && $0.isAuthenticated }) {
                 return (activates ? makeActive(user.index) : []) + [.respond(requestID, .user(user.index))]
             }

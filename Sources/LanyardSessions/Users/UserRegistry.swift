@@ -250,7 +250,7 @@ package struct UserRegistry: Sendable {
 
     mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
-        // A second logout changes nothing (appservices.md 7.1).
+        // A second logout changes nothing (app-services.md 7.1).
         guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }
         if user.isAnonymous { return user.isConfigured ? hide(user, requestID) : forget(user, requestID) }
         let actions = deactivate(user.index)

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import Logging
 
-/// Operators' calls about accounts: as a user, or at an identity (appservices.md 4).
+/// Operators' calls about accounts: as a user, or at an identity (app-services.md 4).
 extension UserService {
     /// Calls at an identity that belong to no user.
     func manageAccount(_ requestID: RequestID, _ identity: String) {
