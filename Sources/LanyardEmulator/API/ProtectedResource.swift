@@ -44,8 +44,7 @@ struct ProtectedResource {
     }
 
     /// A 401 with a challenge that gives the reason (RFC 6750 §3). `error` is always `invalid_token`, also without a token, as in
-    /// responses
-    /// of the service's real resource servers.
+    /// responses of the service's real resource servers.
     private static func refuse(_ error: ServiceError) -> EmulatorResponse {
         .json(
             401, .members(["error": .string(error.text)]),
