@@ -37,7 +37,7 @@ package final class ExchangeContext: Sendable {
     /// Which problem responses are logged.
     let refusals = RefusalLogLimit()
     /// Which failed TLS handshakes of clients are logged.
-    let handshakeLog = RefusalLogLimit(of: ["tls"])
+    let handshakeLog = RefusalLogLimit(of: HandshakeResult.allCases.map(\.rawValue))
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
 

@@ -47,7 +47,9 @@ extension ClientConnection {
     }
 
     private func logHandshakeFailure(_ error: TLSError) {
-        guard shard.log.logLevel <= .info, let leftOut = shard.context.handshakeLog.admit("tls", at: shard.loop.now)
+        guard shard.log.logLevel <= .info,
+            let leftOut = shard.context.handshakeLog.admit(
+                HandshakeResult(error).rawValue, at: shard.loop.now)
         else { return }
         var metadata: Logger.Metadata = [
             "event": "listener.tls.handshake_failed", "reason": .string(error.label),
