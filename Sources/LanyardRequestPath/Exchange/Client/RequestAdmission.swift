@@ -3,8 +3,7 @@ import LanyardSettings
 
 /// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
 ///
-/// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes. A short-lived value: what it refers to
-/// outlives it, so it retains nothing.
+/// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
 package struct RequestAdmission {
     package enum Decision {
         case forward(Route, RequestTarget)
@@ -16,8 +15,8 @@ package struct RequestAdmission {
 
     private let head: RequestHead
     private let bytes: Bytes
-    private unowned(unsafe) let table: FieldTable
-    private unowned(unsafe) let context: ExchangeContext
+    private let table: FieldTable
+    private let context: ExchangeContext
 
     /// - Parameters:
     ///   - bytes: begin with the head.

@@ -3,14 +3,12 @@ import LanyardSettings
 
 /// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
 /// client's fields without those that are not forwarded, the added fields, the injected field.
-///
-/// A short-lived value: what it refers to outlives it, so it retains nothing.
 package struct RequestHeadWriter {
-    unowned(unsafe) let shard: Shard
-    unowned(unsafe) let route: Route
+    let shard: Shard
+    let route: Route
     let bytes: Bytes
     let head: RequestHead
-    unowned(unsafe) let table: FieldTable
+    let table: FieldTable
     let target: RequestTarget
     /// The protocol of an upgrade; nil: an ordinary request.
     let upgrade: [UInt8]?

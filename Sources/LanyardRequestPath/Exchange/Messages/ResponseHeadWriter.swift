@@ -1,12 +1,10 @@
 /// Writes a response head for the client from its parsed form (http-rules.md 10 to 12).
-///
-/// A short-lived value: what it refers to outlives it, so it retains nothing.
 struct ResponseHeadWriter {
-    unowned(unsafe) let shard: Shard
+    let shard: Shard
     let bytes: Bytes
     let head: ResponseHead
-    unowned(unsafe) let table: FieldTable
-    unowned(unsafe) let route: Route?
+    let table: FieldTable
+    let route: Route?
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
     let toHead: Bool
