@@ -1,5 +1,5 @@
-// Takes the place of swift-argument-parser's Sources/ArgumentParser/Utilities/Foundation.swift in the builds of deploy/package. That file is
-// all that would link FoundationEssentials into `lanyard`, a third of the program: JSON for --experimental-dump-help, and
+// Takes the place of swift-argument-parser's Sources/ArgumentParser/Utilities/Foundation.swift in the builds of deploy/package. That file
+// is all that would link FoundationEssentials into `lanyard`, a third of the program: JSON for --experimental-dump-help, and
 // `LocalizedError`, which no error of ours is.
 
 extension Error {

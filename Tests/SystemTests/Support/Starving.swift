@@ -8,6 +8,21 @@ enum Starving {
     ///
     /// The caller's last connections must be gone on the other side, too: else their descriptors come free afterwards.
     static func starve(_ lanyard: LanyardProcess) async throws {
+        let used = try await settledDescriptors(of: lanyard)
+        try await limit(lanyard, try lowestFree(used))
+    }
+
+    /// Whether a number below one in use is free. What a process closes above such a number is no use to it once it starves.
+    static func hasHole(_ lanyard: LanyardProcess) async throws -> Bool {
+        let used = try await settledDescriptors(of: lanyard)
+        return try lowestFree(used) < used.count
+    }
+
+    private static func lowestFree(_ used: Set<Int>) throws -> Int {
+        try #require((0...used.count).first { !used.contains($0) })
+    }
+
+    private static func settledDescriptors(of lanyard: LanyardProcess) async throws -> Set<Int> {
         var used = try descriptors(of: lanyard)
         var unchanged = 0
         try await eventually("its descriptors stay the same") {
@@ -16,7 +31,7 @@ enum Starving {
             used = now
             return unchanged >= 10
         }
-        try await limit(lanyard, try #require((0...used.count).first { !used.contains($0) }))
+        return used
     }
 
     /// Sets the soft limit of a running process.

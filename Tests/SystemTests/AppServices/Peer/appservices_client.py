@@ -70,7 +70,7 @@ class WebProfile:
         return ([("Authorization", f"Bearer {token}")] if token else []), None
 
     def stray_token(self, token):
-        """Its calls about email and password carry the token of whoever is logged in."""
+        """Its calls about email and password carry the token of the user who is logged in."""
         return token
 
 

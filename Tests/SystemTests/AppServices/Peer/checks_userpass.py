@@ -155,7 +155,7 @@ def pending_pair(world):
     world.session(email, app=setup.FUNCTION)
 
 
-@check("119", "with automatic confirmation there is no function to run again, whoever asks")
+@check("119", "with automatic confirmation there is no function to run again, for any account")
 def automatic(world):
     for email in (world.registered(), world.email()):
         world.refused(world.client().call_confirmation(email), "confirmation automatic", email=email)
