@@ -163,6 +163,13 @@ package final class ServerProcess: Sendable {
         }
     }
 
+    /// Waits until every thread sleeps: what the process had begun to do, after an answer too, is done then.
+    ///
+    /// - Throws: `TestFailure` if it does not rest in time.
+    package func sleeps() async throws {
+        try await eventually("every thread of \(name) sleeps") { Set(threadStates) == ["S"] }
+    }
+
     deinit { signal(SIGKILL) }
 
     private static func read(_ descriptor: CInt, each: ([UInt8]) -> Void, done: () -> Void) {

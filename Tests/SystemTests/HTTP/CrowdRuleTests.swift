@@ -147,6 +147,8 @@ import Testing
         let bench = try await HTTPBench.start { $0.limits = "connections_max: 2" }
         let first = try await bench.connect()
         #expect(try await first.ask(HTTPBench.plain("/")).status == 200)
+        // The response is there before its shard, interrupted just then, says that the client waits.
+        try await bench.lanyard.process.sleeps()
         let second = try await bench.connect()
         // Half a head waits, too, but not as long.
         try await second.send("GET / HTTP/1.1\r\nHo")
@@ -187,6 +189,7 @@ import Testing
                 idle.append(try await bench.connect())
                 #expect(try await idle.last?.ask(HTTPBench.plain("/")).status == 200)
             }
+            try await bench.lanyard.process.sleeps()
             // Each new client is answered from then on: one that waits fewer, wherever those are that are left.
             var busy: [(client: Wire, upstream: Wire)] = []
             for _ in 0..<6 {
