@@ -7,37 +7,55 @@ import LanyardFoundations
 /// clients, and no memory. The list does not retain the clients. The shard does, and a client leaves the list before it
 /// leaves the shard.
 struct WaitingClients {
+    /// A client in the list. References without counting: each request would otherwise count several.
+    typealias Reference = Unmanaged<ClientConnection>
+
     /// A client's links in the list.
     struct Links {
-        unowned(unsafe) var earlier: ClientConnection?
-        unowned(unsafe) var later: ClientConnection?
+        var earlier: Reference?
+        var later: Reference?
         /// When the client began to wait.
-        fileprivate var since = Instant.never
+        fileprivate(set) var since = Instant.never
         fileprivate(set) var isListed = false
     }
 
-    /// The client that has waited longest.
-    private(set) unowned(unsafe) var first: ClientConnection?
-    private unowned(unsafe) var last: ClientConnection?
-
+    private var firstReference: Reference?
+    private var last: Reference?
     /// When the first client began to wait; `.never` if none waits.
-    var since: Instant { first?.waitingLinks.since ?? .never }
+    private(set) var since = Instant.never
 
-    /// The client begins to wait now, even if it already waited.
-    mutating func append(_ client: ClientConnection) {
-        remove(client)
-        client.waitingLinks = Links(
-            earlier: last, later: nil, since: client.shard.loop.now, isListed: true)
-        if let last { last.waitingLinks.later = client } else { first = client }
-        last = client
+    /// The client that has waited longest.
+    var first: ClientConnection? { firstReference?.takeUnretainedValue() }
+
+    /// The client begins to wait, even if it already waited.
+    mutating func append(_ client: ClientConnection, at now: Instant) {
+        if client.waitingLinks.isListed { remove(client) }
+        let reference = Reference.passUnretained(client)
+        client.waitingLinks = Links(earlier: last, later: nil, since: now, isListed: true)
+        if let last {
+            last._withUnsafeGuaranteedRef { $0.waitingLinks.later = reference }
+        } else {
+            firstReference = reference
+            since = now
+        }
+        last = reference
     }
 
     /// The client no longer waits. Does nothing if it did not wait.
     mutating func remove(_ client: ClientConnection) {
         let links = client.waitingLinks
         guard links.isListed else { return }
-        if let earlier = links.earlier { earlier.waitingLinks.later = links.later } else { first = links.later }
-        if let later = links.later { later.waitingLinks.earlier = links.earlier } else { last = links.earlier }
+        if let earlier = links.earlier {
+            earlier._withUnsafeGuaranteedRef { $0.waitingLinks.later = links.later }
+        } else {
+            firstReference = links.later
+            since = links.later?._withUnsafeGuaranteedRef { $0.waitingLinks.since } ?? .never
+        }
+        if let later = links.later {
+            later._withUnsafeGuaranteedRef { $0.waitingLinks.earlier = links.earlier }
+        } else {
+            last = links.earlier
+        }
         client.waitingLinks = Links()
     }
 }

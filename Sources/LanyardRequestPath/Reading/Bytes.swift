@@ -40,6 +40,34 @@ extension UnsafeBufferPointer where Element == UInt8 {
         return self[run: 0..<lowered.utf8CodeUnitCount].equals(lowered: lowered)
     }
 
+    /// The place of the first byte from `start` on that is none of `ByteClass.isPlainName`, or `count`.
+    @inline(__always)
+    func endOfPlainName(from start: Int) -> Int {
+        guard let base = baseAddress else { return start }
+        var index = start
+        while index &+ 8 <= count {
+            let word = UnsafeRawPointer(base).loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let others = Self.notPlainName(in: UInt64(littleEndian: word))
+            guard others == 0 else { return index &+ others.trailingZeroBitCount >> 3 }
+            index &+= 8
+        }
+        while index < count, ByteClass.isPlainName(base[index]) { index &+= 1 }
+        return index
+    }
+
+    /// Marks bytes that are no letter, digit or `-` by their highest bit. A sum stays within its byte: seven bits are added to seven.
+    @inline(__always)
+    private static func notPlainName(in word: UInt64) -> UInt64 {
+        let (ones, highest) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
+        let ascii = word & ~highest
+        let lower = ascii | ones &* 0x20
+        // The highest bit is set where a byte is at least the first and below the second.
+        let letters = (lower &+ ones &* (0x80 - 0x61)) ^ (lower &+ ones &* (0x80 - 0x7b))
+        let digits = (ascii &+ ones &* (0x80 - 0x30)) ^ (ascii &+ ones &* (0x80 - 0x3a))
+        let hyphens = ~((ascii ^ ones &* 0x2d) &+ ones &* 0x7f)
+        return (~(letters | digits | hyphens) | word) & highest
+    }
+
     /// The place of the first byte from `start` on that no field value may hold (`ByteClass.isValue`), or `count`.
     ///
     /// Most bytes of a head are values, so eight of them are looked at together.

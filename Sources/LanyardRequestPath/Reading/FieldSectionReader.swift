@@ -30,7 +30,10 @@ package struct FieldSectionReader {
         let table = table.map(Unmanaged.passUnretained)
         while position < bytes.count {
             switch state {
-            case .lineStart: try startLine(bytes, &position)
+            case .lineStart:
+                readPlainLines(bytes, &position, table, limits)
+                guard position < bytes.count else { break }
+                try startLine(bytes, &position)
             case .name: try readName(bytes, &position, limits)
             case .valueStart: skipSpace(bytes, &position)
             case .value: try readValue(bytes, &position, table, limits)
@@ -53,6 +56,47 @@ package struct FieldSectionReader {
         }
         try checkLength(limits)
         return false
+    }
+
+    /// Reads lines as nearly all are: whole in `bytes`, a plain name, at most one space before the value, within the
+    /// limits. The states read any other line from its start, with the same result.
+    private mutating func readPlainLines(
+        _ bytes: Bytes, _ position: inout Int, _ table: Unmanaged<FieldTable>?, _ limits: HeadLimits
+    ) {
+        var start = position
+        while true {
+            let colon = bytes.endOfPlainName(from: start)
+            guard colon > start, colon < bytes.count, bytes[colon] == UInt8(ascii: ":") else { break }
+            var valueStart = colon + 1
+            if valueStart < bytes.count, bytes[valueStart] == 0x20 { valueStart += 1 }
+            guard valueStart < bytes.count, !ByteClass.isSpace(bytes[valueStart]) else { break }
+            let end = bytes.endOfValue(from: valueStart)
+            guard end + 1 < bytes.count, bytes[end] == 0x0d, bytes[end + 1] == 0x0a else { break }
+            let length = end - start
+            guard length <= limits.fieldLineBytesMax, sectionBytes + length + 2 <= limits.sectionBytesMax,
+                fields < limits.fieldsMax
+            else { break }
+            if let table {
+                let line = Self.line(bytes, name: start..<colon, value: valueStart..<end, isOdd: false)
+                guard table._withUnsafeGuaranteedRef({ $0.append(line) }) else { break }
+            }
+            fields += 1
+            sectionBytes += length + 2
+            start = end + 2
+        }
+        position = start
+    }
+
+    /// A field line without the spaces behind its value.
+    @inline(__always)
+    private static func line(_ bytes: Bytes, name: Range<Int>, value: Range<Int>, isOdd: Bool) -> FieldLine {
+        var end = value.upperBound
+        while end > value.lowerBound, ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
+        return FieldLine(
+            nameStart: Int32(truncatingIfNeeded: name.lowerBound), nameLength: Int32(truncatingIfNeeded: name.count),
+            valueStart: Int32(truncatingIfNeeded: value.lowerBound),
+            valueLength: Int32(truncatingIfNeeded: end - value.lowerBound), name: FieldName.of(bytes[run: name]),
+            isOdd: isOdd)
     }
 
     private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadError) {
@@ -133,12 +177,8 @@ package struct FieldSectionReader {
 
     /// False if the table is full. The caller retains the table: reference counting for each field would cost time.
     private func add(to table: Unmanaged<FieldTable>, _ bytes: Bytes, end: Int) -> Bool {
-        var end = end
-        while end > Int(valueStart), ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
-        let name = bytes[run: Int(nameStart)..<Int(nameStart + nameLength)]
-        let line = FieldLine(
-            nameStart: nameStart, nameLength: nameLength, valueStart: valueStart,
-            valueLength: Int32(truncatingIfNeeded: end) - valueStart, name: FieldName.of(name), isOdd: isOdd)
+        let line = Self.line(
+            bytes, name: Int(nameStart)..<Int(nameStart + nameLength), value: Int(valueStart)..<end, isOdd: isOdd)
         return table._withUnsafeGuaranteedRef { $0.append(line) }
     }
 

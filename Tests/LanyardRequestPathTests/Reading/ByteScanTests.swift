@@ -7,6 +7,15 @@ import Testing
 @Suite struct ByteScanTests {
     @Test("the end of a value, for every byte at every place of a word, before every other odd byte")
     func endOfValue() {
+        scan(isAllowed: ByteClass.isValue) { $0.endOfValue(from: $1) }
+    }
+
+    @Test("the end of a plain name, for every byte at every place of a word, before every other odd byte")
+    func endOfPlainName() {
+        scan(isAllowed: ByteClass.isPlainName) { $0.endOfPlainName(from: $1) }
+    }
+
+    private func scan(isAllowed: (UInt8) -> Bool, _ end: (Bytes, Int) -> Int) {
         for length in 0...20 {
             for place in 0..<max(length, 1) {
                 for byte in UInt8.min ... .max {
@@ -17,10 +26,8 @@ import Testing
                             bytes[place] = byte
                         }
                         for start in [0, 1, 7] where start <= length {
-                            let expected = bytes[start...].firstIndex { !ByteClass.isValue($0) } ?? length
-                            let found = bytes.withUnsafeBufferPointer { buffer in
-                                length == 0 ? 0 : buffer.endOfValue(from: start)
-                            }
+                            let expected = bytes[start...].firstIndex { !isAllowed($0) } ?? length
+                            let found = bytes.withUnsafeBufferPointer { length == 0 ? 0 : end($0, start) }
                             if found != expected { Issue.record("\(bytes) from \(start): \(found)") }
                         }
                     }

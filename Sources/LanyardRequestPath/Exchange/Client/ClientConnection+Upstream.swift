@@ -145,7 +145,7 @@ extension ClientConnection {
         if isRepeated {
             pushKept(from: 0, ends: hasEnded, withHead: true)
         } else {
-            push(UnsafeRawBufferPointer(start: nil, count: 0), "", withHead: true)
+            push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, withHead: true)
         }
         guard upstream.connection === connection, !intake.body.isEnded else { return }
         upstream.expectContinue(intake.head.expectation == .continue100)
@@ -175,25 +175,26 @@ extension ClientConnection {
         if intake.body.framing == .chunked {
             tail = shard.out.writeChunkStart(of: data.count, ends: intake.body.isEnded)
         }
-        push(data, tail)
+        if let connection = upstream.connection { push(data, tail, to: connection) }
     }
 
     /// Sends the kept body bytes from `offset` on, behind the contents of the out buffer.
     ///
     /// - Parameter ends: the body ends with these bytes.
     func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) {
-        guard let buffer = intake.buffer else { return }
+        guard let buffer = intake.buffer, let connection = upstream.connection else { return }
         let (first, second) = replay.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
         if intake.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
         shard.out.write(first)
-        push(UnsafeRawBufferPointer(second), tail, withHead: withHead)
+        push(UnsafeRawBufferPointer(second), tail, to: connection, withHead: withHead)
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.
-    private func push(_ data: UnsafeRawBufferPointer, _ tail: StaticString, withHead: Bool = false) {
-        guard let connection = upstream.connection else { return }
+    private func push(
+        _ data: UnsafeRawBufferPointer, _ tail: StaticString, to connection: UpstreamConnection, withHead: Bool = false
+    ) {
         let start = connection.stream.taken
         if connection.stream.send(shard.out.bytes, data, tail) != 0 {
             if withHead, connection.stream.taken == start, exchange.canRetryUnsent {
@@ -203,8 +204,8 @@ extension ClientConnection {
             // (http-rules.md 9.7).
             return pumpResponse()
         }
-        if withHead { upstream.headSent(from: start) }
-        updateSendTimeout()
+        if withHead { upstream.headSent(from: start, isQueued: !connection.stream.isFlushed) }
+        updateSendTimeout(of: connection)
     }
 
     func flushUpstream() {
@@ -218,16 +219,17 @@ extension ClientConnection {
             return pumpResponse()
         }
         let headIsGone = upstream.recordFlush()
-        updateSendTimeout()
+        updateSendTimeout(of: connection)
         if headIsGone, upstream.isContinueDue { setInbound(Self.continueWait) }
         if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }
 
     /// Sets the deadlines anew after bytes were sent upstream or queued.
-    func updateSendTimeout() {
-        guard let connection = upstream.connection, let route = intake.route, phase == .exchange, replay.held == nil
-        else { return }
+    ///
+    /// - Parameter connection: the request's.
+    func updateSendTimeout(of connection: UpstreamConnection) {
+        guard phase == .exchange, replay.held == nil, let route = intake.route else { return }
         let timeouts = timeouts(route)
         if !connection.stream.isFlushed {
             connection.stream.restartProgress()

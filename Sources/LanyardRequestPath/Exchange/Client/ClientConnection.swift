@@ -108,7 +108,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// The last response was sent whole. A client that still takes a response is not waiting, and is not closed for a
     /// new client.
-    private func beginWaiting() { shard.waiting.append(self) }
+    private func beginWaiting() { shard.waiting.append(self, at: shard.loop.now) }
 
     // MARK: Events
 

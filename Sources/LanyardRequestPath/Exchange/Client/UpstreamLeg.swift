@@ -94,11 +94,10 @@ struct UpstreamLeg: ~Copyable {
 
     /// The head was sent or queued.
     ///
-    /// - Parameter start: `ByteStream.taken` before it.
-    mutating func headSent(from start: UInt64) {
-        guard let connection, !connection.stream.isFlushed else { return queuedHeadStart = nil }
-        queuedHeadStart = start
-    }
+    /// - Parameters:
+    ///   - start: `ByteStream.taken` before it.
+    ///   - isQueued: the upstream has not taken all of it.
+    mutating func headSent(from start: UInt64, isQueued: Bool) { queuedHeadStart = isQueued ? start : nil }
 
     /// Part of the head is queued.
     var isHeadQueued: Bool { queuedHeadStart != nil }

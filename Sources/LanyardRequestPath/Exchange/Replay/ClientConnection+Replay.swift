@@ -175,7 +175,7 @@ extension ClientConnection {
         replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
         // whole request.
-        if replayObstacle != .bodyTooLarge { updateSendTimeout() }
+        if replayObstacle != .bodyTooLarge, let connection = upstream.connection { updateSendTimeout(of: connection) }
         let bytes = held.bytes.mutableBytes
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         relayFinal(held.head, view, held.table, UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...]))
