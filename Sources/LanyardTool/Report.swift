@@ -1,3 +1,4 @@
+import ArgumentParser
 import Glibc
 import LanyardConfiguration
 import LanyardFoundations
@@ -15,6 +16,18 @@ enum Report {
 
     /// Writes all errors and warnings to standard error, one line each.
     static func diagnostics(of loaded: LoadedConfiguration) { diagnostics(loaded.diagnostics) }
+
+    /// Loads the configuration of these flags for a command that needs one. If it cannot be used, all errors and warnings are written.
+    ///
+    /// - Throws: the exit code that the command then ends with.
+    static func usable(_ flags: [String]) throws -> (configuration: Configuration, loaded: LoadedConfiguration) {
+        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+        guard let configuration = loaded.configuration else {
+            diagnostics(of: loaded)
+            throw ExitCode(loaded.exitCode ?? 78)
+        }
+        return (configuration, loaded)
+    }
 
     /// Writes these, one line each.
     static func diagnostics(_ diagnostics: [ConfigurationError]) {

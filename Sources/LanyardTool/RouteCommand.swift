@@ -27,11 +27,7 @@ struct RouteCommand: ParsableCommand {
     var flags: [String] = []
 
     func run() throws {
-        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
-        guard let configuration = loaded.configuration else {
-            Report.diagnostics(of: loaded)
-            throw ExitCode(loaded.exitCode ?? 78)
-        }
+        let configuration = try Report.usable(flags).configuration
         switch try outcome(configuration) {
         case .forwarded(let forwarding): report(forwarding)
         case .answeredByLanyard: Report.output("answered by Lanyard itself, with 200 and no body")

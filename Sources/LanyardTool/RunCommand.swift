@@ -19,11 +19,7 @@ struct RunCommand: ParsableCommand {
     var flags: [String] = []
 
     func run() throws {
-        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
-        guard let configuration = loaded.configuration else {
-            Report.diagnostics(of: loaded)
-            throw ExitCode(loaded.exitCode ?? 78)
-        }
+        let (configuration, loaded) = try Report.usable(flags)
         throw ExitCode(
             Lanyard.run(
                 configuration, warnings: loaded.warnings, addresses: loaded.addresses, commit: BuildCommit.text))

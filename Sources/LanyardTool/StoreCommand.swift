@@ -46,11 +46,7 @@ struct RekeyCommand: ParsableCommand {
 
     func run() throws {
         Signals.prepare()
-        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
-        guard let configuration = loaded.configuration else {
-            Report.diagnostics(of: loaded)
-            throw ExitCode(loaded.exitCode ?? 78)
-        }
+        let configuration = try Report.usable(flags).configuration
         guard case .file(let path, let present) = configuration.store else {
             Report.error(
                 "error: the configuration names no store.path: sessions are in memory only, and nothing is sealed")

@@ -25,6 +25,12 @@ struct APIKeysCommand: ParsableCommand {
             guard !id.isEmpty else { throw CommandFailure.usage("the key's id is empty", "lanyard api-keys list") }
             return (session, "\(keys)/\(AdminClient.segment(id))")
         }
+
+        /// Makes a call of one key, and prints what has become of it.
+        func change(_ id: String, _ method: String, _ verb: String, _ outcome: String) throws {
+            let (session, path) = try path(id)
+            try session.show(method, path + verb, as: output) { _ in ConfigurationText.line("\(id) is \(outcome).") }
+        }
     }
 
     struct List: ParsableCommand {
@@ -91,10 +97,7 @@ struct APIKeysCommand: ParsableCommand {
         @OptionGroup var owner: Owner
 
         func run() throws {
-            let (session, path) = try owner.path(id)
-            try session.show("POST", path + "/enable", as: owner.output) { _ in
-                ConfigurationText.line("\(id) is enabled.")
-            }
+            try owner.change(id, "POST", "/enable", "enabled")
         }
     }
 
@@ -108,10 +111,7 @@ struct APIKeysCommand: ParsableCommand {
         @OptionGroup var owner: Owner
 
         func run() throws {
-            let (session, path) = try owner.path(id)
-            try session.show("POST", path + "/disable", as: owner.output) { _ in
-                ConfigurationText.line("\(id) is disabled.")
-            }
+            try owner.change(id, "POST", "/disable", "disabled")
         }
     }
 
@@ -124,8 +124,7 @@ struct APIKeysCommand: ParsableCommand {
         @OptionGroup var owner: Owner
 
         func run() throws {
-            let (session, path) = try owner.path(id)
-            try session.show("DELETE", path, as: owner.output) { _ in ConfigurationText.line("\(id) is deleted.") }
+            try owner.change(id, "DELETE", "", "deleted")
         }
     }
 }

@@ -27,6 +27,14 @@ struct AccountCommand: ParsableCommand {
             let session = try admin.session()
             return (session, "/v1/identities/\(try session.identity(identity))/email-password/")
         }
+
+        /// Makes a call that needs no more than the account's email address, and prints `text`.
+        func call(_ verb: String, of email: String, _ text: String) throws {
+            let (session, path) = try place()
+            var body = RequestBody()
+            body.add("email", email)
+            try session.show("POST", path + verb, body: body.seal(), as: output) { _ in ConfigurationText.line(text) }
+        }
     }
 
     /// The secrets of account calls.
@@ -114,12 +122,8 @@ struct AccountCommand: ParsableCommand {
         @OptionGroup var identity: Identity
 
         func run() throws {
-            let (session, path) = try identity.place()
-            var body = RequestBody()
-            body.add("email", email)
-            try session.show("POST", path + "resend-confirmation", body: body.seal(), as: identity.output) { _ in
-                ConfigurationText.line("The confirmation email to \(email) is sent again.")
-            }
+            try identity.call(
+                "resend-confirmation", of: email, "The confirmation email to \(email) is sent again.")
         }
     }
 
@@ -133,12 +137,8 @@ struct AccountCommand: ParsableCommand {
         @OptionGroup var identity: Identity
 
         func run() throws {
-            let (session, path) = try identity.place()
-            var body = RequestBody()
-            body.add("email", email)
-            try session.show("POST", path + "retry-custom-confirmation", body: body.seal(), as: identity.output) { _ in
-                ConfigurationText.line("The confirmation function for \(email) has run again.")
-            }
+            try identity.call(
+                "retry-custom-confirmation", of: email, "The confirmation function for \(email) has run again.")
         }
     }
 
@@ -153,13 +153,9 @@ struct AccountCommand: ParsableCommand {
         @OptionGroup var identity: Identity
 
         func run() throws {
-            let (session, path) = try identity.place()
-            var body = RequestBody()
-            body.add("email", email)
-            try session.show("POST", path + "send-reset-email", body: body.seal(), as: identity.output) { _ in
-                ConfigurationText.line(
-                    "The email to \(email) is sent; its link has what lanyard account reset-password asks for.")
-            }
+            try identity.call(
+                "send-reset-email", of: email,
+                "The email to \(email) is sent; its link has what lanyard account reset-password asks for.")
         }
     }
 

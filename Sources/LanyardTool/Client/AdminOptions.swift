@@ -88,6 +88,21 @@ struct OutputOptions: ParsableArguments {
     var json = false
 }
 
+/// The user of a command, by default the active one.
+struct UserOptions: ParsableArguments {
+    @Argument(help: "The user's name. (default: the active user)")
+    var user: String?
+
+    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
+    @OptionGroup(title: "Output") var output: OutputOptions
+
+    /// The session with the user's name. Without a name Lanyard is asked for the active user.
+    func find() throws -> (session: AdminSession, name: String) {
+        let session = try admin.session()
+        return (session, try session.user(user))
+    }
+}
+
 /// Reports failures of a command: what is wrong, and what to do next.
 enum CommandFailure {
     /// The command line does not fit: 64.

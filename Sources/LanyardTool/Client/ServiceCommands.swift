@@ -7,16 +7,11 @@ struct ProfileCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "profile", abstract: "Show the profile of a user's account, as the service has it.")
 
-    @Argument(help: "The user's name. (default: the active user)")
-    var user: String?
-
-    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
-    @OptionGroup(title: "Output") var output: OutputOptions
+    @OptionGroup var subject: UserOptions
 
     func run() throws {
-        let session = try admin.session()
-        let name = try session.user(user)
-        try session.show("GET", AdminSession.path(name) + "/profile", as: output, text: JSONLayout.text)
+        let (session, name) = try subject.find()
+        try session.show("GET", AdminSession.path(name) + "/profile", as: subject.output, text: JSONLayout.text)
     }
 }
 
@@ -25,16 +20,11 @@ struct CustomDataCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "custom-data", abstract: "Show the custom data of a user's account, after a refresh.")
 
-    @Argument(help: "The user's name. (default: the active user)")
-    var user: String?
-
-    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
-    @OptionGroup(title: "Output") var output: OutputOptions
+    @OptionGroup var subject: UserOptions
 
     func run() throws {
-        let session = try admin.session()
-        let name = try session.user(user)
-        try session.show("GET", AdminSession.path(name) + "/custom-data", as: output, text: JSONLayout.text)
+        let (session, name) = try subject.find()
+        try session.show("GET", AdminSession.path(name) + "/custom-data", as: subject.output, text: JSONLayout.text)
     }
 }
 

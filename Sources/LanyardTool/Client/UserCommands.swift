@@ -29,16 +29,11 @@ struct LogoutCommand: ParsableCommand {
         commandName: "logout", abstract: "Log a user out: its tokens are wiped and revoked.",
         discussion: "The logout of a configured user is remembered: it logs in again only by lanyard login.")
 
-    @Argument(help: "The user's name. (default: the active user)")
-    var user: String?
-
-    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
-    @OptionGroup(title: "Output") var output: OutputOptions
+    @OptionGroup var subject: UserOptions
 
     func run() throws {
-        let session = try admin.session()
-        let name = try session.user(user)
-        try session.show("POST", AdminSession.path(name) + "/logout", as: output) { json in
+        let (session, name) = try subject.find()
+        try session.show("POST", AdminSession.path(name) + "/logout", as: subject.output) { json in
             if json["revoked"]?.bool == false {
                 Report.error(
                     "warning: the identity service has not confirmed it; Lanyard goes on trying for a day")
@@ -59,16 +54,11 @@ struct RefreshCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh", abstract: "Fetch a new access token for a user now.")
 
-    @Argument(help: "The user's name. (default: the active user)")
-    var user: String?
-
-    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
-    @OptionGroup(title: "Output") var output: OutputOptions
+    @OptionGroup var subject: UserOptions
 
     func run() throws {
-        let session = try admin.session()
-        let name = try session.user(user)
-        try session.show("POST", AdminSession.path(name) + "/refresh", as: output) { json in
+        let (session, name) = try subject.find()
+        try session.show("POST", AdminSession.path(name) + "/refresh", as: subject.output) { json in
             let expiry = json["access_token_expires_at"]?.time.map { "; it \(UserTable.expiry($0, now: .now))" } ?? ""
             return "\(name) has a new access token\(expiry)"
         }
@@ -107,17 +97,12 @@ struct TokenCommand: ParsableCommand {
             Lanyard instead where you can.
             """)
 
-    @Argument(help: "The user's name. (default: the active user)")
-    var user: String?
-
-    @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
-    @OptionGroup(title: "Output") var output: OutputOptions
+    @OptionGroup var subject: UserOptions
 
     func run() throws {
-        let session = try admin.session()
-        let name = try session.user(user)
+        let (session, name) = try subject.find()
         let response = try session.call("GET", AdminSession.path(name) + "/token")
-        if output.json { return Report.output(response.body) }
+        if subject.output.json { return Report.output(response.body) }
         guard let token = JSONSecret.member("access_token", of: response.body) else {
             throw session.report(.notAdminAPI(status: response.status))
         }
