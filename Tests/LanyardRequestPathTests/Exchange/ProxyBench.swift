@@ -163,14 +163,6 @@ final class ProxyBench: Sendable {
         try blockUntil("the upstream has seen \(count) requests") { upstream.requests.count >= count }
     }
 
-    /// Sends bytes and reads to the end of the connection.
-    func askToEnd(_ text: String) async throws -> String {
-        try await talk { client in
-            try client.send(text)
-            return String(decoding: try client.readToEnd(), as: UTF8.self)
-        }
-    }
-
     /// One request in, one response out.
     func ask(_ text: String, method: String = "GET") async throws -> RawMessage {
         try await talk { client in

@@ -6,8 +6,6 @@ import Testing
 
 /// The end of a request path, and the limits of its connections.
 @Suite(.timeLimit(.minutes(2))) struct ProxyDrainTests {
-    private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
     @Test("a drain under load fails no request, and ends", arguments: [1, 2])
     func underLoad(_ shards: Int) async throws {
         let bench = try ProxyBench { _ in
@@ -52,27 +50,6 @@ import Testing
         return failures
     }
 
-    @Test("kept connections are served once more with Connection: close, or end after half a second of silence")
-    func idle() async throws {
-        let bench = try ProxyBench()
-        let (asks, silent) = try (RawClient(bench.endpoint), RawClient(bench.endpoint))
-        let finished = Milestone()
-        try await offPool { () throws in
-            for client in [asks, silent] { #expect(try client.exchange("GET", "/")["Connection"] == nil) }
-            let start = ContinuousClock.now
-            bench.path.drain { finished.set() }
-            let last = try asks.exchange("GET", "/")
-            #expect(last.status == 200)
-            #expect(last["Connection"] == "close")
-            #expect(try asks.readToEnd() == [])
-            #expect(try silent.readToEnd() == [])
-            #expect(ContinuousClock.now - start >= .milliseconds(490))
-            asks.close()
-            silent.close()
-        }
-        try await eventually("the drain ends") { finished.isSet }
-    }
-
     @Test("a head that is half here when the drain begins has its whole time")
     func halfHead() async throws {
         let bench = try ProxyBench()
@@ -91,51 +68,6 @@ import Testing
         }
         #expect(statuses.map(\.0) == [200, 200])
         #expect(statuses.map(\.1) == ["close", "close"])
-    }
-
-    @Test("draining, what would have to be parked is refused as shutting down; what waits already goes on")
-    func parkedThen() async throws {
-        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
-        let (waits, comes) = try (RawClient(bench.endpoint), RawClient(bench.endpoint))
-        try waits.send(Self.get)
-        try await eventually("it waits") { bench.count("lanyard_parked_requests") == 1 }
-        try await eventually("the other is accepted") { bench.path.shards[0].load.value == 2 }
-        bench.drain()
-        let refused = try await offPool { try comes.exchange("GET", "/") }
-        #expect(refused.status == 503)
-        #expect(try refused.json["type"].string == "urn:lanyard:problem:shutting-down")
-        bench.publish(generation: 1)
-        let served = try await offPool { try waits.response() }
-        #expect(served.status == 200)
-        #expect(served["Connection"] == "close")
-    }
-
-    @Test("at the cap the connection that waits longest makes room; if all are busy the new one gets 503 and the end")
-    func cap() async throws {
-        let bench = try ProxyBench { request in
-            RawResponse.response().after(request.message.target == "/long" ? .milliseconds(800) : .zero)
-        } plan: {
-            $0.limits.connectionsMax = 2
-        }
-        let clients = try [RawClient(bench.endpoint), RawClient(bench.endpoint)]
-        try await offPool { () throws in
-            for client in clients { #expect(try client.exchange("GET", "/").status == 200) }
-            let third = try RawClient(bench.endpoint)
-            #expect(try third.exchange("GET", "/").status == 200)
-            #expect(try clients[0].readToEnd() == [])
-            for client in [clients[1], third] { try client.send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n") }
-            try bench.awaitRequests(5)
-            let fourth = try RawClient(bench.endpoint)
-            let refused = try fourth.response()
-            #expect(refused.status == 503)
-            #expect(refused["Retry-After"] == "1")
-            #expect(refused["Connection"] == "close")
-            #expect(try fourth.readToEnd() == [])
-            for client in [clients[1], third] { #expect(try client.response().status == 200) }
-            third.close()
-            fourth.close()
-        }
-        for client in clients { client.close() }
     }
 
     @Test("connections spread over the shards, whatever the kernel's spread")

@@ -6,45 +6,6 @@ import Testing
 
 /// How tunnels end, and what they hold while they live.
 @Suite(.timeLimit(.minutes(2))) struct ProxyTunnelEndTests {
-    @Test(
-        "either side may end its direction; the other goes on to its own end", arguments: [false, true], [false, true])
-    func halfClose(_ isUnix: Bool, _ clientFirst: Bool) async throws {
-        let tunnels = try TunnelBench(isUnix: isUnix)
-        try await offPool { () throws in
-            let (client, upstream) = try tunnels.open()
-            let (first, second) = clientFirst ? (client, upstream) : (upstream, client)
-            try first.send("last words")
-            first.socket.halfClose()
-            #expect(try second.rest() == ("last words", false))
-            for index in 0..<3 {
-                try second.send("reply \(index)")
-                #expect(try first.read(7) == "reply \(index)")
-            }
-            #expect(tunnels.tunnels == 1)
-            second.socket.close()
-            #expect(try first.rest() == ("", false))
-        }
-        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
-    }
-
-    @Test("a reset of either side resets the other", arguments: [false, true], [false, true])
-    func reset(_ byClient: Bool, _ isHalfClosed: Bool) async throws {
-        let tunnels = try TunnelBench()
-        try await offPool { () throws in
-            let (client, upstream) = try tunnels.open()
-            let (first, second) = byClient ? (client, upstream) : (upstream, client)
-            try first.send("cut")
-            #expect(try second.read(3) == "cut")
-            if isHalfClosed {
-                second.socket.halfClose()
-                #expect(try first.rest() == ("", false))
-            }
-            first.socket.reset()
-            #expect(try second.rest() == ("", true))
-        }
-        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
-    }
-
     @Test("a reset is noticed while the other side takes nothing", arguments: [false, true])
     func resetWhileFull(_ byClient: Bool) async throws {
         let tunnels = try TunnelBench()
@@ -94,41 +55,6 @@ import Testing
             return await group.reduce(into: [String]()) { if let fault = $1 { $0.append(fault) } }
         }
         #expect(faults == [])
-    }
-
-    @Test("a silent tunnel ends after upgraded_idle; one that moves does not")
-    func idle() async throws {
-        let tunnels = try TunnelBench(plan: { $0.upstream.timeouts.upgradedIdle = .milliseconds(400) })
-        try await offPool { () throws in
-            let (client, upstream) = try tunnels.open()
-            let start = ContinuousClock.now
-            // Taken before the last byte moves: this thread may come late for it.
-            var last = start
-            while last - start < .milliseconds(900) {
-                try upstream.send(".")
-                #expect(try client.read(1) == ".")
-                last = .now
-                try client.send("+")
-                #expect(try upstream.read(1) == "+")
-            }
-            #expect(try client.rest() == ("", false))
-            #expect(try upstream.rest() == ("", false))
-            #expect(ContinuousClock.now - last >= .milliseconds(390))
-        }
-    }
-
-    @Test("a tunnel ends at its maximum age, however much moves")
-    func age() async throws {
-        let tunnels = try TunnelBench(plan: { $0.route.upgradedMaxAge = .milliseconds(500) })
-        try await offPool { () throws in
-            let start = ContinuousClock.now
-            let (client, upstream) = try tunnels.open()
-            try blockUntil("the tunnel ends", within: .seconds(20)) {
-                (try? upstream.send(".")) == nil || (try? client.read(1)) == nil
-            }
-            #expect((.milliseconds(490)..<(.seconds(20))).contains(ContinuousClock.now - start))
-        }
-        try await eventually("the tunnel has ended") { tunnels.tunnels == 0 }
     }
 
     @Test("logout and switch end the tunnels of routes that say so, at once; a new generation ends none")
@@ -254,30 +180,6 @@ import Testing
             #expect(try next.head().hasPrefix("GET /waits "))
             try next.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             #expect(try other.response().status == 200)
-        }
-    }
-
-    @Test("a drain lets tunnels live; its timeout resets them")
-    func drain() async throws {
-        let tunnels = try TunnelBench()
-        let finished = Milestone()
-        let (client, upstream) = try await offPool { try tunnels.open() }
-        let idle = try RawClient(tunnels.bench.endpoint)
-        try await offPool { () throws in
-            #expect(try idle.exchange("GET", "/", host: "evil").status == 421)
-            tunnels.bench.path.drain { finished.set() }
-            // Its end comes after 500 ms of silence: a drain that knew of no tunnel would be over with it.
-            #expect(try idle.readToEnd() == [])
-            tunnels.bench.settle()
-            tunnels.bench.settle()
-        }
-        #expect(!finished.isSet)
-        try await offPool { () throws in
-            try client.send("still")
-            #expect(try upstream.read(5) == "still")
-            tunnels.bench.path.abort()
-            #expect(try client.rest() == ("", true))
-            #expect(try upstream.rest() == ("", true))
         }
     }
 }
