@@ -38,10 +38,10 @@ struct LanyardCommand: ParsableCommand {
     ///
     /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
     static func runToExit() -> Never {
+        let arguments = stride(from: 1, to: CommandLine.argc, by: 1).compactMap { index in
+            CommandLine.unsafeArgv[Int(index)].map { String(cString: $0) }
+        }
         do {
-            let arguments = stride(from: 1, to: CommandLine.argc, by: 1).compactMap { index in
-                CommandLine.unsafeArgv[Int(index)].map { String(cString: $0) }
-            }
             try MistypedCommand.check(arguments[...], of: Self.self)
             var command = try parseAsRoot()
             try command.run()
@@ -50,7 +50,11 @@ struct LanyardCommand: ParsableCommand {
             let (message, status) = (fullMessage(for: error), exitCode(for: error).rawValue)
             if !message.isEmpty {
                 // Requested help is output, not an error.
-                if status == 0 { Report.output(message) } else { Report.error(message) }
+                if status == 0 {
+                    Report.output(CompletionScript.completed(message, arguments))
+                } else {
+                    Report.error(message)
+                }
             }
             Report.exit(status)
         }

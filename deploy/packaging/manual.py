@@ -12,6 +12,7 @@ import datetime
 import json
 import re
 import sys
+import textwrap
 
 MONTHS = "January February March April May June July August September October November December".split()
 
@@ -24,9 +25,11 @@ def escaped(text):
 
 
 def prose(text):
-    """One sentence a line, as mdoc wants it."""
-    text = " ".join(text.split())
-    return escaped(re.sub(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z])", "\n", text))
+    """Each sentence begins a line, and no line is longer than 80 bytes, as mdoc wants it."""
+    sentences = re.split(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z])", " ".join(text.split()))
+    lines = [line for each in sentences for line in textwrap.wrap(escaped(each), 78, break_long_words=False, break_on_hyphens=False)]
+    # A wrapped line may begin with what escaped() could not see at the beginning.
+    return "\n".join("\\&" + line if line[:1] in (".", "'") else line for line in lines)
 
 
 def flags(argument):
@@ -110,7 +113,7 @@ def described(program, path, command, known):
             lines.append(f".It {flags(option)}")
             default = option.get("defaultValue")
             text = prose(option.get("abstract", ""))
-            lines.append(text + (f"\nDefault: {escaped(default)}." if default else ""))
+            lines.append(text + ("\n" + prose(f"Default: {default}.") if default else ""))
         lines.append(".El")
     return lines
 

@@ -2,19 +2,19 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/tutorial.md: every command of the page is run, and prints what the page says.
+/// docs/tutorial.md, and the tour of README.md: every command of the page is run, and prints what the page says.
 @Suite(.timeLimit(.minutes(3))) struct TutorialTests {
     private struct Block {
         var language: String
         var lines: [String]
     }
 
-    /// The code blocks of the page, in their order.
-    private static func blocks() throws -> [Block] {
+    /// The code blocks of a page that are commands (`sh`) or what they print (`text`), in their order.
+    private static func blocks(of page: String) throws -> [Block] {
         var blocks: [Block] = []
         var isOpen = false
-        let page = try String(contentsOfFile: Products.root + "/docs/tutorial.md", encoding: .utf8)
-        for line in page.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+        let text = try String(contentsOfFile: Products.root + "/" + page, encoding: .utf8)
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
             if line.hasPrefix("```") {
                 if !isOpen { blocks.append(Block(language: String(line.dropFirst(3)), lines: [])) }
                 isOpen.toggle()
@@ -22,7 +22,7 @@ import Testing
                 blocks[blocks.count - 1].lines.append(line)
             }
         }
-        return blocks
+        return blocks.filter { ["sh", "text"].contains($0.language) }
     }
 
     private static func freePort() throws -> UInt16 {
@@ -50,18 +50,21 @@ import Testing
         return matches(printed.dropFirst(), page.dropFirst())
     }
 
-    @Test("every command of the tutorial works, and prints what the page says")
-    func page() async throws {
+    @Test(
+        "every command of a page works, and prints what the page says",
+        arguments: [("docs/tutorial.md", 9, 7), ("README.md", 5, 5)])
+    func page(_ page: String, _ commands: Int, _ outputs: Int) async throws {
         let folder = try TemporaryFolder()
-        let blocks = try Self.blocks()
-        #expect(blocks.count { $0.language == "sh" } == 9 && blocks.count { $0.language == "text" } == 7)
+        let blocks = try Self.blocks(of: page)
+        #expect(blocks.count { $0.language == "sh" } == commands && blocks.count { $0.language == "text" } == outputs)
         // Each block's output goes into a file of its own; the programs in the background keep none of it open.
         var script = "set -e -o pipefail\ncd \(folder.path)\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
         var expected: [Int: [String]] = [:]
         for (number, block) in blocks.enumerated() {
             switch block.language {
             case "sh": script += "exec >\(folder.path)/out-\(number)\n" + block.lines.joined(separator: "\n") + "\n"
-            default: expected[number - 1] = block.lines
+            // The output is split without empty lines.
+            default: expected[number - 1] = block.lines.filter { !$0.isEmpty }
             }
         }
         let ports = ["7490": try Self.freePort(), "7400": try Self.freePort(), "7401": try Self.freePort()]
@@ -76,7 +79,11 @@ import Testing
         func read(_ name: String) -> String { (try? String(contentsOfFile: folder.file(name), encoding: .utf8)) ?? "" }
         let printed = blocks.indices.map { "\($0): " + read("out-\($0)") }.joined()
         #expect(exit == .code(0), "\(shell.log)\n\(printed)\n\(read("lanyard.log").suffix(2000))")
-        for (number, lines) in expected {
+        for (number, page) in expected {
+            // The page has the ports by their numbers in the configuration.
+            let lines = page.map { line in
+                ports.reduce(line) { $0.replacing("127.0.0.1:\($1.key)", with: "127.0.0.1:\($1.value)") }
+            }
             let output = read("out-\(number)").split(separator: "\n").map(String.init)
             #expect(Self.matches(output[...], lines[...]), "block \(number):\n\(output.joined(separator: "\n"))")
         }

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -73,11 +74,29 @@ import Testing
     func completions(_ shell: String) async throws {
         let run = try await CommandRun(["--generate-completion-script", shell])
         #expect(run.exit == .code(0) && run.errors.isEmpty)
-        for word in ["api-keys", "custom-data", "password-file", "no-activate"] { #expect(run.output.contains(word)) }
-        guard shell == "bash" else { return }
+        for word in ["api-keys", "custom-data", "password-file", "no-activate", "limits-idle-timeout", "listen"] {
+            #expect(run.output.contains(word))
+        }
+        // With as many lines for each command that takes configuration flags.
+        let commands = ["run", "check", "route", "store rekey"]
+        for flag in ["--config", "--health-address", "--unsafe-plain"] {
+            let found =
+                switch shell {
+                case "bash":
+                    run.output.split(separator: "\n").count { $0.split { " ()".contains($0) }.contains(flag[...]) }
+                case "zsh": run.output.split(separator: "\n").count { $0.hasPrefix("        '\(flag)[") }
+                default:
+                    run.output.split(separator: "\n").count { line in
+                        commands.contains { line.contains("\"lanyard \($0)\" \(flag.dropFirst(2))' ") }
+                    }
+                }
+            #expect(found >= commands.count, "\(flag) is there \(found) times")
+        }
+        let programs = ["bash": "/bin/bash", "zsh": "/usr/bin/zsh", "fish": "/usr/bin/fish"]
+        guard let program = programs[shell], access(program, X_OK) == 0 else { return }
         let folder = try TemporaryFolder()
         let script = try folder.write("completion", run.output)
-        let check = try ServerProcess("/bin/bash", ["-n", script])
+        let check = try ServerProcess(program, ["-n", script])
         #expect(try await check.waitForExit() == .code(0), "\(check.log)")
     }
 
