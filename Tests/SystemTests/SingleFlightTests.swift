@@ -4,33 +4,67 @@ import Testing
 /// "Fifty clients at once, and the identity service is asked once per token."
 @Suite struct SingleFlightTests {
     @Test(
-        "one refresh per window under load, however slow the response", .timeLimit(.minutes(2)), arguments: [0, 3000])
-    func short(delay: Int) async throws {
+        "one login and one refresh per window under load, however slow the response, and whatever the kind of login",
+        .timeLimit(.minutes(2)),
+        arguments: [(0, .password), (3000, .password), (0, .function), (0, .googleCode)] as [(Int, RefreshLoad.Login)])
+    func short(delay: Int, login: RefreshLoad.Login) async throws {
         try await RefreshLoad(
-            delayMilliseconds: delay, tokenSeconds: delay == 0 ? 5 : 10, loadSeconds: 13, pause: .milliseconds(5)
+            delayMilliseconds: delay, tokenSeconds: delay == 0 ? 5 : 10, loadSeconds: 13, pause: .milliseconds(5),
+            login: login
         ).run()
     }
 }
 
 /// The same in full: closed loop without a pause, for a minute.
 @Suite(.serialized) struct LongSingleFlightTests {
-    @Test("one refresh per window for a minute of closed-loop load", .timeLimit(.minutes(4)), arguments: [0, 50, 3000])
-    func minute(delay: Int) async throws {
-        try await RefreshLoad(delayMilliseconds: delay, tokenSeconds: 10, loadSeconds: 60, pause: .zero).run()
+    @Test(
+        "one refresh per window for a minute of closed-loop load", .timeLimit(.minutes(4)),
+        arguments: [
+            (0, .password), (50, .password), (3000, .password), (50, .function), (50, .facebook), (50, .googleCode),
+        ] as [(Int, RefreshLoad.Login)])
+    func minute(delay: Int, login: RefreshLoad.Login) async throws {
+        try await RefreshLoad(
+            delayMilliseconds: delay, tokenSeconds: 10, loadSeconds: 60, pause: .zero, login: login
+        ).run()
     }
 }
 
 /// Fifty clients in closed loop through Lanyard, with short tokens and slow refreshes.
 struct RefreshLoad {
+    /// The kind of alice's login. The emulator takes the authorization code once.
+    enum Login: Sendable { case password, function, facebook, googleCode }
+
     let delayMilliseconds: Int
     let tokenSeconds: Int
     let loadSeconds: Int
     let pause: Duration
+    let login: Login
+
+    /// Alice's login in YAML; nil: her password.
+    private func configure(_ emulator: EmulatorProcess) async throws -> String? {
+        guard login != .password else { return nil }
+        try await emulator.control(
+            "POST", "/apps",
+            """
+            {"app_id": "\(EmulatorProcess.app)", "functions": {"authenticate": {"cases": [{"has": "id", "result_path": "id"}]}},
+             "providers": {"custom-function": {"function": "authenticate"},
+               "oauth2-facebook": {"tokens": {"the-token": {"id": "2001"}}},
+               "oauth2-google": {"auth_codes": {"the-code": {"id": "1001"}}, "codes_work_once": true}}}
+            """)
+        switch login {
+        case .password: return nil
+        case .function:
+            return "function: {payload_file: \(try emulator.folder.write("payload", #"{"id": "alice"}"#))}"
+        case .facebook: return "facebook: {access_token_file: \(try emulator.folder.write("token", "the-token"))}"
+        case .googleCode: return "google: {auth_code_file: \(try emulator.folder.write("code", "the-code"))}"
+        }
+    }
 
     func run() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "\(tokenSeconds)s")
+        let login = try await configure(emulator)
         let witness = try TokenWitness()
-        let lanyard = try await LanyardProcess.start(emulator, upstream: witness.server.endpoint)
+        let lanyard = try await LanyardProcess.start(emulator, login: login, upstream: witness.server.endpoint)
         try await lanyard.untilReady()
         try await emulator.control("POST", "/delays", #"{"route":"refresh","milliseconds":\#(delayMilliseconds)}"#)
         let loop = ClosedLoop(clients: 50, lanyard.data, "/", pause: pause)

@@ -64,22 +64,24 @@ final class LanyardProcess: Sendable {
         return lanyard
     }
 
-    /// The configuration of one user, alice, with her password, in front of one upstream.
+    /// The configuration of one user, alice, in front of one upstream.
     ///
     /// - Parameters:
+    ///   - login: hers, in YAML; nil: her password.
     ///   - identity: where the identity service is reached, an emulator or a gate before one.
     ///   - upstream: what every path is forwarded to.
     static func start(
-        _ emulator: EmulatorProcess, identity: RawEndpoint? = nil, upstream: RawEndpoint? = nil
+        _ emulator: EmulatorProcess, login: String? = nil, identity: RawEndpoint? = nil, upstream: RawEndpoint? = nil
     ) async throws -> LanyardProcess {
-        try await start(
+        let password = "email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}"
+        return try await start(
             """
             identities:
               demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(identity ?? emulator.endpoint)"}}
             users:
               alice:
                 identity: demo
-                login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
+                login: {\(login ?? password)}
             routes:
               - {name: all, match: {path: /}, upstream: "http://\(upstream ?? emulator.endpoint)"}
             """)
