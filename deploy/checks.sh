@@ -98,6 +98,16 @@ installed_root() {
     in_root "$root" apt-get -q update && in_root "$root" apt-get -q install -y --no-install-recommends "${packages[@]}"
 }
 
+# configure_root FOLDER: what an operator writes into the configuration of the package: three lines for the user, one changed for the
+# upstream, and the password.
+configure_root() {
+    local password=$1/etc/lanyard/alice.password
+    head -c 18 /dev/urandom | base64 >"$password" && in_root "$1" chown root:lanyard /etc/lanyard/alice.password &&
+        chmod 0640 "$password" &&
+        sed -i -e 's/^# \(users:\|  alice:\|    identity:\|    login:\)/\1/' -e 's,upstream: .*,upstream: http://127.0.0.1:7490,' \
+            "$1/etc/lanyard/lanyard.yaml"
+}
+
 # packages FOLDER: makes the packages in it, unless LANYARD_PACKAGES names a folder that has them.
 packages() {
     mkdir -p "$1" || return 1

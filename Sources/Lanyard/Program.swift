@@ -182,6 +182,7 @@ final class Program: Sendable {
         admin?.start()
         announce()
         reports?.start()
+        Machine.returnStartCode()
         let status = stop.wait()
         capabilities.stop()
         upstreamTLS.stop()

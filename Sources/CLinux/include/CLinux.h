@@ -17,6 +17,9 @@ int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length);
 /* malloc_trim(): gives the kernel back what free() has kept. Takes milliseconds, and every arena's lock in turn. */
 void lanyard_return_memory(void);
 
+/* Takes the pages of the program's own code out of the process. They stay in the page cache, and each comes back when it is executed. */
+void lanyard_return_code(void);
+
 /* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */
 static inline struct epoll_event lanyard_epoll_event(uint32_t events, uint64_t data) {
     struct epoll_event event = {.events = events, .data = {.u64 = data}};

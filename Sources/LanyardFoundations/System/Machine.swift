@@ -51,6 +51,10 @@ package enum Machine {
         return body()
     }
 
+    /// Gives back the memory of code that only the start executes: about 3 of 4.5 MB. Code that is executed again comes back from the page
+    /// cache, 64 KiB at a time and in about a microsecond.
+    package static func returnStartCode() { lanyard_return_code() }
+
     /// Threads of this process; nil where /proc is not mounted.
     package static var threadCount: Int? { ProcFile.entryCount("/proc/self/task") }
 
