@@ -32,7 +32,7 @@ package enum Lanyard {
         let format = configuration.log.format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
         configuration.log.format = format
         let verbosity = LogVerbosity(configuration.log.level)
-        let pipe = LogPipe(format: format)
+        let pipe = LogPipe(format: format, hasPriorities: LogPriority.isJournal(STDERR_FILENO))
         LoggingSystem.bootstrap { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity, format: format) }
         let log = Logger(label: "lanyard")
         if !Machine.forbidDumps() {

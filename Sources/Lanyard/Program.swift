@@ -60,7 +60,10 @@ final class Program: Sendable {
             loginRequiredStatus: configuration.loginRequiredStatus,
             shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource,
             accessLines: configuration.log.access
-                ? { AccessLines(pipe.makeRing(), configuration.log.format ?? .json) } : nil, log: log)
+                ? {
+                    AccessLines(
+                        pipe.makeRing(), configuration.log.format ?? .json, hasPriorities: pipe.hasPriorities)
+                } : nil, log: log)
         identities = try EventLoop(label: "lanyard.identities")
         capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
         self.upstreamTLS = UpstreamTLSWatches(

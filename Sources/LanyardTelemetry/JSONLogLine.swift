@@ -5,9 +5,10 @@ import Logging
 enum JSONLogLine {
     private static let reservedKeys: Set<String> = ["time", "level", "msg", "event", "truncated"]
 
-    /// One line, its newline included.
-    static func make(_ event: LogEvent, _ metadata: Logger.Metadata, at time: WallTime) -> JSONWriter {
-        var line = JSONWriter(capacity: 512)
+    /// Appends the line, its newline included.
+    static func write(
+        _ event: LogEvent, _ metadata: Logger.Metadata, at time: WallTime, to line: inout JSONWriter
+    ) {
         line.beginObject()
         line.key("time")
         line.time(time)
@@ -36,7 +37,6 @@ enum JSONLogLine {
         }
         line.endObject()
         line.newline()
-        return line
     }
 
     private static func write(_ value: Logger.MetadataValue, to line: inout JSONWriter, depth: Int) {

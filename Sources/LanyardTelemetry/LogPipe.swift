@@ -50,17 +50,24 @@ package final class LogPipe: Sendable {
 
     private let descriptor: CInt
     private let format: LogSettings.Format
+    /// Each line begins with its priority, as systemd's journal reads it.
+    package let hasPriorities: Bool
     private let state: Guarded<State>
     /// The thread's. It sleeps while no line comes; otherwise it checks again by itself.
     private let sleeper = Sleeper()
 
     /// - Parameters:
     ///   - descriptor: the caller's; it stays open as long as the pipe lives.
-    ///   - format: of the pipe's own lines.
+    ///   - format: of all lines.
+    ///   - hasPriorities: each line begins with its priority.
     ///   - bytesMax: bytes that may wait, in two halves.
-    package init(descriptor: CInt = STDERR_FILENO, format: LogSettings.Format = .json, bytesMax: Int = 2 << 20) {
+    package init(
+        descriptor: CInt = STDERR_FILENO, format: LogSettings.Format = .json, hasPriorities: Bool = false,
+        bytesMax: Int = 2 << 20
+    ) {
         self.descriptor = descriptor
         self.format = format
+        self.hasPriorities = hasPriorities
         let half = max(bytesMax / 2, Self.pieceBytes)
         state = Guarded(State(filling: Batch(capacity: half), draining: Batch(capacity: half)))
     }
@@ -232,10 +239,18 @@ package final class LogPipe: Sendable {
             level: .warning, message: "log lines were dropped: the reader of standard error was slow or gone",
             metadata: nil, source: "", file: "", function: "", line: 0)
         let metadata: Logger.Metadata = ["event": "log.dropped", "lines": .stringConvertible(count)]
-        let line =
-            format == .json
-            ? JSONLogLine.make(event, metadata, at: .now) : TextLogLine.make(event, metadata, at: .now)
-        return line.bytes.withUnsafeBytes { writeAll($0) } == 0
+        return line(event, metadata, format).bytes.withUnsafeBytes { writeAll($0) } == 0
+    }
+
+    /// One event as a line, its priority and its newline included.
+    func line(_ event: LogEvent, _ metadata: Logger.Metadata, _ format: LogSettings.Format) -> JSONWriter {
+        var line = JSONWriter(capacity: 512)
+        if hasPriorities { line.raw(LogPriority.prefix(of: event.level)) }
+        switch format {
+        case .json: JSONLogLine.write(event, metadata, at: .now, to: &line)
+        case .text: TextLogLine.write(event, metadata, at: .now, to: &line)
+        }
+        return line
     }
 
     // MARK: Before the thread

@@ -37,11 +37,7 @@ package struct PipeLogHandler: LogHandler {
     }
 
     package func log(event: LogEvent) {
-        let metadata = merged(event.metadata)
-        switch format {
-        case .json: pipe.write(JSONLogLine.make(event, metadata, at: .now))
-        case .text: pipe.write(TextLogLine.make(event, metadata, at: .now))
-        }
+        pipe.write(pipe.line(event, merged(event.metadata), format))
     }
 
     /// Metadata of the logger, of its provider, of the call: the later one takes precedence.

@@ -6,9 +6,10 @@ import Logging
 /// A value with a space, a quote, an equals sign or a control byte is quoted and escaped as in JSON, so a line stays one line and a value
 /// stays one value.
 enum TextLogLine {
-    /// One line, its newline included.
-    static func make(_ event: LogEvent, _ metadata: Logger.Metadata, at time: WallTime) -> JSONWriter {
-        var line = JSONWriter(capacity: 512)
+    /// Appends the line, its newline included.
+    static func write(
+        _ event: LogEvent, _ metadata: Logger.Metadata, at time: WallTime, to line: inout JSONWriter
+    ) {
         line.raw(Timestamp.text(time))
         line.raw(" \(event.level.rawValue) ")
         // The message is Lanyard's own text. Only its escapes matter, not its quotes.
@@ -23,7 +24,6 @@ enum TextLogLine {
             member(key, value, &line)
         }
         line.raw("\n")
-        return line
     }
 
     private static func member(_ key: String, _ value: Logger.MetadataValue, _ line: inout JSONWriter) {

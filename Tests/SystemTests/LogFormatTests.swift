@@ -35,6 +35,45 @@ import Testing
         }
     }
 
+    @Test("systemd's journal gets the priority of each line, and no other reader does", arguments: ["json", "text"])
+    func priorities(_ format: String) async throws {
+        let folder = try TemporaryFolder()
+        let upstream = try RawServer()
+        let (data, health) = (RawEndpoint.unix(folder.file("in")), RawEndpoint.unix(folder.file("health")))
+        // The journal's variable names the file that standard error is; the second one names another.
+        for (descriptor, isJournal) in [(2, true), (0, false)] {
+            let stream = "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/\(descriptor)); export JOURNAL_STREAM"
+            let command =
+                Launcher.shell(stream) + [
+                    try Products.path("lanyard"), "run", "--upstream", "http://\(upstream.endpoint)", "--token-file",
+                    try folder.write("token", "t"), "--listen", "\(data)", "--health-address", "\(health)",
+                    "--admin-address", "off", "--log-format", format,
+                ]
+            let lanyard = try ServerProcess(command[0], Array(command.dropFirst()))
+            try await eventually("it is ready; \(lanyard.log)") {
+                (try? await RawClient.ask(health, "GET", "/readyz"))?.status == 200
+            }
+            #expect(try await RawClient.ask(data, "GET", "/x").status == 200)
+            #expect(try await lanyard.terminate() == .code(143))
+            let lines = lanyard.lines.map(\.text)
+            #expect(lines.count > 5)
+            guard isJournal else {
+                #expect(lines.allSatisfy { !$0.hasPrefix("<") }, "\(lanyard.log)")
+                continue
+            }
+            let levels = ["debug": 7, "info": 6, "notice": 5, "warning": 4, "error": 3, "critical": 2]
+            for line in lines {
+                let match = try #require(line.prefixMatch(of: /<([2-7])>/), "\(line)")
+                let rest = String(line[match.range.upperBound...])
+                let level =
+                    format == "json"
+                    ? LogLine(rest).json["level"].string : rest.split(separator: " ").dropFirst().first.map(String.init)
+                #expect(levels[level ?? ""] == Int(match.1), "\(line)")
+            }
+            #expect(lines.contains { $0.hasPrefix("<6>") && $0.contains("access") })
+        }
+    }
+
     @Test("the access log has the configured format")
     func access() async throws {
         let folder = try TemporaryFolder()

@@ -35,7 +35,7 @@ struct SecretsInMemoryTests {
         let running = try await device.start(identity: witness.endpoint, binary: Products.release("lanyard"))
         try await running.untilReady()
         // One password that only an operator gave, with characters that every form writes in its own way.
-        let given = Self.odd + " of carol"
+        let given = SecretWritings.odd + " of carol"
         try await emulator.add("carol@example.com", password: given)
         let quoted = try String(decoding: JSONEncoder().encode(given), as: UTF8.self)
         // The service takes its time: meanwhile the password is there, as it was given and as it is sent.
@@ -72,34 +72,6 @@ struct SecretsInMemoryTests {
         #expect(try await running.process.terminate() == .code(143))
     }
 
-    /// Characters that every form writes in its own way.
-    private static let odd = "pa\"ss\\wörd %+/=~"
-
-    /// The same secret as others write it, without the code that makes the needles.
-    private static func writings() throws -> [(form: String, text: String)] {
-        let bytes = Data(odd.utf8)
-        let hex = bytes.map { byte in
-            [byte >> 4, byte & 15].map {
-                "0123456789abcdef"[String.Index(utf16Offset: Int($0), in: "0123456789abcdef")]
-            }
-        }.joined()
-        let unreserved = CharacterSet(
-            charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
-        let percent = try #require(odd.addingPercentEncoding(withAllowedCharacters: unreserved))
-        let ours = odd.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
-        var writings = [
-            ("plain", odd), ("hex", String(hex)), ("hex", String(hex).uppercased()), ("percent", percent),
-            ("json", try String(decoding: JSONEncoder().encode(odd), as: UTF8.self)), ("json", ours),
-            ("json", ours.replacing("ö", with: "\\u00f6")), ("json", ours.replacing("ö", with: "\\u00F6")),
-        ]
-        for before in ["", "x", "xx"] {
-            let base64 = (Data(before.utf8) + bytes + Data("yyy".utf8)).base64EncodedString()
-            writings.append(("base64", base64))
-            writings.append(("base64", base64.replacing("+", with: "-").replacing("/", with: "_")))
-        }
-        return writings
-    }
-
     @Test("the scan finds a secret in every form in which a process may have written it, and in no other")
     func forms() async throws {
         for (form, text) in try [("none", "nothing of it")] + Self.writings() {
@@ -108,7 +80,7 @@ struct SecretsInMemoryTests {
             try await eventually("it is the program itself") {
                 try String(contentsOfFile: "/proc/\(process.pid)/comm", encoding: .utf8) == "sleep\n"
             }
-            let found = try ProcessMemory(process.pid).forms(of: Self.odd)
+            let found = try ProcessMemory(process.pid).forms(of: SecretWritings.odd)
             #expect(found == (form == "none" ? [] : [form]), "\(form): \(text)")
         }
     }

@@ -2,10 +2,14 @@ import LanyardFoundations
 
 /// The text of the service's own error, for the operator that made the call. It is never logged.
 ///
-/// The text may repeat what was sent, so it is left out if it has a secret of the call, and what looks like a token is
-/// cut out.
+/// The text may repeat what was sent, so it is left out if it has a secret of the call or a piece of one, and what looks
+/// like a token is cut out.
 enum ServiceErrorText {
     static let bytesMax = 300
+    /// Bytes of the text that are read.
+    private static let readMax = 4096
+    /// A piece of a secret that is as long gives the secret away.
+    private static let pieceBytes = 12
     /// The longest run of token characters that stays.
     private static let runMax = 40
 
@@ -15,7 +19,7 @@ enum ServiceErrorText {
     static func read(_ bytes: UnsafeRawBufferPointer, without secrets: [Secret]) -> String? {
         guard let text = find(bytes), text.count > 0 else { return nil }
         let hasSecret = secrets.contains { secret in
-            text.withBytes { whole in secret.withBytes { contains(whole, $0) } }
+            text.withBytes { text in secret.withBytes { repeats(text, $0) } }
         }
         return hasSecret ? nil : text.withBytes(scrubbed)
     }
@@ -37,15 +41,25 @@ enum ServiceErrorText {
         return nil
     }
 
+    /// Whether the text has the secret, or a piece of it.
+    private static func repeats(_ text: UnsafeRawBufferPointer, _ secret: UnsafeRawBufferPointer) -> Bool {
+        guard secret.count > 0 else { return false }
+        let text = UnsafeRawBufferPointer(rebasing: text.prefix(readMax))
+        let size = min(secret.count, pieceBytes)
+        return (0...(secret.count - size)).contains { start in
+            contains(text, UnsafeRawBufferPointer(rebasing: secret[start..<(start + size)]))
+        }
+    }
+
     private static func contains(_ whole: UnsafeRawBufferPointer, _ part: UnsafeRawBufferPointer) -> Bool {
-        guard part.count > 0, part.count <= whole.count else { return false }
+        guard part.count <= whole.count else { return false }
         return (0...(whole.count - part.count)).contains { whole[$0..<($0 + part.count)].elementsEqual(part) }
     }
 
     /// Printable ASCII, at most `bytesMax` of it.
     private static func scrubbed(_ bytes: UnsafeRawBufferPointer) -> String {
         var out: [UInt8] = []
-        for word in bytes.prefix(4096).split(separator: 0x20, omittingEmptySubsequences: true) {
+        for word in bytes.prefix(readMax).split(separator: 0x20, omittingEmptySubsequences: true) {
             if !out.isEmpty { out.append(0x20) }
             if word.count > runMax {
                 out.append(contentsOf: "[...]".utf8)

@@ -22,14 +22,18 @@ final class AccessLog {
     private var userNames: [String?] = []
 
     private let layout: Layout
+    private let hasPriorities: Bool
 
     init(_ lines: AccessLines) {
         ring = lines.ring
         layout = lines.format == .json ? .json : .text
+        hasPriorities = lines.hasPriorities
     }
 
     func write(_ entry: AccessEntry, in context: ExchangeContext) {
         line.clear()
+        // The level of every line is info (sd-daemon(3)).
+        if hasPriorities { line.write("<6>" as StaticString) }
         line.write(layout.start)
         writeTime(.now)
         line.write(layout.request)
@@ -176,10 +180,13 @@ extension AccessLog {
 package struct AccessLines {
     let ring: LineRing
     let format: LogSettings.Format
+    let hasPriorities: Bool
 
-    package init(_ ring: LineRing, _ format: LogSettings.Format) {
+    /// - Parameter hasPriorities: each line begins with its priority, as systemd's journal reads it.
+    package init(_ ring: LineRing, _ format: LogSettings.Format, hasPriorities: Bool) {
         self.ring = ring
         self.format = format
+        self.hasPriorities = hasPriorities
     }
 }
 

@@ -8,7 +8,7 @@ package struct SessionLogEvent: Equatable, Sendable {
     package enum Level: Sendable { case info, warning, error }
 
     /// The stable dotted names, without `session.`.
-    package enum Event: String, Sendable {
+    package enum Event: String, Sendable, CaseIterable {
         case loginStarted = "login.started"
         case loginSucceeded = "login.succeeded"
         case loginFailed = "login.failed"

@@ -79,6 +79,28 @@ import Testing
         #expect(try await living(emulator) == ["alice@example.com", "carol@example.com"])
     }
 
+    @Test("a refresh that is under way at a stop is finished, stored and answered; its token is not sent again")
+    func refresh() async throws {
+        let (emulator, device) = try await bench(rotation: "one_use")
+        let running = try await device.start()
+        try await running.untilReady()
+        try await emulator.control("POST", "/delays", #"{"route":"refresh","milliseconds":1500}"#)
+        let admin = running.admin
+        async let response = admin.ask("POST", "/v1/users/alice/refresh")
+        try await eventually("it is under way") {
+            try await emulator.control("GET", "/counts")["routes"]["refresh"]["in_flight"].int == 1
+        }
+        #expect(try await running.process.terminate() == .code(143))
+        #expect(try await response.status == 200)
+        let again = try await device.start()
+        try await again.untilReady()
+        #expect(again.openIntents.isEmpty, "\(again.process.log)")
+        try await again.admin.call("POST", "/v1/users/alice/refresh")
+        let total = try await emulator.control("GET", "/ledger")["total"]
+        #expect(total["family_kills"].int == 0 && total["calls_of_dead_sessions"].int == 0, "\(total)")
+        #expect(total["logins"]["local-userpass"].int == 1, "\(total)")
+    }
+
     @Test("a user that is removed while a login is under way leaves no session at the service")
     func removed() async throws {
         let (emulator, device) = try await bench()
