@@ -8,8 +8,6 @@ enum ServiceErrorText {
     static let bytesMax = 300
     /// Bytes of the text that are read.
     private static let readMax = 4096
-    /// A piece of a secret that is as long gives the secret away.
-    private static let pieceBytes = 12
     /// The longest run of token characters that stays.
     private static let runMax = 40
 
@@ -41,19 +39,28 @@ enum ServiceErrorText {
         return nil
     }
 
-    /// Whether the text has the secret, or a piece of it.
+    /// Whether the text has the secret, or a piece of it. The cost grows with the sum of both lengths: a JWT may be a megabyte.
     private static func repeats(_ text: UnsafeRawBufferPointer, _ secret: UnsafeRawBufferPointer) -> Bool {
-        guard secret.count > 0 else { return false }
         let text = UnsafeRawBufferPointer(rebasing: text.prefix(readMax))
-        let size = min(secret.count, pieceBytes)
-        return (0...(secret.count - size)).contains { start in
-            contains(text, UnsafeRawBufferPointer(rebasing: secret[start..<(start + size)]))
+        guard secret.count > Piece.bytes else {
+            guard secret.count > 0, secret.count <= text.count else { return false }
+            return (0...(text.count - secret.count)).contains { text[$0..<($0 + secret.count)].elementsEqual(secret) }
         }
+        guard text.count >= Piece.bytes else { return false }
+        let pieces = Set((0...(text.count - Piece.bytes)).map { Piece(text, at: $0) })
+        return (0...(secret.count - Piece.bytes)).contains { pieces.contains(Piece(secret, at: $0)) }
     }
 
-    private static func contains(_ whole: UnsafeRawBufferPointer, _ part: UnsafeRawBufferPointer) -> Bool {
-        guard part.count <= whole.count else { return false }
-        return (0...(whole.count - part.count)).contains { whole[$0..<($0 + part.count)].elementsEqual(part) }
+    /// As many bytes of a secret as give it away.
+    private struct Piece: Hashable {
+        static let bytes = 12
+        private let first: UInt64
+        private let last: UInt32
+
+        init(_ bytes: UnsafeRawBufferPointer, at place: Int) {
+            first = bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+            last = bytes.loadUnaligned(fromByteOffset: place + 8, as: UInt32.self)
+        }
     }
 
     /// Printable ASCII, at most `bytesMax` of it.
