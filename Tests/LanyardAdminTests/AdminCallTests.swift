@@ -39,7 +39,7 @@ import Testing
             "/v1/users/alice/login/now", "/V1/status", "/v1/users/alice/api-keys/1/rename", "/metrics",
             "/v1/users/alice/functions", "/v1/identities/demo", "/v1/identities/demo/email-password/change",
         ])
-    func noRoute(_ path: String) { #expect(Self.read(.get, path) == .noRoute) }
+    func noRoute(_ path: String) { #expect(Self.read(.get, path) == .unreadable(.noRoute)) }
 
     @Test(
         "what cannot be a name belongs to no user",
@@ -47,5 +47,5 @@ import Testing
             "/v1/users/", "/v1/users/%61lice", "/v1/users/a%2fb", "/v1/users/ä",
             "/v1/users/" + String(repeating: "a", count: 65),
         ])
-    func noUser(_ path: String) { #expect(Self.read(.get, path) == .noSuchUser) }
+    func noUser(_ path: String) { #expect(Self.read(.get, path) == .unreadable(.noSuchUser)) }
 }

@@ -53,6 +53,7 @@ final class AdminHandler: Sendable {
             return finish(.problem(error), call, call.userName, peer, reply)
         }
         switch call {
+        case .openAPI: finish(AdminDocument.response, call, nil, peer, reply)
         case .status:
             let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
             finish(response, call, nil, peer, reply)

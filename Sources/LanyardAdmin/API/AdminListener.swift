@@ -119,10 +119,10 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         case .call where target.query != nil: return .response(.queryNotTaken)
         case .call(let call): return .call(operatorCall(of: call, peer))
         case .methodNotAllowed(let allow): return .response(.methodNotAllowed(allow: allow))
-        case .noSuchUser: return .response(.noSuchUser)
-        case .noSuchIdentity: return .response(.noSuchIdentity)
-        case .invalid(let message): return .response(.problem(.invalid(message)))
-        case .noRoute: return .response(.noRoute)
+        case .unreadable(.noSuchUser): return .response(.noSuchUser)
+        case .unreadable(.noSuchIdentity): return .response(.noSuchIdentity)
+        case .unreadable(.invalid(let message)): return .response(.problem(.invalid(message)))
+        case .unreadable(.noRoute): return .response(.noRoute)
         }
     }
 

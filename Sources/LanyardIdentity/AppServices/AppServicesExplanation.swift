@@ -20,7 +20,7 @@ enum AppServicesExplanation {
         case (_, "InvalidPassword"): "the password is wrong, or there is no account with this email"
         case (_, "AuthError"): "the credential is not valid, or its account is not confirmed"
         case (401, _): "the credential belongs to another account, is not valid, or this kind of login is not enabled"
-        case (500, _): "the account may have a login with email and password already; it can have one only"
+        case (500, nil): "the account may have a login with email and password already; it can have one only"
         default: nil
         }
     }

@@ -272,17 +272,22 @@ import Testing
     func unreachable() async throws {
         let bench = try await Bench.start()
         let commands = [
-            "call sum 1", "api-keys list", "link alice --email bob@example.com --password-file @password",
-            "account register --identity demo --email new@example.com --password-file @password",
+            ("call sum 1", "function call"), ("api-keys list", "API keys"),
+            ("link alice --email bob@example.com --password-file @password", "link request"),
+            ("account register --identity demo --email new@example.com --password-file @password", "registration"),
         ]
         try await bench.emulator.control("POST", "/faults", #"{"route":"*","fault":"maintenance"}"#)
-        for line in commands {
+        for (line, subject) in commands {
             try await bench.expect(line, 1, ["500 MaintenanceInProgress to the ", "repeat the command in "])
+            let run = try await bench.run(line)
+            #expect(
+                run.errors.first?.contains("\(subject): the app is in maintenance; try again later") == true,
+                "\(run.errors)")
         }
         try await bench.emulator.control("DELETE", "/faults")
         #expect(try await bench.run("call sum 1").exit == .code(0))
         try await bench.emulator.process.terminate()
-        for line in commands {
+        for (line, _) in commands {
             try await bench.expect(line, 1, ["Identity service unreachable: no response", "repeat the command in "])
         }
     }

@@ -55,6 +55,24 @@ import Testing
         #expect(try await RawClient.ask(.unix(path), "GET", "/v1/status").status == 200)
     }
 
+    @Test(
+        "a configured path that is a folder is 69, one that is too long 78; both name the path",
+        arguments: [true, false])
+    func unusable(_ isFolder: Bool) async throws {
+        let folder = try TemporaryFolder()
+        let path = isFolder ? folder.file("admin.sock") : "/tmp/" + String(repeating: "a", count: 103)
+        if isFolder { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false) }
+        let process = try ServerProcess(
+            "lanyard",
+            [
+                "run", "--upstream", "http://127.0.0.1:1", "--token-file", try folder.write("token", "t"), "--listen",
+                "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--admin-address", "unix:\(path)",
+            ])
+        #expect(try await process.waitForExit() == .code(isFolder ? 69 : 78))
+        #expect(process.log.contains(path), "\(process.log)")
+        if !isFolder { #expect(process.log.contains("at most 107 bytes"), "\(process.log)") }
+    }
+
     @Test("by default it is in the runtime folder, which only its user may enter")
     func standard() async throws {
         let folder = try TemporaryFolder()

@@ -1,0 +1,130 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import LanyardAdmin
+@testable import LanyardRequestPath
+
+/// The OpenAPI document of the admin API against its routes, problems and responses.
+@Suite(.timeLimit(.minutes(1))) struct AdminDocumentTests {
+    private static func document() throws -> JSON { try JSON(AdminDocument.response.body) }
+
+    private static func read(_ method: RequestHead.Method, _ path: String) -> AdminCall.Parsed {
+        Array(path.utf8).withUnsafeBufferPointer { AdminCall.read(method, $0) }
+    }
+
+    /// A path with values for its parameters.
+    private static func filled(_ path: String) -> String {
+        var path = path
+        for parameter in AdminRoute.Parameter.allCases {
+            path = path.replacing("{\(parameter.rawValue)}", with: "some")
+        }
+        return path
+    }
+
+    @Test("every operation of the document is a call, every other method of its path is not, and no route is missing")
+    func operations() throws {
+        let paths = try Self.document()["paths"].object
+        let methods: [(String, RequestHead.Method)] = [
+            ("get", .get), ("post", .post), ("put", .put), ("delete", .delete), ("patch", .patch),
+        ]
+        var names: [String] = []
+        for (path, operations) in paths {
+            for (word, method) in methods {
+                switch (Self.read(method, Self.filled(path)), operations[word]["operationId"].string) {
+                case (.call(let call), let name?):
+                    #expect(call.auditName == name)
+                    names.append(name)
+                case (.methodNotAllowed(let allow), nil):
+                    let words = [("get", "GET, HEAD"), ("post", "POST"), ("delete", "DELETE")]
+                    let known = words.filter { operations.object.keys.contains($0.0) }
+                    #expect(allow == known.map(\.1).joined(separator: ", "))
+                case (let parsed, let name):
+                    Issue.record("\(word) \(path): \(parsed), \(name ?? "not in the document")")
+                }
+            }
+        }
+        #expect(names.count == AdminRoute.allCases.count && Set(names).count == names.count)
+    }
+
+    @Test("each parameter of a path is declared, and no two paths overlap")
+    func parameters() throws {
+        for (path, operations) in try Self.document()["paths"].object {
+            let inPath = Set(AdminRoute.Parameter.allCases.map(\.rawValue).filter { path.contains("{\($0)}") })
+            for operation in operations.object.values {
+                let declared = operation["parameters"].array.filter { $0["in"].string == "path" }
+                #expect(Set(declared.compactMap { $0["name"].string }) == inPath)
+            }
+            let segments = Self.filled(path).split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+            #expect(Set(AdminRoute.matching(segments)?.routes.map(\.path) ?? []) == [path])
+        }
+    }
+
+    /// The names and statuses of all problems that the source of this listener makes.
+    private static func problemsInSource() throws -> [String: Set<String>] {
+        let folder = "\(Products.root)/Sources/LanyardAdmin"
+        let files = try FileManager.default.subpathsOfDirectory(atPath: folder).filter { $0.hasSuffix(".swift") }
+        var found: [String: Set<String>] = [:]
+        for file in files where !file.hasPrefix("Health/") {
+            let text = try String(contentsOfFile: "\(folder)/\(file)", encoding: .utf8)
+            for match in text.matches(of: #/problem\(\s*(\d{3}|status), "([a-z-]+)"/#) {
+                found[String(match.2), default: []].insert(String(match.1))
+            }
+        }
+        for kind in HeadError.Kind.allCases {
+            let problem = Problem.malformed(HeadError(kind, "test"))
+            found[problem.name, default: []].insert("\(problem.status)")
+        }
+        return found
+    }
+
+    @Test("the document has each problem of the source with its status, and no other")
+    func problems() throws {
+        var found = try Self.problemsInSource()
+        // Its status is the identity service's.
+        #expect(found.removeValue(forKey: "identity-error") == ["status"])
+        let listed = AdminProblem.allCases.filter { $0 != .identityError }
+        #expect(found == Dictionary(uniqueKeysWithValues: listed.map { ($0.rawValue, Set($0.statuses)) }))
+        let responses = try Self.document()["paths"].object.values.flatMap(\.object.values).map(\.["responses"])
+        for problem in AdminProblem.allCases {
+            for status in problem.statuses {
+                let type = JSON.string("urn:lanyard:problem:" + problem.rawValue)
+                let count = responses.count { response in
+                    let schema = response[status]["content"]["application/problem+json"]["schema"]["allOf"][1]
+                    return schema["properties"]["type"]["enum"].array.contains { $0.string == type.string }
+                }
+                #expect(count > 0, "\(status) \(problem.rawValue)")
+            }
+        }
+    }
+
+    /// All values of `$ref` below a value.
+    private static func references(in value: JSON) -> [String] {
+        value.array.flatMap(references)
+            + value.object.flatMap { key, value in key == "$ref" ? [value.string ?? ""] : references(in: value) }
+    }
+
+    @Test("each schema is used, and each that is used is there")
+    func schemas() throws {
+        let document = try Self.document()
+        #expect(document["openapi"].string == "3.1.0")
+        #expect(document["components"]["securitySchemes"]["adminToken"]["scheme"].string == "bearer")
+        let used = Set(Self.references(in: document).map { String($0.trimmingPrefix("#/components/schemas/")) })
+        #expect(used == Set(document["components"]["schemas"].object.keys))
+    }
+
+    @Test("it is served with GET and HEAD; the members of a status and a user are those of their schemas")
+    func served() async throws {
+        let server = try AdminServer()
+        let response = try await server.ask("GET", "/v1/openapi.json")
+        #expect(response.status == 200 && response["Content-Type"] == "application/json")
+        #expect(response.body == AdminDocument.response.body)
+        #expect(try await server.ask("HEAD", "/v1/openapi.json").status == 200)
+        let schemas = try Self.document()["components"]["schemas"]
+        let status = try await server.ask("GET", "/v1/status").json
+        #expect(Set(status.object.keys) == Set(schemas["Status"]["required"].array.compactMap(\.string)))
+        let members = Set(schemas["User"]["properties"].object.keys)
+        for user in status["users"].array { #expect(Set(user.object.keys) == members) }
+        #expect(server.log.lines("admin.call").isEmpty)
+    }
+}
