@@ -201,7 +201,7 @@ let package = Package(
             "LanyardAdminTests",
             [
                 "CLinux", "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
-                "LanyardSessions", "LanyardSettings", "TestSupport", logging,
+                "LanyardSessions", "LanyardSettings", "LanyardTelemetry", "TestSupport", logging,
             ]),
         .tests("LanyardClientTests", ["LanyardClient", "LanyardFoundations", "LanyardSettings", "TestSupport"]),
         .tests("LanyardEmulatorTests", ["COpenSSL", "LanyardEmulator", "LanyardFoundations", "TestSupport"]),

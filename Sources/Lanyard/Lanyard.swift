@@ -19,14 +19,16 @@ package enum Lanyard {
     /// Serves until a signal ends it. Blocks the calling thread, which owns no queue.
     ///
     /// - Parameters:
-    ///   - warnings: warnings from loading the configuration, for the log.
-    ///   - addresses: the places of the configured addresses, for the error of an address that cannot be bound.
+    ///   - loaded: the result of loading, with the warnings and the places of addresses.
+    ///   - reload: reads all sources of the configuration again.
     ///   - commit: the source of this build, for `lanyard_build_info`.
     /// - Returns: the exit status of architecture.md 7.5.
     package static func run(
-        _ configuration: Configuration, warnings: [ConfigurationError], addresses: AddressPlaces, commit: String
+        _ configuration: Configuration, of loaded: LoadedConfiguration,
+        reload: @escaping @Sendable () -> LoadedConfiguration, commit: String
     ) -> Int32 {
         var configuration = configuration
+        let addresses = loaded.addresses
         let manager = ServiceManager()
         let activated = ActivatedSockets()
         let format = configuration.log.format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
@@ -39,7 +41,7 @@ package enum Lanyard {
             log.warning("core dumps could not be forbidden", metadata: ["event": "start.dumpable"])
         }
         removeProxyVariables(configuration, log)
-        for warning in warnings {
+        for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
         configuration = fittedToDescriptorLimit(configuration, log)
@@ -89,7 +91,7 @@ package enum Lanyard {
                 configuration, store: store, upstreamTLS: upstreamTLS, listenerTLS: listenerTLS,
                 bindings: bindings,
                 signals: Signals.openDescriptor(), pipe: pipe,
-                verbosity: verbosity, manager: manager,
+                verbosity: verbosity, reloads: ReloadCoordinator(loaded, load: reload, log: log), manager: manager,
                 commit: commit, log: log)
             running.withLock { $0 = program }
             pipe.start()

@@ -38,13 +38,14 @@ final class Program: Sendable {
     /// - Parameters:
     ///   - store: the opened store; the sessions own it from here on.
     ///   - signals: a signalfd.
+    ///   - reloads: connected here to what it changes.
     ///   - manager: the service manager; nil: there is none.
     /// - Throws: descriptors cannot be created.
     init(
         _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS, listenerTLS: ListenerTLS,
         bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
-        verbosity: LogVerbosity, manager: ServiceManager?, commit: String, log: Logger
+        verbosity: LogVerbosity, reloads: ReloadCoordinator, manager: ServiceManager?, commit: String, log: Logger
     ) throws(SystemError) {
         self.log = log
         listeners = bindings.listeners
@@ -99,6 +100,14 @@ final class Program: Sendable {
         }
         self.reports = reports
         stop.onBegin = { reports?.stopping() }
+        stop.onHangUp = { reloads.reload() }
+        reloads.onBegin = { reports?.reloading() }
+        reloads.onEnd = { reports?.reloaded() }
+        reloads.apply = { configuration, keys in
+            stop.apply(configuration.shutdown)
+            // A level that was set at run time stays if the configured one is the same.
+            if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
+        }
         health = bindings.health.map { socket in
             let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
@@ -110,7 +119,8 @@ final class Program: Sendable {
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
                 info: info, exposesTokens: configuration.admin?.exposesTokens ?? false, refused: refused,
-                stop: { stop.end() }, log: log)
+                control: ProcessControl(
+                    stop: { stop.end() }, reload: { reloads.reload($0) }, verbosity: verbosity), log: log)
         }
     }
 

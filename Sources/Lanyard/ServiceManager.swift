@@ -39,6 +39,9 @@ final class ServiceManager: Sendable {
     /// The listeners serve.
     func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
 
+    /// A reload begins; `ready` is its end. The time is that of `CLOCK_MONOTONIC`.
+    func reloading() { send("RELOADING=1\nMONOTONIC_USEC=\(lanyard_clock(CLOCK_MONOTONIC) / 1000)") }
+
     /// The drain begins.
     func stopping() { send("STOPPING=1\nSTATUS=stopping") }
 
@@ -85,6 +88,7 @@ final class ServiceManagerReports: Watcher, @unchecked Sendable {
     private let controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void
     private let heartbeat = Heartbeat()
     private lazy var deadline = Deadline(of: self)
+    /// Empty until the listeners serve.
     private var status = ""
 
     /// - Parameters:
@@ -108,6 +112,16 @@ final class ServiceManagerReports: Watcher, @unchecked Sendable {
             manager.ready(status)
             report()
         }
+    }
+
+    /// A reload begins. From any thread.
+    func reloading() {
+        loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.reloading() } }
+    }
+
+    /// The reload has ended, whatever its outcome. From any thread.
+    func reloaded() {
+        loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.ready(status) } }
     }
 
     /// The drain begins. Signs of life go on until the program ends. From any thread.

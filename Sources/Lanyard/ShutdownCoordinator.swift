@@ -14,7 +14,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private enum Stage { case serving, waiting, draining, ended }
 
     private let loop: EventLoop
-    private let settings: ShutdownSettings
+    private var settings: ShutdownSettings
     private let path: RequestPath
     private let verbosity: LogVerbosity
     private let log: Logger
@@ -32,6 +32,8 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     let isForced = Atomic<Bool>(false)
     /// Called on the loop when the drain begins. Set before `start`.
     nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
+    /// Called on the loop at SIGHUP. Set before `start`.
+    nonisolated(unsafe) var onHangUp: @Sendable () -> Void = {}
     /// Called on the loop at a second signal, also after the drain. Set before `start`.
     nonisolated(unsafe) var onForce: @Sendable () -> Void = {}
 
@@ -75,16 +77,18 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     private func handle(_ number: CInt) {
         switch number {
-        case SIGHUP:
-            log.notice(
-                "nothing was changed: this version reads its configuration at the start only",
-                metadata: ["event": "reload.unsupported"])
+        case SIGHUP: onHangUp()
         case SIGUSR1:
             log.notice(
                 "the log level was changed",
                 metadata: ["event": "log.level", "verbosity": "\(verbosity.toggleDebug())"])
         default: end(by: number)
         }
+    }
+
+    /// Replaces `shutdown:`. A drain in progress keeps its end. From any thread.
+    func apply(_ settings: ShutdownSettings) {
+        loop.post { [self] in self.settings = settings }
     }
 
     private func end(by number: CInt) {

@@ -68,6 +68,9 @@ package struct LoadedConfiguration: Sendable {
     /// The effective configuration as YAML with defaults; secrets are paths. Empty if there is an error.
     package var printed: String
 
+    /// All given values, for the comparison with another configuration.
+    var tree = ConfigurationNode(.mapping([]), at: .commandLine)
+
     /// The places of the addresses, for errors when they are bound.
     package var addresses = AddressPlaces()
 

@@ -66,9 +66,10 @@ struct ConfigurationLoader {
             tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
         diagnostics += found
         guard !diagnostics.contains(where: { $0.severity != .warning }) else { return failed() }
+        let completed = Self.completed(tree)
         return LoadedConfiguration(
             configuration: configuration, diagnostics: limited(diagnostics),
-            printed: ConfigurationPrinter.print(Self.completed(tree)), addresses: AddressPlaces(of: tree))
+            printed: ConfigurationPrinter.print(completed), tree: completed, addresses: AddressPlaces(of: tree))
     }
 
     mutating func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {

@@ -18,7 +18,8 @@ struct LanyardCommand: ParsableCommand {
             CommandGroup(
                 name: "Status",
                 subcommands: [
-                    StatusCommand.self, HealthCommand.self, WaitCommand.self, ShutdownCommand.self,
+                    StatusCommand.self, HealthCommand.self, WaitCommand.self, LogCommand.self, ReloadCommand.self,
+                    ShutdownCommand.self,
                 ]),
             CommandGroup(
                 name: "User",

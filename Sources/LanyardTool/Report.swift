@@ -20,8 +20,10 @@ enum Report {
     /// Loads the configuration of these flags for a command that needs one. If it cannot be used, all errors and warnings are written.
     ///
     /// - Throws: the exit code that the command then ends with.
-    static func usable(_ flags: [String]) throws -> (configuration: Configuration, loaded: LoadedConfiguration) {
-        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+    static func usable(
+        _ flags: [String], _ environment: [String: String] = ProcessEnvironment.all()
+    ) throws -> (configuration: Configuration, loaded: LoadedConfiguration) {
+        let loaded = Configuration.load(arguments: flags, environment: environment)
         guard let configuration = loaded.configuration else {
             diagnostics(of: loaded)
             throw ExitCode(loaded.exitCode ?? 78)

@@ -19,10 +19,13 @@ struct RunCommand: ParsableCommand {
     var flags: [String] = []
 
     func run() throws {
-        let (configuration, loaded) = try Report.usable(flags)
+        let environment = ProcessEnvironment.all()
+        let (configuration, loaded) = try Report.usable(flags, environment)
+        let load: @Sendable () -> LoadedConfiguration = { [flags] in
+            Configuration.load(arguments: flags, environment: environment)
+        }
         throw ExitCode(
-            Lanyard.run(
-                configuration, warnings: loaded.warnings, addresses: loaded.addresses, commit: BuildCommit.text))
+            Lanyard.run(configuration, of: loaded, reload: load, commit: BuildCommit.text))
     }
 }
 

@@ -18,6 +18,8 @@ import Testing
             (.post, "/v1/users/alice/activate", .activate("alice")),
             (.post, "/v1/users/alice/refresh", .refresh("alice")),
             (.post, "/v1/users/alice/logout", .logOut("alice")), (.post, "/v1/shutdown", .shutdown),
+            (.post, "/v1/reload", .reload), (.get, "/v1/log-level", .logLevel),
+            (.post, "/v1/log-level", .setLogLevel),
         ] as [(RequestHead.Method, String, AdminCall)])
     func calls(_ method: RequestHead.Method, _ path: String, _ call: AdminCall) {
         #expect(Self.read(method, path) == .call(call))
@@ -27,6 +29,7 @@ import Testing
     func methods() {
         #expect(Self.read(.get, "/v1/users/alice/logout") == .methodNotAllowed(allow: "POST"))
         #expect(Self.read(.get, "/v1/shutdown") == .methodNotAllowed(allow: "POST"))
+        #expect(Self.read(.get, "/v1/reload") == .methodNotAllowed(allow: "POST"))
         #expect(Self.read(.put, "/v1/users/alice") == .methodNotAllowed(allow: "GET, HEAD, DELETE"))
         #expect(Self.read(.delete, "/v1/users") == .methodNotAllowed(allow: "GET, HEAD, POST"))
         #expect(Self.read(.options, "/v1/status") == .methodNotAllowed(allow: "GET, HEAD"))

@@ -1,8 +1,10 @@
 import Dispatch
 import Glibc
+import LanyardAdmin
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardTelemetry
 import TestSupport
 import Testing
 
@@ -246,6 +248,29 @@ import Testing
         #expect(try await server.ask("POST", "/v1/shutdown").status == 202)
         #expect(server.stopCount == 1)
         #expect(server.log.lines("admin.call").map { $0["call"] } == ["shutdown"])
+    }
+
+    @Test(
+        "each outcome of a reload has its response",
+        arguments: [
+            (.applied(["log.level"]), 200, #"{"applied":["log.level"]}"#),
+            (.restartNeeded(["shards", "store.path"]), 422, "only at a start: shards, store.path."),
+            (.invalid(["f:1:1: a", "f:2:1: b"]), 422, "Nothing was changed. f:1:1: a; f:2:1: b."),
+        ] as [(ReloadOutcome, Int, String)])
+    func reload(_ outcome: ReloadOutcome, _ status: Int, _ words: String) async throws {
+        let server = try AdminServer(reloads: outcome)
+        let response = try await server.ask("POST", "/v1/reload")
+        #expect(response.status == status && response.bodyText.contains(words), "\(response.bodyText)")
+        #expect(server.log.lines("admin.call").map { $0["call"] } == ["reload"])
+    }
+
+    @Test("the log level is shown and set")
+    func logLevel() async throws {
+        let server = try AdminServer()
+        let set = try await server.ask("POST", "/v1/log-level", #"{"level": "error"}"#)
+        #expect(set.bodyText == #"{"level":"error","configured":"info"}"#)
+        #expect("\(server.verbosity.level)" == "error")
+        #expect(try await server.ask("GET", "/v1/log-level").bodyText == set.bodyText)
     }
 
     @Test("the socket is for its owner alone, and gone with the listener")

@@ -8,6 +8,7 @@ import TestSupport
 @testable import LanyardSessionInterface
 @testable import LanyardSessions
 @testable import LanyardSettings
+@testable import LanyardTelemetry
 
 /// An admin listener on a socket of its own, before users that a test plays.
 final class AdminServer: Sendable {
@@ -16,14 +17,18 @@ final class AdminServer: Sendable {
     let users = PlayedUsers()
     let log = AuditLog()
     let endpoint: RawEndpoint
+    let verbosity = LogVerbosity(.info)
     private let stops = SharedLimit(.max)
     private let loop: EventLoop
     private let listener: AdminListener
     private let folder: TemporaryFolder
 
-    /// - Parameter isTCP: a port with a token; else a unix socket.
+    /// - Parameters:
+    ///   - isTCP: a port with a token; else a unix socket.
+    ///   - reloads: what each reload comes to.
     init(
-        isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits()
+        isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits(),
+        reloads: ReloadOutcome = .applied([])
     ) throws {
         folder = try TemporaryFolder()
         let address: ListenerSettings.Address =
@@ -40,12 +45,16 @@ final class AdminServer: Sendable {
         }
         let log = log
         let stops = stops
+        let verbosity = verbosity
         listener = AdminListener(
             socket, loop: loop, tokenFile: isTCP ? tokenFile ?? file : nil, by: files, users: users,
             info: ProgramInfo(
                 version: "1.2.3", startedAt: .now - .seconds(90),
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
-            exposesTokens: exposesTokens, stop: { _ = stops.acquire() }, limits: limits,
+            exposesTokens: exposesTokens,
+            control: ProcessControl(
+                stop: { _ = stops.acquire() }, reload: { reply in reply(reloads) }, verbosity: verbosity),
+            limits: limits,
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
         loop.start()
         listener.start()

@@ -215,6 +215,36 @@ import Testing
         }
     }
 
+    @Test("a reload names each key that has changed: as applied, or as one that needs a restart")
+    func changes() throws {
+        let sound = load(tree).loaded
+        #expect(
+            ConfigurationChanges(from: sound, to: load(tree).loaded) == ConfigurationChanges(from: sound, to: sound))
+        for place in Self.places(in: tree) {
+            let without = load(Self.changed(tree, at: place[...]) { _ in nil }).loaded
+            guard without.configuration != nil else { continue }
+            let (changes, path) = (ConfigurationChanges(from: sound, to: without), path(place))
+            if ConfigurationChanges.livePaths.contains(path) {
+                #expect(changes.live == [path] && changes.restartOnly.isEmpty, "\(path): \(changes)")
+            } else if path == "shutdown" {
+                #expect(changes.live.count == 3 && changes.restartOnly.isEmpty, "\(changes)")
+            } else {
+                #expect(!changes.restartOnly.isEmpty, "\(path) is not named")
+            }
+        }
+        let known = Set(ConfigurationKeys.all.map(\.path))
+        #expect(ConfigurationChanges.livePaths.isSubset(of: known))
+    }
+
+    @Test("another spelling of the same value is no change")
+    func spelling() throws {
+        let sound = load(tree).loaded
+        let text = Self.yaml(tree).replacing("20s", with: "20000ms")
+        let other = ConfigurationLoader.load(Array(text.utf8), path: folder.file("f"))
+        let changes = ConfigurationChanges(from: sound, to: other)
+        #expect(changes.live.isEmpty && changes.restartOnly.isEmpty, "\(changes)")
+    }
+
     /// Ways to get an entry wrong; nil where one does not apply.
     private static let mistakes:
         [(name: String, make: @Sendable (ConfigurationNode.Entry) -> ConfigurationNode.Entry?)] = [

@@ -79,6 +79,23 @@ import Testing
         #expect(try await lanyard.waitForExit() == .code(143))
     }
 
+    @Test("RELOADING with its time and READY around a reload")
+    func reload() async throws {
+        let folder = try TemporaryFolder()
+        let manager = try Manager(path: folder.file("notify"))
+        let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": manager.variable])
+        _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        lanyard.signal(SIGHUP)
+        let begun = try #require(try await manager.messages(until: "RELOADING=1").last)
+        let time = try #require(begun.split(separator: "\n").last?.split(separator: "=").last.flatMap { Int($0) })
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000
+        #expect(microseconds - 15_000_000...microseconds ~= time && begun.contains("MONOTONIC_USEC="), "\(begun)")
+        _ = try await manager.messages(until: "READY=1")
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+
     @Test("signs of life within half of WATCHDOG_USEC, none if the variables are meant for another process")
     func watchdog() async throws {
         let folder = try TemporaryFolder()

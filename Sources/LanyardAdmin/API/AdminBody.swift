@@ -66,6 +66,20 @@ enum AdminBody {
         return login
     }
 
+    /// `POST /v1/log-level`.
+    static func logLevel(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> LogSettings.Level {
+        var text: String?
+        try members(of: bytes) { key, body throws(ReadError) in
+            guard key == "level" else { throw .unknown(key) }
+            text = try body.text(key, bytesMax: keyBytesMax)
+        }
+        guard let level = LogSettings.Level(rawValue: try needed(text, "level")) else {
+            let known = LogSettings.Level.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .invalid("level is not one of \(known)")
+        }
+        return level
+    }
+
     /// The body of a call without parameters: empty, or an object without members.
     static func nothing(_ bytes: UnsafeRawBufferPointer) throws(ReadError) {
         try members(of: bytes) { key, _ throws(ReadError) in throw .unknown(key) }

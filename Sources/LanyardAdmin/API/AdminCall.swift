@@ -13,6 +13,9 @@ package enum AdminCall: Equatable, Sendable {
     case logOut(String)
     case remove(String)
     case shutdown
+    case reload
+    case logLevel
+    case setLogLevel
     case link(String)
     case deleteAccount(String)
     case customData(String)
@@ -23,17 +26,19 @@ package enum AdminCall: Equatable, Sendable {
     /// Whether the call changes state, or shows a token. Such a call gets an audit line.
     var isAudited: Bool {
         switch self {
-        case .openAPI, .status, .users, .user, .customData: false
+        case .openAPI, .status, .users, .user, .customData, .logLevel: false
         case .account(_, let call): call.changesState
         default: true
         }
     }
 
-    /// Whether the call waits for an identity service, up to the service's time limits. A logout does not count: it waits 5 s at most.
-    var waitsForIdentityService: Bool {
+    /// Whether the call waits for an identity service, up to the service's time limits, or for the files of the configuration. A logout
+    /// does not count: it waits 5 s at most.
+    var waitsForOthers: Bool {
         switch self {
-        case .addUser, .logIn, .refresh, .link, .deleteAccount, .customData, .token, .account, .emailPassword: true
-        case .openAPI, .status, .users, .user, .activate, .logOut, .remove, .shutdown: false
+        case .addUser, .logIn, .refresh, .link, .deleteAccount, .customData, .token, .account, .emailPassword, .reload:
+            true
+        case .openAPI, .status, .users, .user, .activate, .logOut, .remove, .shutdown, .logLevel, .setLogLevel: false
         }
     }
 
@@ -54,6 +59,9 @@ package enum AdminCall: Equatable, Sendable {
         case .logOut: "logout"
         case .remove: "remove"
         case .shutdown: "shutdown"
+        case .reload: "reload"
+        case .logLevel: "log_level"
+        case .setLogLevel: "set_log_level"
         case .link: "link"
         case .deleteAccount: "delete_account"
         case .customData: "custom_data"
@@ -70,7 +78,7 @@ package enum AdminCall: Equatable, Sendable {
             .remove(let name), .link(let name), .deleteAccount(let name), .customData(let name), .token(let name),
             .account(let name, _):
             name
-        case .openAPI, .status, .users, .addUser, .shutdown, .emailPassword: nil
+        case .openAPI, .status, .users, .addUser, .shutdown, .reload, .logLevel, .setLogLevel, .emailPassword: nil
         }
     }
 

@@ -204,6 +204,9 @@ extension AdminRoute {
         case .emailPassword(.sendResetEmail): "Sends a mail for a new password."
         case .emailPassword(.resetPassword): "Sets the password with the pair of that mail."
         case .emailPassword(.callResetFunction): "Runs the app's reset function."
+        case .logLevel: "The level of the log, and the configured one."
+        case .setLogLevel: "Sets the level of the log until the next start or change."
+        case .reload: "Reads the configuration again, as SIGHUP does."
         case .shutdown: "Ends Lanyard as SIGTERM does."
         }
     }
@@ -223,6 +226,7 @@ extension AdminRoute {
             "EmailAddress"
         case .emailPassword(.resetPassword): "NewPassword"
         case .emailPassword(.callResetFunction): "ResetFunctionCall"
+        case .setLogLevel: "NewLogLevel"
         default: nil
         }
     }
@@ -251,6 +255,8 @@ extension AdminRoute {
         case .function: [(200, "Result")]
         case .emailPassword(.register): [(201, "EmailAddress")]
         case .emailPassword: [(200, "Document")]
+        case .logLevel, .setLogLevel: [(200, "LogLevels")]
+        case .reload: [(200, "Reloaded")]
         case .shutdown: [(202, "Stopping")]
         }
     }

@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardTelemetry
 import Logging
 
 /// Performs admin calls: takes a call with its body and gives a response. Writes an audit line for each call that changes state
@@ -14,8 +15,7 @@ final class AdminHandler: Sendable {
         var info: ProgramInfo
         /// `admin.expose_tokens`.
         var exposesTokens: Bool
-        /// Starts the orderly shutdown, as SIGTERM does.
-        var stop: @Sendable () -> Void
+        var control: ProcessControl
     }
 
     private let sources: Sources
@@ -34,6 +34,11 @@ final class AdminHandler: Sendable {
         do throws(AdminBody.ReadError) {
             switch call {
             case .addUser: return add(try AdminBody.newUser(body), call, peer, reply)
+            case .setLogLevel:
+                sources.control.verbosity.set(try AdminBody.logLevel(body))
+                let level = sources.control.verbosity.level
+                log.notice("the log level was changed", metadata: ["event": "log.level", "verbosity": "\(level)"])
+                return finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
             case .logIn(let name):
                 let login = try AdminBody.login(body)
                 let request = UserRequest.login(name, login.credential, activates: login.activates)
@@ -72,8 +77,11 @@ final class AdminHandler: Sendable {
             performUserRequest(.accessToken(name), name, call, peer, reply)
         case .shutdown:
             finish(AdminResponses.stopping(), call, nil, peer, reply)
-            sources.stop()
-        case .addUser, .logIn, .link, .account, .emailPassword: break
+            sources.control.stop()
+        case .reload:
+            sources.control.reload { [self] in finish(AdminResponses.reloaded($0), call, nil, peer, reply) }
+        case .logLevel: finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
+        case .addUser, .setLogLevel, .logIn, .link, .account, .emailPassword: break
         }
     }
 

@@ -19,7 +19,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private let refusals: AdminRefusalLog
     private var guessDelay = TokenGuessDelay()
     private var token: Secret?
-    /// Running calls that wait for an identity service. A call counts until it ends, even if its client has gone.
+    /// Running calls that wait for an identity service or for files. A call counts until it ends, even if its client has gone.
     private var waitingCalls = 0
     private var tokenWatch: FileWatch?
     /// Reads the token's file and no other, so that no other hanging file delays it.
@@ -35,18 +35,18 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///   - refused: counts refused calls.
     ///   - info: the process's part of the status response.
     ///   - exposesTokens: `admin.expose_tokens`.
-    ///   - stop: starts the orderly shutdown, as SIGTERM does.
+    ///   - control: operations on the process itself.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
         users: any UserOperations, info: ProgramInfo, exposesTokens: Bool = false,
         refused: AdminRefusalCounters = AdminRefusalCounters(),
-        stop: @escaping @Sendable () -> Void, limits: AdminLimits = AdminLimits(), log: Logger
+        control: ProcessControl, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
         self.files = files
         refusals = AdminRefusalLog(refused, on: loop, log: log)
-        let sources = AdminHandler.Sources(users: users, info: info, exposesTokens: exposesTokens, stop: stop)
+        let sources = AdminHandler.Sources(users: users, info: info, exposesTokens: exposesTokens, control: control)
         handler = AdminHandler(sources, log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
@@ -129,7 +129,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private func operatorCall(of call: AdminCall, _ peer: PeerCredentials) -> OperatorCall {
         let bytesMax = call.isFunction ? limits.functionBodyBytesMax : limits.bodyBytesMax
         return OperatorCall(bodyBytesMax: bytesMax, bodyTimeout: limits.bodyTimeout) { [self] body, reply in
-            guard call.waitsForIdentityService else {
+            guard call.waitsForOthers else {
                 return handler.perform(call, body: body, peer: peer, reply: reply)
             }
             guard waitingCalls < limits.waitingCallsMax else {

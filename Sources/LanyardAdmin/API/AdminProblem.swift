@@ -20,6 +20,8 @@ enum AdminProblem: String, CaseIterable {
     case expectationFailed = "expectation-failed"
     case hostNotAllowed = "host-not-allowed"
     case invalidValue = "invalid-value"
+    case configurationInvalid = "configuration-invalid"
+    case restartNeeded = "restart-needed"
     case credentialRefused = "credential-refused"
     case fieldsTooLarge = "fields-too-large"
     case notImplemented = "not-implemented"
@@ -45,7 +47,7 @@ enum AdminProblem: String, CaseIterable {
         case .uriTooLong: ["414"]
         case .expectationFailed: ["417"]
         case .hostNotAllowed: ["421"]
-        case .invalidValue, .credentialRefused: ["422"]
+        case .invalidValue, .credentialRefused, .configurationInvalid, .restartNeeded: ["422"]
         case .fieldsTooLarge: ["431"]
         case .notImplemented: ["501"]
         case .identityError: ["400", "401", "403", "404", "409", "422", "4XX", "502"]
@@ -62,10 +64,11 @@ enum AdminProblem: String, CaseIterable {
         case .noSuchIdentity: if case .emailPassword = route { return true } else { return route == .addUser }
         case .tokenNotExposed: return route == .token
         case .nameInUse: return route == .addUser
+        case .configurationInvalid, .restartNeeded: return route == .reload
         case .identityError, .identityUnreachable, .credentialRefused, .loginInProgress, .accountInUse:
-            return call.waitsForIdentityService
+            return call.waitsForOthers && route != .reload
         case .notLoggedIn, .notSupported, .loginRequired, .shuttingDown, .storeFailing:
-            return call.userName != nil && route != .user || call.waitsForIdentityService
+            return call.userName != nil && route != .user || call.waitsForOthers && route != .reload
         default: return true
         }
     }

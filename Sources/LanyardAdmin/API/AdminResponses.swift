@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessions
+import LanyardTelemetry
 
 /// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
 enum AdminResponses {
@@ -139,6 +140,40 @@ enum AdminResponses {
         body.string("stopping")
         body.endObject()
         return OperatorResponse(status: 202, body: body.bytes)
+    }
+
+    static func logLevel(_ verbosity: LogVerbosity) -> OperatorResponse {
+        var body = JSONWriter()
+        body.beginObject()
+        body.key("level")
+        body.string("\(verbosity.level)")
+        body.key("configured")
+        body.string("\(verbosity.configured)")
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
+    static func reloaded(_ outcome: ReloadOutcome) -> OperatorResponse {
+        switch outcome {
+        case .applied(let keys):
+            var body = JSONWriter()
+            body.beginObject()
+            body.key("applied")
+            body.beginArray()
+            for key in keys { body.string(key) }
+            body.endArray()
+            body.endObject()
+            return OperatorResponse(status: 200, body: body.bytes)
+        case .restartNeeded(let keys):
+            let names = keys.joined(separator: ", ")
+            return .problem(
+                422, "restart-needed", "Restart needed",
+                "Nothing was changed. These can change only at a start: \(names).")
+        case .invalid(let messages):
+            let list = messages.joined(separator: "; ")
+            return .problem(
+                422, "configuration-invalid", "Configuration invalid", "Nothing was changed. \(list).")
+        }
     }
 
     // MARK: Members

@@ -8,7 +8,7 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
     case logIn, activate, refresh, logOut, link, customData, token, profile
     case apiKeys, createAPIKey, apiKey, deleteAPIKey, enableAPIKey, disableAPIKey, function
     case emailPassword(EmailPasswordVerb)
-    case shutdown
+    case logLevel, setLogLevel, reload, shutdown
 
     /// A segment of a path that names something.
     enum Parameter: String, CaseIterable {
@@ -20,16 +20,16 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
             .openAPI, .status, .users, .addUser, .user, .remove, .logIn, .activate, .refresh, .logOut, .link,
             .customData,
             .token, .profile, .apiKeys, .createAPIKey, .apiKey, .deleteAPIKey, .enableAPIKey, .disableAPIKey, .function,
-        ] + EmailPasswordVerb.allCases.map { .emailPassword($0) } + [.shutdown]
+        ] + EmailPasswordVerb.allCases.map { .emailPassword($0) } + [.logLevel, .setLogLevel, .reload, .shutdown]
 
     /// GET, POST or DELETE. A route of GET takes HEAD as well.
     var method: RequestHead.Method {
         switch self {
-        case .openAPI, .status, .users, .user, .customData, .token, .profile, .apiKeys, .apiKey: .get
+        case .openAPI, .status, .users, .user, .customData, .token, .profile, .apiKeys, .apiKey, .logLevel: .get
         case .remove, .deleteAPIKey: .delete
         case .addUser, .logIn, .activate, .refresh, .logOut, .link, .createAPIKey, .enableAPIKey, .disableAPIKey,
             .function,
-            .emailPassword, .shutdown:
+            .emailPassword, .setLogLevel, .reload, .shutdown:
             .post
         }
     }
@@ -55,6 +55,8 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         case .disableAPIKey: "/v1/users/{user}/api-keys/{id}/disable"
         case .function: "/v1/users/{user}/functions/{name}"
         case .emailPassword(let verb): "/v1/identities/{identity}/email-password/" + verb.rawValue
+        case .logLevel, .setLogLevel: "/v1/log-level"
+        case .reload: "/v1/reload"
         case .shutdown: "/v1/shutdown"
         }
     }
@@ -87,6 +89,9 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         case .disableAPIKey: .account(first, .disableAPIKey(last))
         case .function: .account(first, .function(last))
         case .emailPassword(let verb): .emailPassword(identity: first, verb)
+        case .logLevel: .logLevel
+        case .setLogLevel: .setLogLevel
+        case .reload: .reload
         case .shutdown: .shutdown
         }
     }

@@ -99,6 +99,13 @@ enum AdminSchemas {
         {"required":["key"],"properties":{"key":{"type":"string"}}}]},
         "SwitchedAPIKey":{"type":"object","required":["id","disabled"],
         "properties":{"id":{"type":"string"},"disabled":{"type":"boolean"}}},
+        "LogLevel":{"type":"string","enum":["trace","debug","info","notice","warning","error","critical"]},
+        "NewLogLevel":{"type":"object","additionalProperties":false,"required":["level"],
+        "properties":{"level":{"$ref":"#/components/schemas/LogLevel"}}},
+        "LogLevels":{"type":"object","required":["level","configured"],"properties":{
+        "level":{"$ref":"#/components/schemas/LogLevel"},"configured":{"$ref":"#/components/schemas/LogLevel"}}},
+        "Reloaded":{"type":"object","required":["applied"],
+        "properties":{"applied":{"type":"array","items":{"type":"string"}}}},
         "Stopping":{"type":"object","required":["status"],"properties":{"status":{"const":"stopping"}}},
         "Problem":{"type":"object","required":["type","status","title","detail","retryable"],"properties":{
         "type":{"type":"string"},"status":{"type":"integer"},"title":{"type":"string"},"detail":{"type":"string"},

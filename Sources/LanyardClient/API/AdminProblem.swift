@@ -56,6 +56,8 @@ package struct AdminProblem: Equatable, Sendable {
         case "caller-not-allowed": return "run the command as root or as the Unix user that Lanyard runs as"
         case "host-not-allowed": return "give --admin the address that Lanyard is bound to"
         case "token-not-exposed": return "set admin.expose_tokens: true and restart Lanyard"
+        case "configuration-invalid": return "correct it, try it with lanyard check, and reload again"
+        case "restart-needed": return "restart Lanyard, or take these changes back and reload again"
         case "shutting-down": return "repeat the command after the restart"
         case "overloaded": return "repeat the command" + repeated("")
         case "store-failing": return "see the check store of /readyz and the log for the reason"

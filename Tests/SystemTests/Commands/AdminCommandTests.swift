@@ -46,6 +46,9 @@ import Testing
                 "The account of bob is deleted."
             ),
             (["shutdown"], "POST /v1/shutdown", "Lanyard is stopping."),
+            (["reload"], "POST /v1/reload", "The configuration is valid; nothing differs."),
+            (["log", "level"], "GET /v1/log-level", ""),
+            (["log", "level", "debug"], #"POST /v1/log-level {"level":"debug"}"#, ""),
         ] as [([String], String?, String?)])
     func call(_ arguments: [String], _ call: String?, _ output: String?) async throws {
         var responses: [String: RawResponse] = [:]
@@ -66,7 +69,7 @@ import Testing
 
     /// The flags after the words of the command, the rest of the arguments after them.
     private static func placing(_ flags: [String], in arguments: [String]) -> [String] {
-        let words = ["api-keys", "account"].contains(arguments[0]) ? 2 : 1
+        let words = ["api-keys", "account", "log"].contains(arguments[0]) ? 2 : 1
         return arguments[1..<words] + flags + arguments[words...]
     }
 

@@ -1,0 +1,122 @@
+import Dispatch
+import LanyardAdmin
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessionInterface
+import LanyardSettings
+import LanyardVault
+import Logging
+
+/// Loads the configuration again and applies it to the running program: all of it or nothing (architecture.md 7.9).
+///
+/// Files are read on a queue of their own, because a read can hang. One reload runs at a time. Requests that come meanwhile share the
+/// next one, so that a flood of signals costs two.
+final class ReloadCoordinator: Sendable {
+    typealias Reply = @Sendable (ReloadOutcome) -> Void
+
+    private struct State {
+        /// The configuration that the program runs with.
+        var running: LoadedConfiguration
+        /// A reload is on the queue and has not begun.
+        var isScheduled = false
+        /// Those who wait for that reload.
+        var replies: [Reply] = []
+    }
+
+    private let queue = DispatchQueue(label: "lanyard.reload")
+    private let state: Guarded<State>
+    private let load: @Sendable () -> LoadedConfiguration
+    private let log: Logger
+    /// Applies a new configuration, of which these live keys differ. On the queue. Set before the first request.
+    nonisolated(unsafe) var apply: @Sendable (Configuration, _ keys: [String]) -> Void = { _, _ in }
+    /// A reload begins. On the queue. Set before the first request.
+    nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
+    /// A reload has ended. On the queue. Set before the first request.
+    nonisolated(unsafe) var onEnd: @Sendable () -> Void = {}
+
+    /// - Parameters:
+    ///   - running: the configuration of the start.
+    ///   - load: reads all sources as the start did.
+    init(_ running: LoadedConfiguration, load: @escaping @Sendable () -> LoadedConfiguration, log: Logger) {
+        state = Guarded(State(running: running))
+        self.load = load
+        self.log = log
+    }
+
+    /// Requests a reload that begins after this call. From any thread; it does not wait.
+    ///
+    /// - Parameter reply: called exactly once, on the queue.
+    func reload(_ reply: @escaping Reply = { _ in }) {
+        let isFirst = state.withLock { state in
+            state.replies.append(reply)
+            defer { state.isScheduled = true }
+            return !state.isScheduled
+        }
+        if isFirst { queue.async { [self] in run() } }
+    }
+
+    private func run() {
+        let replies = state.withLock { state in
+            defer { state.replies = [] }
+            state.isScheduled = false
+            return state.replies
+        }
+        onBegin()
+        let outcome = perform()
+        onEnd()
+        for reply in replies { reply(outcome) }
+    }
+
+    private func perform() -> ReloadOutcome {
+        let loaded = load()
+        let errors = Self.errors(in: loaded)
+        guard errors.isEmpty, let configuration = loaded.configuration else {
+            for error in errors {
+                log.error(
+                    "the new configuration is wrong", metadata: ["event": "reload.failed", "reason": .string(error)])
+            }
+            return .invalid(errors)
+        }
+        let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
+        guard changes.restartOnly.isEmpty else {
+            log.error(
+                "nothing was changed: keys of the new configuration need a restart",
+                metadata: [
+                    "event": "reload.restart_needed", "keys": .string(changes.restartOnly.joined(separator: ", ")),
+                ])
+            return .restartNeeded(changes.restartOnly)
+        }
+        for warning in loaded.warnings {
+            log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
+        }
+        apply(configuration, changes.live)
+        state.withLock { $0.running = loaded }
+        log.notice(
+            changes.live.isEmpty
+                ? "the configuration was read again: nothing differs" : "the configuration was reloaded",
+            metadata: ["event": "reload.applied", "keys": .string(changes.live.joined(separator: ", "))])
+        return .applied(changes.live)
+    }
+
+    /// The errors that `lanyard check` would print for this configuration.
+    private static func errors(in loaded: LoadedConfiguration) -> [String] {
+        guard let configuration = loaded.configuration else {
+            return loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" }
+        }
+        do throws(UpstreamTLSFiles.FileError) {
+            _ = try UpstreamTLS(configuration)
+        } catch {
+            return [error.message]
+        }
+        do throws(TLSFileContents.FileError) {
+            _ = try ListenerTLS(configuration.listeners)
+        } catch {
+            return [error.message]
+        }
+        switch OpenedStore.inspect(at: configuration.store) {
+        case .forThisUser(let error), .forEveryUser(let error): return [error.message]
+        case nil: return []
+        }
+    }
+}

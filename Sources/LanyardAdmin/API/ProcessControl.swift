@@ -1,0 +1,31 @@
+import LanyardTelemetry
+
+/// The operations of the admin API on the process itself.
+package struct ProcessControl: Sendable {
+    /// Starts the orderly shutdown, as SIGTERM does.
+    package var stop: @Sendable () -> Void
+    /// Loads the configuration again, as SIGHUP does. The closure gets the outcome exactly once, on any queue.
+    package var reload: @Sendable (_ reply: @escaping @Sendable (ReloadOutcome) -> Void) -> Void
+    /// The level of the log.
+    package var verbosity: LogVerbosity
+
+    package init(
+        stop: @escaping @Sendable () -> Void,
+        reload: @escaping @Sendable (_ reply: @escaping @Sendable (ReloadOutcome) -> Void) -> Void,
+        verbosity: LogVerbosity
+    ) {
+        self.stop = stop
+        self.reload = reload
+        self.verbosity = verbosity
+    }
+}
+
+/// The result of a reload (architecture.md 7.9).
+package enum ReloadOutcome: Equatable, Sendable {
+    /// The program runs with the new configuration. These keys have new values; none: nothing differs.
+    case applied([String])
+    /// These keys can change only at a start. Nothing was changed.
+    case restartNeeded([String])
+    /// The new configuration is wrong. Nothing was changed. The messages are those of `lanyard check`.
+    case invalid([String])
+}
