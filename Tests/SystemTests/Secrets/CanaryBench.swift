@@ -48,7 +48,7 @@ final class CanaryBench: Sendable {
 
     private init(
         _ folder: TemporaryFolder, _ emulator: EmulatorProcess, _ witness: SecretWitness, _ process: ServerProcess,
-        _ upstream: RawServer, _ admin: RawEndpoint, _ marked: Guarded<[(name: String, secret: String)]>
+        _ upstream: RawServer, _ admin: RawEndpoint, _ marked: consuming Guarded<[(name: String, secret: String)]>
     ) {
         self.folder = folder
         self.emulator = emulator
@@ -109,7 +109,7 @@ final class CanaryBench: Sendable {
     /// A new secret that no other text resembles. Passwords have characters that each form writes in its own way.
     func mark(_ name: String) -> String { Self.mark(name, in: marked) }
 
-    private static func mark(_ name: String, in marked: Guarded<[(name: String, secret: String)]>) -> String {
+    private static func mark(_ name: String, in marked: borrowing Guarded<[(name: String, secret: String)]>) -> String {
         let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/")
         let random = { (count: Int) in String((0..<count).map { _ in letters.randomElement() ?? "x" }) }
         let secret = name.contains("password") ? random(20) + SecretWritings.odd + random(20) : random(48)
