@@ -34,12 +34,15 @@ package enum Machine {
         String((ProcFile.read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
     }
 
-    /// Prevents core files, and prevents other processes of the same user from reading this one's memory, which holds tokens and passwords.
+    /// Prevents core files and crash reports, and prevents other processes of the same user from reading this one's memory, which holds
+    /// tokens and passwords.
     ///
     /// - Returns: false if the kernel refused. The caller warns and continues.
     package static func forbidDumps() -> Bool {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0
+        // Swift's own crash report prints the memory that the registers point to, and goes on after a signal of `kill`.
+        for number in [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV] { signal(number, SIG_DFL) }
         return lanyard_set_not_dumpable() == 0 && isLimited
     }
 
