@@ -22,13 +22,15 @@ enum AppServicesAccountResult {
     }
 
     /// The new access token of a link, or its error.
+    ///
+    /// - Parameter secrets: what the request carried.
     static func readLink(
-        _ outcome: Result<CurlResponse, CurlError>, token: Secret, appID: String
+        _ outcome: Result<CurlResponse, CurlError>, secrets: [Secret], appID: String
     ) -> Result<Grant, IdentityError> {
         let subject = Subject(
-            label: "the link request", changesState: true, isLink: true, secrets: [token], appID: appID)
+            label: "the link request", changesState: true, isLink: true, secrets: secrets, appID: appID)
         return checked(outcome, subject).flatMap { response in
-            AppServicesGrant.make(.link, response).mapError { error in
+            AppServicesGrant.make(.link, response, secrets: secrets).mapError { error in
                 var error = error
                 // The service has made the link, although its token cannot be used.
                 error.verdict = .unknownOutcome
@@ -74,7 +76,7 @@ enum AppServicesAccountResult {
     private static func error(_ response: CurlResponse, _ subject: Subject) -> IdentityError {
         let decoded = response.isJSON ? response.body.withBytes { TokenReader.readUsable($0).response } : nil
         let verdict = verdict(response, decoded, subject)
-        let code = decoded?.errorCode
+        let code = decoded?.errorCode(without: subject.secrets)
         var message =
             "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to \(subject.label)"
         switch verdict {

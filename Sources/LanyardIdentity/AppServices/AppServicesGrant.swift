@@ -9,22 +9,26 @@ enum AppServicesGrant {
     /// Ten years, in seconds. A longer lifetime means "no end" and must not overflow later sums.
     private static let lifetimeMax: Int64 = 315_360_000
 
-    static func make(_ call: AppServicesVerdict.Call, _ response: CurlResponse) -> Result<Grant, IdentityError> {
+    /// - Parameter secrets: what the request carried. An `error_code` with a piece of one is not shown.
+    static func make(
+        _ call: AppServicesVerdict.Call, _ response: CurlResponse, secrets: [Secret]
+    ) -> Result<Grant, IdentityError> {
         let (decoded, error) = response.body.withBytes { TokenReader.readUsable($0) }
         do throws(UnusableGrantError) {
             if let error { throw UnusableGrantError(error) }
-            return .success(try grant(decoded, call, response))
+            return .success(try grant(decoded, call, response, secrets))
         } catch {
             return .failure(AppServicesVerdict.malformed(call, response.status, error.message, decoded: decoded))
         }
     }
 
     private static func grant(
-        _ decoded: TokenResponse, _ call: AppServicesVerdict.Call, _ response: CurlResponse
+        _ decoded: TokenResponse, _ call: AppServicesVerdict.Call, _ response: CurlResponse, _ secrets: [Secret]
     ) throws(UnusableGrantError) -> Grant {
         // Core reports an error in a 200 response as an error (app-services.md 2.3).
         guard !decoded.hasError else {
-            throw UnusableGrantError("it carries an error (\(decoded.errorCode ?? "without a code"))")
+            let code = decoded.errorCode(without: secrets)
+            throw UnusableGrantError("it carries an error (\(code ?? "without a code"))")
         }
         guard let accessToken = decoded.accessToken else { throw UnusableGrantError("there is no access_token") }
         guard let claims = JWTClaims(of: accessToken) else { throw UnusableGrantError("the access_token is not a JWT") }

@@ -43,7 +43,9 @@ extension AppServicesIdentity: AccountService {
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 noteLocation(outcome)
-                reply(AppServicesAccountResult.readLink(outcome, token: accessToken, appID: appID))
+                reply(
+                    AppServicesAccountResult.readLink(
+                        outcome, secrets: [accessToken] + prepared.secrets, appID: appID))
             }
         }
     }

@@ -138,8 +138,10 @@ package final class AppServicesIdentity: IdentityService {
             let request = CurlRequest(
                 method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, isLogin: true,
                 deadline: deadline)
-            send(.login, request) { outcome in
-                reply(prepared.annotated(outcome.flatMap { AppServicesGrant.make(.login, $0) }))
+            send(.login, request, secrets: prepared.secrets) { outcome in
+                reply(
+                    prepared.annotated(
+                        outcome.flatMap { AppServicesGrant.make(.login, $0, secrets: prepared.secrets) }))
             }
         }
     }
@@ -147,8 +149,8 @@ package final class AppServicesIdentity: IdentityService {
     /// One session call with the refresh token.
     package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
         begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
-            send(.refresh, session(.post, refreshToken, origin, deadline)) {
-                reply($0.flatMap { AppServicesGrant.make(.refresh, $0) })
+            send(.refresh, session(.post, refreshToken, origin, deadline), secrets: [refreshToken]) {
+                reply($0.flatMap { AppServicesGrant.make(.refresh, $0, secrets: [refreshToken]) })
             }
         }
     }
@@ -156,7 +158,9 @@ package final class AppServicesIdentity: IdentityService {
     /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
-            send(.logout, session(.delete, refreshToken, origin, deadline)) { reply($0.map { _ in }) }
+            send(.logout, session(.delete, refreshToken, origin, deadline), secrets: [refreshToken]) {
+                reply($0.map { _ in })
+            }
         }
     }
 
@@ -182,23 +186,24 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     private func send(
-        _ call: AppServicesVerdict.Call, _ request: CurlRequest,
+        _ call: AppServicesVerdict.Call, _ request: CurlRequest, secrets: [Secret],
         reply: @escaping (Result<CurlResponse, IdentityError>) -> Void
     ) {
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
             noteLocation(outcome)
-            reply(classified(call, outcome))
+            reply(classified(call, outcome, secrets))
         }
     }
 
     private func classified(
-        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>
+        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret] = []
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
         case .failure(let failure): .failure(AppServicesVerdict.error(call, failure))
         case .success(let response):
-            AppServicesVerdict.error(call, response, appID: appID, now: .now).map { .failure($0) } ?? .success(response)
+            AppServicesVerdict.error(call, response, secrets: secrets, appID: appID, now: .now).map { .failure($0) }
+                ?? .success(response)
         }
     }
 

@@ -12,6 +12,8 @@ struct AppServicesLogin: Sendable {
     /// The provider's path segment.
     var provider: String { kind.provider }
     let body: Secret
+    /// The credential's secret; none if it has none.
+    let secrets: [Secret]
     /// A secret file that every user of the machine may read, which deserves a warning.
     let worldReadable: String?
     /// The fingerprint under which a refusal of this credential is remembered. nil without a guard, and for a credential without a secret,
@@ -113,6 +115,7 @@ struct AppServicesLogin: Sendable {
         path = source.path
         fingerprint = guarded.flatMap { Self.fingerprint(source.credential, kind, identity, key: $0.key) }
         expiry = kind.format == .jwt ? source.credential.secret.flatMap { JWTClaims(of: $0)?.expiry } : nil
+        secrets = source.credential.secret.map { [$0] } ?? []
         body = try Self.body(of: source, kind, device)
     }
 

@@ -19,12 +19,16 @@ enum AppServicesVerdict {
 
     /// The error that a response stands for; nil for a success.
     ///
-    /// - Parameter appID: the app of the request.
-    static func error(_ call: Call, _ response: CurlResponse, appID: String, now: WallTime) -> IdentityError? {
+    /// - Parameters:
+    ///   - secrets: what the request carried. An `error_code` with a piece of one is not shown.
+    ///   - appID: the app of the request.
+    static func error(
+        _ call: Call, _ response: CurlResponse, secrets: [Secret] = [], appID: String, now: WallTime
+    ) -> IdentityError? {
         guard !(200..<300 ~= response.status) else { return nil }
         let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
         let verdict = verdict(call, response.status, decoded, retryAfter: response.retryAfter(now: now))
-        let code = decoded?.errorCode
+        let code = decoded?.errorCode(without: secrets)
         let message =
             "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
         var error = IdentityError(

@@ -2,24 +2,32 @@ import LanyardFoundations
 
 /// The text of the service's own error, for the operator that made the call. It is never logged.
 ///
-/// The text may repeat what was sent, so it is left out if it has a secret of the call or a piece of one, and what looks
-/// like a token is cut out.
+/// The text may repeat what was sent, so it is left out if it has a secret of the call or a piece of one. What looks like a token is
+/// cut out: a long word, and one of some length with a digit.
 enum ServiceErrorText {
     static let bytesMax = 300
     /// Bytes of the text that are read.
     private static let readMax = 4096
-    /// The longest run of token characters that stays.
-    private static let runMax = 40
+    /// The longest word that stays.
+    private static let wordMax = 40
 
     /// nil: there is no text, or it must not be shown.
     ///
     /// - Parameter secrets: what the call has sent.
     static func read(_ bytes: UnsafeRawBufferPointer, without secrets: [Secret]) -> String? {
         guard let text = find(bytes), text.count > 0 else { return nil }
-        let hasSecret = secrets.contains { secret in
-            text.withBytes { text in secret.withBytes { repeats(text, $0) } }
-        }
+        let hasSecret = text.withBytes { repeats($0, anyOf: secrets) }
         return hasSecret ? nil : text.withBytes(scrubbed)
+    }
+
+    /// Whether the text has one of the secrets, or a piece of one.
+    static func repeats(_ text: String, anyOf secrets: [Secret]) -> Bool {
+        var text = text
+        return text.withUTF8 { repeats(UnsafeRawBufferPointer($0), anyOf: secrets) }
+    }
+
+    private static func repeats(_ text: UnsafeRawBufferPointer, anyOf secrets: [Secret]) -> Bool {
+        secrets.contains { secret in secret.withBytes { repeats(text, $0) } }
     }
 
     /// The `error` of the outermost object.
@@ -68,7 +76,7 @@ enum ServiceErrorText {
         var out: [UInt8] = []
         for word in bytes.prefix(readMax).split(separator: 0x20, omittingEmptySubsequences: true) {
             if !out.isEmpty { out.append(0x20) }
-            if word.count > runMax {
+            if word.count > wordMax || (word.count >= Piece.bytes && word.contains { 0x30...0x39 ~= $0 }) {
                 out.append(contentsOf: "[...]".utf8)
             } else {
                 out.append(contentsOf: word.map { 0x21..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") })

@@ -167,8 +167,19 @@ package struct TokenResponse: Sendable {
     package var hasError = false
     /// The `error` says that no such app exists. Only this text must be recognised, because it comes without a code.
     package var isUnknownApp = false
-    /// Scrubbed: `[A-Za-z0-9_]{1,64}`.
+    /// Scrubbed: `[A-Za-z0-9_]{1,64}`. Only `errorCode(without:)` may be shown.
     package var errorCode: String?
+
+    /// The code if it may be shown: without a digit, as the service's codes are, and no piece of a secret. A service that
+    /// quotes another secret quotes a random one, which rarely has letters alone.
+    ///
+    /// - Parameter secrets: what the request carried.
+    func errorCode(without secrets: [Secret]) -> String? {
+        guard let errorCode, !errorCode.utf8.contains(where: { 0x30...0x39 ~= $0 }),
+            !ServiceErrorText.repeats(errorCode, anyOf: secrets)
+        else { return nil }
+        return errorCode
+    }
 }
 
 /// The characters of a bearer token (RFC 6750 §2.1), as they may follow `Bearer ` in a field.
