@@ -34,8 +34,8 @@ import Testing
         return Int(try #require(samples.first { $0.name == "lanyard_log_lines_dropped_total" }?.value))
     }
 
-    private func expectOnlyLinesLost(_ launcher: [String]) async throws {
-        let lanyard = try await serve(launcher)
+    private func expectOnlyLinesLost(_ launcher: [String], requests: Int = 50) async throws {
+        let lanyard = try await serve(launcher, requests: requests)
         try await eventually("the lost lines are counted") { try await droppedLines() >= 40 }
         #expect(try await lanyard.terminate() == .code(143))
     }
@@ -52,7 +52,8 @@ import Testing
     @Test("a file on a full disk", .enabled("needs root and mount namespaces") { MountNamespace.isPossible })
     func disk() async throws {
         let script = "mount -t tmpfs -o size=4k tmpfs /mnt && exec \"$@\" 2>>/mnt/log"
-        try await expectOnlyLinesLost(["/usr/bin/unshare", "-m", "/bin/sh", "-c", script, "sh"])
+        // A page holds about twenty lines.
+        try await expectOnlyLinesLost(["/usr/bin/unshare", "-m", "/bin/sh", "-c", script, "sh"], requests: 150)
     }
 
     @Test("a pipe that is never read, from the start to the stop")

@@ -47,14 +47,21 @@ import Testing
         try await lanyard.isUnchanged()
     }
 
-    @Test("a configuration or a file of it that has vanished changes nothing", arguments: [false, true])
-    func vanished(_ isWhole: Bool) async throws {
-        try lanyard.configure("log: {level: debug, access: false}")
-        try FileManager.default.removeItem(atPath: isWhole ? lanyard.path : lanyard.process.folder.file("token"))
+    @Test("a configuration that has vanished changes nothing")
+    func vanished() async throws {
+        try FileManager.default.removeItem(atPath: lanyard.path)
         let response = try await lanyard.reload()
         #expect(response.status == 422 && response.bodyText.contains("configuration-invalid"), "\(response.bodyText)")
-        let configured = try await lanyard.level()
-        #expect(configured == #"{"level":"info","configured":"info"}"#)
+        #expect(try await lanyard.level() == #"{"level":"info","configured":"info"}"#)
+    }
+
+    @Test("a token file that has vanished is a warning, as at the start")
+    func withoutToken() async throws {
+        try lanyard.configure("log: {level: debug, access: false}")
+        try FileManager.default.removeItem(atPath: lanyard.process.folder.file("token"))
+        let response = try await lanyard.reload()
+        #expect(response.status == 200, "\(response.bodyText)")
+        try await lanyard.process.process.event("configuration.warning")
     }
 
     @Test("a key that needs a restart is named, and nothing is changed")

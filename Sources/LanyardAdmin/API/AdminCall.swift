@@ -86,11 +86,11 @@ package enum AdminCall: Equatable, Sendable {
         case call(AdminCall)
         /// The path exists, but not with this method.
         case methodNotAllowed(allow: String)
-        case unreadable(Unreadable)
+        case unreadable(PathError)
     }
 
     /// Why a path names no call. A type of its own, because the case decides the status.
-    enum Unreadable: Error, Equatable {
+    enum PathError: Error, Equatable {
         /// The path segment for the user's name is not a valid name.
         case noSuchUser
         /// The same for an identity's name.
@@ -109,7 +109,7 @@ package enum AdminCall: Equatable, Sendable {
         }
         guard let (routes, encoded) = AdminRoute.matching(segments) else { return .unreadable(.noRoute) }
         var values: [String] = []
-        do throws(Unreadable) {
+        do throws(PathError) {
             for (parameter, segment) in encoded { values.append(try parameter.decode(segment)) }
         } catch {
             return .unreadable(error)

@@ -152,7 +152,7 @@ extension AdminRoute.Parameter {
     /// Percent escapes are decoded in the name of a function only, because no other valid name needs one.
     ///
     /// - Throws: what the path is read as instead.
-    func decode(_ segment: String) throws(AdminCall.Unreadable) -> String {
+    func decode(_ segment: String) throws(AdminCall.PathError) -> String {
         switch self {
         case .user: guard ConfiguredName.isValid(segment) else { throw .noSuchUser }
         case .identity: guard ConfiguredName.isValid(segment) else { throw .noSuchIdentity }

@@ -69,7 +69,8 @@ import Testing
                 "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--admin-address", "unix:\(path)",
             ])
         #expect(try await process.waitForExit() == .code(isFolder ? 69 : 78))
-        #expect(process.log.contains(path), "\(process.log)")
+        // A long value is shortened.
+        #expect(process.log.contains(path.prefix(50)), "\(process.log)")
         if !isFolder { #expect(process.log.contains("at most 107 bytes"), "\(process.log)") }
     }
 
