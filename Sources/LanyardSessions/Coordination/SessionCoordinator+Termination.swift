@@ -10,7 +10,12 @@ extension SessionCoordinator {
         if let operation {
             if let token = operation.unsavedRefreshToken {
                 // A login has begun another session than the one that ends. A refresh has continued the same session.
-                if operation.call.kind == .login { revoke(token) } else { newest = token }
+                switch (operation.call.kind, operation.stage) {
+                // The store may hold that session until it takes the termination.
+                case (.login, .saving): revokedAfterTermination.append(token)
+                case (.login, _): revoke(token)
+                case (.refresh, _): newest = token
+                }
             }
             if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         }

@@ -130,6 +130,8 @@ extension SessionCoordinator {
     mutating func terminated(_ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool) {
         guard case .terminate(_, let revocation) = pendingChange else { return }
         emit(.completeTermination(revocation, isStored: isStored, ticket: ticket))
+        for token in revokedAfterTermination { revoke(token) }
+        revokedAfterTermination = []
     }
 
     // MARK: Failing writes

@@ -181,6 +181,9 @@ package struct SessionCoordinator: Sendable {
     /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
     /// `session` is the `StoredSession.id` of its session.
     var orphanedRefresh: (token: Secret, session: UInt64)?
+    /// Sessions of logins that were being stored when a termination came. They are revoked once the store has taken it: a crash before
+    /// that would restore a session that the service has ended.
+    var revokedAfterTermination: [Secret] = []
     /// The session's call that waits for the operation before it.
     var pendingCall: (call: SessionCall, refresh: Secret?)?
     var requestedLogin: RequestedLogin?
