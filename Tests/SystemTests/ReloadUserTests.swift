@@ -203,12 +203,20 @@ import Testing
     func fixed() async throws {
         let lanyard = try await started([bench.user("alice")])
         let calls = try await ReloadedUsers.calls(bench.first)
-        let fixed = "fixed: {static: {token_file: \(bench.folder.file("robot"))}}"
-        for identities in [[bench.identity(at: bench.first), fixed]] {
-            try bench.configure(
-                [bench.user("alice"), bench.user("carol", identity: "fixed", password: nil)], identities: identities)
-            #expect(try await ReloadedUsers.applied(lanyard) == ["identities.fixed", "users.carol"])
-            try await eventually("the token is read") { try await lanyard.admin.status()["carol"]?.session == "valid" }
+        try bench.folder.write("other", "other-token")
+        let users = [bench.user("alice"), bench.user("carol", identity: "fixed", password: nil)]
+        var former: Int?
+        for (file, applied) in [
+            ("robot", ["identities.fixed", "users.carol"]), ("other", ["identities.fixed.static.token_file"]),
+        ] {
+            let fixed = "fixed: {static: {token_file: \(bench.folder.file(file))}}"
+            try bench.configure(users, identities: [bench.identity(at: bench.first), fixed])
+            #expect(try await ReloadedUsers.applied(lanyard) == applied)
+            try await eventually("the token is read") {
+                let carol = try await lanyard.admin.status()["carol"]
+                return carol?.session == "valid" && carol?.generation != former
+            }
+            former = try await lanyard.admin.status()["carol"]?.generation
         }
         try bench.configure([bench.user("alice"), bench.user("carol", password: nil)])
         _ = try await ReloadedUsers.applied(lanyard)
