@@ -73,16 +73,14 @@ final class Program: Sendable {
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        let services = Self.identities(configuration, by: files, on: identities, warning)
+        let sources = SessionSources(by: files, on: identities, warning)
+        let made = sources.make(configuration)
+        sources.use(made)
         store = try opened.store(log: log)
         sessions = try SessionService(
-            Self.managedUsers(configuration, services, by: files, on: identities, warning), identities: services,
-            names: names,
-            settings: SessionSettings(
-                refresh: configuration.refresh, login: configuration.login,
-                activeUser: configuration.configuredActiveUser,
-                activatesNextOnLogout: configuration.activatesNextOnLogout),
-            store: store, contents: opened.contents, publisher: path, logger: log)
+            made.configuration.users, identities: made.configuration.identities, names: names,
+            settings: made.configuration.settings, store: store, contents: opened.contents, publisher: path,
+            logger: log)
         tokenSource.connect(to: sessions)
         let stop = try ShutdownCoordinator(
             configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
@@ -90,26 +88,27 @@ final class Program: Sendable {
         sessions.onFailedStart = { stop.endFailedStart(status: $0) }
         stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
-        let sources = Self.healthSources(
+        let healthSources = Self.healthSources(
             configuration, sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
             ServiceManagerReports(
-                to: $0, on: operatorLoop, snapshot: sources.snapshot, controlPlane: sources.controlPlane)
+                to: $0, on: operatorLoop, snapshot: healthSources.snapshot, controlPlane: healthSources.controlPlane)
         }
         self.reports = reports
         stop.onBegin = { reports?.stopping() }
         stop.onHangUp = { reloads.reload() }
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
+        reloads.applySessions = { [sessions] in sources.reload($0, apply: sessions.reload) }
         reloads.apply = { configuration, keys in
             stop.apply(configuration.shutdown)
             // A level that was set at run time stays if the configured one is the same.
             if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
         }
         health = bindings.health.map { socket in
-            let pages = HealthPages(sources, version: BuildVersion.number, commit: commit)
+            let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
         let unverified = configuration.routes.filter(\.skipsVerification).map(\.route.name)
@@ -145,40 +144,6 @@ final class Program: Sendable {
                 return path.samples + sessions.report.samples + refused.samples + [dropped]
             },
             controlPlane: { sessions.loop.post($0) })
-    }
-
-    /// All configured identities. Users of one identity share its service.
-    private static func identities(
-        _ configuration: Configuration, by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning
-    ) -> [ConfiguredIdentity] {
-        configuration.identities.map { identity in
-            switch identity.kind {
-            case .fixed: return ConfiguredIdentity(identity.name, .fixed)
-            case .appServices(let app):
-                let service = AppServicesIdentity(
-                    identity, app: app, version: BuildVersion.number, by: files, on: loop, warning: warning)
-                return ConfiguredIdentity(identity.name, .service(service, app.rotation))
-            }
-        }
-    }
-
-    /// All configured users, each with the source of its tokens.
-    private static func managedUsers(
-        _ configuration: Configuration, _ identities: [ConfiguredIdentity], by files: FileReader, on loop: EventLoop,
-        _ warning: SecretFileWarning
-    ) -> [ManagedUser] {
-        let services = Dictionary(identities.map { ($0.name, $0.kind) }) { first, _ in first }
-        let settings = Dictionary(configuration.identities.map { ($0.name, $0.kind) }) { first, _ in first }
-        return configuration.users.compactMap { user in
-            if case .service(let service, let rotation)? = services[user.identity] {
-                return ManagedUser(
-                    user, source: .service(service), credential: CredentialFileWatch(by: files, on: loop),
-                    rotation: rotation)
-            }
-            guard case .fixed(let file)? = settings[user.identity] else { return nil }
-            let feed = StaticIdentity(name: user.identity, tokenFile: file, by: files, on: loop, warning: warning)
-            return ManagedUser(user, source: .feed(feed))
-        }
     }
 
     /// Serves until a signal ends it; returns the exit status.

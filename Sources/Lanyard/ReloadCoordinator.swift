@@ -28,6 +28,9 @@ final class ReloadCoordinator: Sendable {
     private let state: Guarded<State>
     private let load: @Sendable () -> LoadedConfiguration
     private let log: Logger
+    /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
+    /// nothing has changed. On the queue, before `apply`. Set before the first request.
+    nonisolated(unsafe) var applySessions: @Sendable (Configuration) -> [String] = { _ in [] }
     /// Applies a new configuration, of which these live keys differ. On the queue. Set before the first request.
     nonisolated(unsafe) var apply: @Sendable (Configuration, _ keys: [String]) -> Void = { _, _ in }
     /// A reload begins. On the queue. Set before the first request.
@@ -71,13 +74,7 @@ final class ReloadCoordinator: Sendable {
     private func perform() -> ReloadOutcome {
         let loaded = load()
         let errors = Self.errors(in: loaded)
-        guard errors.isEmpty, let configuration = loaded.configuration else {
-            for error in errors {
-                log.error(
-                    "the new configuration is wrong", metadata: ["event": "reload.failed", "reason": .string(error)])
-            }
-            return .invalid(errors)
-        }
+        guard errors.isEmpty, let configuration = loaded.configuration else { return failed(errors) }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
             log.error(
@@ -87,6 +84,8 @@ final class ReloadCoordinator: Sendable {
                 ])
             return .restartNeeded(changes.restartOnly)
         }
+        let obstacles = applySessions(configuration)
+        guard obstacles.isEmpty else { return failed(obstacles) }
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
@@ -97,6 +96,15 @@ final class ReloadCoordinator: Sendable {
                 ? "the configuration was read again: nothing differs" : "the configuration was reloaded",
             metadata: ["event": "reload.applied", "keys": .string(changes.live.joined(separator: ", "))])
         return .applied(changes.live)
+    }
+
+    private func failed(_ errors: [String]) -> ReloadOutcome {
+        for error in errors {
+            log.error(
+                "the new configuration cannot be used",
+                metadata: ["event": "reload.failed", "reason": .string(error)])
+        }
+        return .invalid(errors)
     }
 
     /// The errors that `lanyard check` would print for this configuration.

@@ -8,22 +8,50 @@ package struct ConfigurationChanges: Equatable, Sendable {
     package var restartOnly: [String] = []
 
     /// Paths of the keys that a reload applies. All other keys need a restart.
-    package static let livePaths: Set<String> = [
+    package static let livePaths = sessionPaths.union([
         "log.level", "shutdown.drain_min", "shutdown.drain_max", "shutdown.exit_zero_on_sigterm",
-    ]
+    ])
+
+    /// The paths that the session path applies. `refresh.wait_max` is not one: the request path has it, too.
+    private static let sessionPaths: Set<String> = {
+        let below = ConfigurationKeys.all.map(\.path).filter { path in
+            ["users", "identities", "login"].contains { path == $0 || path.hasPrefix($0 + ".") }
+        }
+        let others = [
+            "active_user", "on_active_logout", "refresh.at", "refresh.mandatory", "refresh.cooldown",
+            "refresh.per_hour_max",
+        ]
+        return Set(below + others)
+    }()
 
     /// - Parameters:
     ///   - running: the configuration of the running program.
     ///   - new: a valid one.
     package init(from running: LoadedConfiguration, to new: LoadedConfiguration) {
         compare(running.tree, new.tree, section: "", shown: "")
-        guard var expected = running.configuration, let configuration = new.configuration else { return }
+        guard let former = running.configuration, let configuration = new.configuration else { return }
+        var expected = former
         expected.log.level = configuration.log.level
         expected.shutdown = configuration.shutdown
+        expected.takeSessions(of: configuration)
         // The permissions of secret files are no key.
         expected.openSecretFiles = configuration.openSecretFiles
         // Another spelling of the same value, such as 1000ms for 1s, is no change.
         if expected == configuration { restartOnly = [] }
+        var same = former
+        same.openSecretFiles = configuration.openSecretFiles
+        if same == configuration { live = [] }
+        requireRestartForProxyVariables(former, configuration)
+    }
+
+    /// The start removes the proxy variables if no identity uses them.
+    private mutating func requireRestartForProxyVariables(_ running: Configuration, _ new: Configuration) {
+        guard !running.identities.contains(where: { $0.proxy == .environment }) else { return }
+        for identity in new.identities where identity.proxy == .environment {
+            let path = "identities.\(identity.name)"
+            live.removeAll { $0 == path || $0 == "\(path).proxy" }
+            restartOnly.append("\(path).proxy")
+        }
     }
 
     private mutating func compare(_ old: ConfigurationNode?, _ new: ConfigurationNode?, section: String, shown: String)
@@ -84,6 +112,21 @@ package struct ConfigurationChanges: Equatable, Sendable {
 
     private mutating func record(_ key: ConfigurationKey, _ shown: String) {
         if Self.livePaths.contains(key.path) { live.append(shown) } else { restartOnly.append(shown) }
+    }
+}
+
+extension Configuration {
+    /// Takes what the session path applies.
+    fileprivate mutating func takeSessions(of other: Configuration) {
+        users = other.users
+        identities = other.identities
+        login = other.login
+        activeUser = other.activeUser
+        configuredActiveUser = other.configuredActiveUser
+        activatesNextOnLogout = other.activatesNextOnLogout
+        let waitMax = refresh.waitMax
+        refresh = other.refresh
+        refresh.waitMax = waitMax
     }
 }
 

@@ -34,7 +34,7 @@ package struct LoginSettings: Equatable, Sendable {
 }
 
 /// What all users have in common.
-package struct SessionSettings: Sendable {
+package struct SessionSettings: Equatable, Sendable {
     /// `refresh`.
     package var refresh: RefreshSettings
     /// `login`.

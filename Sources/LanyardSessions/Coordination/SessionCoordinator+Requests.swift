@@ -43,7 +43,7 @@ extension SessionCoordinator {
 
     /// The stored session continues whatever is configured. The store knows the kind of its login. It knows only the
     /// service's id of the account, which no configuration names.
-    private mutating func compareLoginKinds(_ stored: StoredUser) {
+    mutating func compareLoginKinds(_ stored: StoredUser) {
         guard let configured = setup.credential?.provider, let provider = stored.provider, provider != configured
         else { return }
         logEvent(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])

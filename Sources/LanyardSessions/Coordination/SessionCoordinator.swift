@@ -22,6 +22,10 @@ package struct SessionCoordinator: Sendable {
         /// - duplicateOf: another user that has a session of the same account and keeps it.
         case begin(StoredUser?, duplicateOf: String? = nil)
         case due
+        /// A reload has changed the settings. What is under way ends as it began.
+        ///
+        /// - isCredentialNew: the configured login is another one, or gone.
+        case reconfigured(Setup, isCredentialNew: Bool)
         /// An event from shards, clocks, token feeds or file watches.
         case session(Session.Event)
         /// An operator logs in.
@@ -105,6 +109,8 @@ package struct SessionCoordinator: Sendable {
         package var others: [StoredIdentity]
         /// The names of all configured users.
         package var configured: Set<String>
+        /// The generation of the latest token that this process has published for the index; the next one is higher.
+        package var generation: UInt64 = 0
 
         package init(
             user: String, identity: String, index: UserIndex, credential: Credential?,
@@ -146,7 +152,7 @@ package struct SessionCoordinator: Sendable {
     enum Lock { case free, requested, held }
 
     /// The user, its identity and its settings.
-    package let setup: Setup
+    package internal(set) var setup: Setup
     /// The state machine.
     package internal(set) var session = Session.loggedOut(.loggingIn)
     /// What outlives its states.
@@ -210,6 +216,7 @@ package struct SessionCoordinator: Sendable {
         self.setup = setup
         isProvisional = setup.isAdded
         context = SessionContext(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
+        context.generation = setup.generation
     }
 
     /// Handles one event and returns the actions to perform, in order.
@@ -255,6 +262,7 @@ package struct SessionCoordinator: Sendable {
             applyToSession(.due)
             if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
             retryWrites()
+        case .reconfigured(let setup, let isCredentialNew): reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event): applyToSession(event)
         case .login(let credential, let ticket):
             requestLogin(RequestedLogin(source: .credential(credential), ticket: ticket))

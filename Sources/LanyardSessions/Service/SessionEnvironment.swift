@@ -18,6 +18,8 @@ protocol SessionEnvironment: AnyObject, Sendable {
 
 /// What the runner of one user needs.
 protocol RunnerEnvironment: SessionEnvironment {
+    /// The process is about to end.
+    var isDraining: Bool { get }
     var publisher: any TokenPublisher { get }
     var store: any SessionStore { get }
     var accounts: any AccountRegistry { get }
@@ -30,6 +32,8 @@ protocol RunnerEnvironment: SessionEnvironment {
     func retryUnsavedEnds(for runner: SessionRunner)
     /// Publishes a runner's status in the report.
     func update(_ runner: SessionRunner)
+    /// The runner of a user that has left, or that has another runner by now, has ended.
+    func retired(_ runner: SessionRunner)
     /// A login or refresh call begins; `callEnded` follows when its result has come.
     func callBegan()
     func callEnded()

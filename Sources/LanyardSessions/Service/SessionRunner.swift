@@ -13,7 +13,7 @@ package final class SessionRunner: @unchecked Sendable {
     package typealias Reply = @Sendable (SessionReply) -> Void
 
     /// The user with its token source and settings.
-    package let managedUser: ManagedUser
+    package private(set) var managedUser: ManagedUser
     let index: UserIndex
     private let environment: any RunnerEnvironment
     let logger: Logger
@@ -21,6 +21,12 @@ package final class SessionRunner: @unchecked Sendable {
     private var inbox: [SessionCoordinator.Event] = []
     private var isHandling = false
     private(set) var isStopped = false
+    /// The runner before this one has not ended yet: `start` follows. Operators' requests wait for it.
+    private(set) var isWaiting = false
+    /// The user has left, or has another runner: what has begun is finished, and nothing is published.
+    private(set) var isRetiring = false
+    /// Another runner waits for the end of this one.
+    private var hasSuccessor = false
     /// The waiting replies, by ticket.
     private var replies: [UInt64: Reply] = [:]
     private var tickets: UInt64 = 0
@@ -40,6 +46,55 @@ package final class SessionRunner: @unchecked Sendable {
         coordinator = SessionCoordinator(setup)
     }
 
+    // MARK: Reload
+
+    /// `start` comes later, when the runner before this one has ended.
+    func waitForPredecessor() { isWaiting = true }
+
+    /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
+    func reconfigure(_ new: ManagedUser, _ setup: SessionCoordinator.Setup) {
+        let former = managedUser
+        let isCredentialNew = former.settings.login != new.settings.login
+        managedUser = new
+        if !isCredentialNew { managedUser.credential = former.credential }
+        if isWaiting { return coordinator = SessionCoordinator(setup) }
+        guard case .service = new.source else { return }
+        if isCredentialNew {
+            former.credential?.stop()
+            watchCredential()
+        }
+        handle(.reconfigured(setup, isCredentialNew: isCredentialNew))
+    }
+
+    /// The user leaves this process, or gets another runner. What has begun is finished and stored. Then the service is
+    /// told.
+    ///
+    /// - Parameter hasSuccessor: another runner waits. Changes that the store does not take are then given up, with a
+    ///   log line.
+    func retire(hasSuccessor: Bool) {
+        isRetiring = true
+        self.hasSuccessor = hasSuccessor
+        managedUser.credential?.stop()
+        guard case .service = managedUser.source, !isWaiting else {
+            stop()
+            return environment.retired(self)
+        }
+        handle(.drain)
+    }
+
+    /// A user of the name is back: another runner waits for the end of this one.
+    func yieldToSuccessor() {
+        hasSuccessor = true
+        endRetirement()
+    }
+
+    private func endRetirement() {
+        guard isRetiring, !isStopped, hasSuccessor ? coordinator.mayBeReplaced : coordinator.isIdle else { return }
+        if coordinator.lock == .held { environment.store.unlock(name) }
+        stop()
+        environment.retired(self)
+    }
+
     /// The user's name.
     package var name: String { managedUser.settings.name }
 
@@ -47,21 +102,32 @@ package final class SessionRunner: @unchecked Sendable {
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
+        let requests = inbox
+        (isWaiting, inbox) = (false, [])
         switch managedUser.source {
         case .feed(let feed):
             environment.publisher.publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // The watch starts first, so that it misses no change after the login has read the file.
-            if let login = managedUser.settings.login {
-                managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
-            }
+            watchCredential()
             handle(.begin(stored, duplicateOf: other))
         }
+        for request in requests { handle(request) }
+    }
+
+    private func watchCredential() {
+        guard let login = managedUser.settings.login else { return }
+        managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
     }
 
     /// The process is about to end: see `SessionCoordinator.Event.drain`.
-    func drain() { handle(.drain) }
+    func drain() {
+        guard isWaiting else { return handle(.drain) }
+        inbox = []
+        for reply in replies.values { reply(.stopping) }
+        replies = [:]
+    }
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
@@ -132,9 +198,10 @@ package final class SessionRunner: @unchecked Sendable {
     func handle(_ event: SessionCoordinator.Event) {
         environment.loop.assertOnQueue()
         guard !environment.isStopped, !isStopped else { return }
+        if isWaiting, !event.isRequest { return }
         inbox.append(event)
         // An action may report its result at once. That event is handled after the actions beside it.
-        guard !isHandling else { return }
+        guard !isHandling, !isWaiting else { return }
         isHandling = true
         var readyReplies: [(UInt64, SessionReply)] = []
         while !inbox.isEmpty {
@@ -146,14 +213,21 @@ package final class SessionRunner: @unchecked Sendable {
         }
         isHandling = false
         timer.set(at: coordinator.due)
-        environment.update(self)
+        if !isRetiring { environment.update(self) }
         // The replies come after the report shows what they say.
-        for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(reply) }
+        for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(ending(reply)) }
+        if isRetiring { endRetirement() }
+    }
+
+    /// Not the process ends, but the runner.
+    private func ending(_ reply: SessionReply) -> SessionReply {
+        if case .stopping = reply, isRetiring, !environment.isDraining { .overtaken } else { reply }
     }
 
     private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
         switch action {
-        case .publish(let availability): environment.publisher.publish(availability, for: index)
+        case .publish(let availability):
+            if !isRetiring { environment.publisher.publish(availability, for: index) }
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: environment.store.unlock(name)
@@ -169,7 +243,9 @@ package final class SessionRunner: @unchecked Sendable {
             environment.callBegan()
             service.refresh(token) { [self] result in complete(result, to: call) }
         case .claim(let account, let operation):
-            handle(.claimed(environment.accounts.claim(account, for: index), operation: operation))
+            // The registry knows the index as the successor's. The store checks the account all the same.
+            let claim = isRetiring ? .free : environment.accounts.claim(account, for: index)
+            handle(.claimed(claim, operation: operation))
         case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
         case .completeTermination(let revocation, let isStored, let ticket):
             completeTermination(revocation, isStored: isStored, ticket)
@@ -237,7 +313,7 @@ package final class SessionRunner: @unchecked Sendable {
     // MARK: Observed state
 
     /// See `SessionCoordinator.isDrained`.
-    var isDrained: Bool { if case .feed = managedUser.source { true } else { coordinator.isDrained } }
+    var isDrained: Bool { if case .feed = managedUser.source { true } else { isWaiting || coordinator.isDrained } }
 
     var isRefreshing: Bool {
         if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else { false }

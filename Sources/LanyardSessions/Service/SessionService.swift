@@ -15,17 +15,20 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     let publisher: any TokenPublisher
     let store: any SessionStore
     let logger: Logger
-    private let settings: SessionSettings
+    private var settings: SessionSettings
     private let boot = Machine.bootID
     /// The configured identities, by name.
-    private let identities: [String: ConfiguredIdentity]
+    private(set) var identities: [String: ConfiguredIdentity]
     /// What the store held when it was opened.
     let contents: StoreContents
-    /// The indices below this one belong to the configured users.
-    private let configuredCount: Int
     /// The runners, in the order of their `UserIndex`; nil: forgotten. An index is reused only if its first user never
     /// had a session.
     private(set) var runners: [SessionRunner?] = []
+    /// Runners of users that a reload has taken away or replaced, until what they have begun is over.
+    var retiring: [SessionRunner] = []
+    /// What waits for the start.
+    private var reloadsBeforeStart: [@Sendable () -> Void] = []
+    private(set) var isStarted = false
     private(set) var isStopped = false
     /// The process is about to end: what is under way is finished, and nothing begins.
     private(set) var isDraining = false
@@ -36,11 +39,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private var callsInFlight = 0
     private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
-    /// The names of the configured users.
-    private let configured: Set<String>
+    /// The configured users, by name, whether or not an operator has removed them.
+    private(set) var configured: [String: ManagedUser]
     /// The registry as it was at the start. From then on `userService` has it.
     private let registry: UserRegistry
-    private lazy var userService = UserService(registry, environment: self)
+    private(set) lazy var userService = UserService(registry, environment: self)
     private lazy var revocationRunner = RevocationRunner(environment: self)
     private var clocks: ClockComparison?
     private lazy var clockTimer = SessionTimer(on: loop) { [self] in compareClocks() }
@@ -72,11 +75,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         startupCheck = StartupCheck(settings.login)
         self.logger = logger
         self.identities = Dictionary(identities.map { ($0.name, $0) }) { first, _ in first }
-        configured = Set(managedUsers.map(\.settings.name))
+        configured = Dictionary(managedUsers.map { ($0.settings.name, $0) }) { first, _ in first }
         registry = UserRegistry(
             managedUsers, identities: identities, contents: contents, settings: settings,
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
-        configuredCount = managedUsers.count
         runners = managedUsers.enumerated().map { place, managedUser in
             makeRunner(managedUser, UserIndex(place))
         }
@@ -114,7 +116,15 @@ package final class SessionService: TokenSource, @unchecked Sendable {
                 revocationRunner.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
             }
             startClockTimer()
+            isStarted = true
+            for reload in reloadsBeforeStart { reload() }
+            reloadsBeforeStart = []
         }
+    }
+
+    /// On the queue: at once, or after the start.
+    func whenStarted(_ work: @escaping @Sendable () -> Void) {
+        if isStarted { work() } else { reloadsBeforeStart.append(work) }
     }
 
     /// Waits until calls under way have a result that is stored. Unsaved changes are tried once more; no further call
@@ -148,7 +158,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func signalIfDrained() {
         guard isDraining, userService.isDrained else { return }
-        let isQuiet = callsInFlight == 0 && revocationRunner.isDrained && runners.allSatisfy { $0?.isDrained ?? true }
+        let isQuiet =
+            callsInFlight == 0 && revocationRunner.isDrained && retiring.allSatisfy(\.isDrained)
+            && runners.allSatisfy { $0?.isDrained ?? true }
         guard awaitsOperatorsOnly || isQuiet else { return }
         drained.signal()
     }
@@ -170,7 +182,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         isStopped = true
         userService.stop()
         for case let runner? in runners { runner.stop() }
-        runners = []
+        for runner in retiring { runner.stop() }
+        (runners, retiring) = ([], [])
         clockTimer.drop()
         loop.stop()
         ended.signal()
@@ -221,31 +234,39 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func addRunner(for user: RegisteredUser) {
         guard let managedUser = managedUser(for: user) else { return }
-        while runners.count <= user.index.number { runners.append(nil) }
-        runners[user.index.number] = makeRunner(managedUser, user.index)
+        setRunner(makeRunner(managedUser, user.index), at: user.index)
     }
 
-    private func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex) -> SessionRunner {
-        SessionRunner(managedUser, setup: setup(of: managedUser, index), environment: self)
+    /// - Parameter runner: nil: the user is not known any more.
+    func setRunner(_ runner: SessionRunner?, at index: UserIndex) {
+        while runners.count <= index.number { runners.append(nil) }
+        runners[index.number] = runner
+    }
+
+    /// - Parameter generation: of the latest token that was published for the index.
+    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: UInt64 = 0) -> SessionRunner {
+        var setup = setup(of: managedUser, index)
+        setup.generation = generation
+        return SessionRunner(managedUser, setup: setup, environment: self)
     }
 
     func drop(_ runner: SessionRunner) {
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
         runners[runner.index.number] = nil
-        // An index below `configuredCount` belongs to a configured name, so its user was removed by an operator.
-        publisher.publish(.none(.userUnknown(wasRemoved: runner.index.number < configuredCount)), for: runner.index)
+        // An operator has removed a configured user.
+        publisher.publish(.none(.userUnknown(wasRemoved: configured[runner.name] != nil)), for: runner.index)
     }
 
     /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
-    private func managedUser(for user: RegisteredUser) -> ManagedUser? {
+    func managedUser(for user: RegisteredUser) -> ManagedUser? {
         guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
         return ManagedUser(
             UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
             isAdded: true)
     }
 
-    private func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
+    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
         let credential: Credential? =
             if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
         return SessionCoordinator.Setup(
@@ -253,7 +274,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             credential: credential,
             rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
             offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
-            others: identities.values.compactMap(\.storedIdentity), configured: configured)
+            others: identities.values.compactMap(\.storedIdentity), configured: Set(configured.keys))
     }
 
     // MARK: The store and the service
@@ -336,6 +357,23 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func activate(_ user: UserIndex?) {
         publisher.activate(user)
         latest.withLock { $0.activeUser = user }
+    }
+
+    /// Takes what all users have in common, before the users change. The runners follow.
+    func take(_ configuration: SessionConfiguration) {
+        identities = Dictionary(configuration.identities.map { ($0.name, $0) }) { first, _ in first }
+        configured = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
+        settings = configuration.settings
+        startupCheck.end()
+    }
+
+    /// Shows exactly these users, and the active one.
+    func showReloaded(_ shown: [UserIndex], active: UserIndex?) {
+        latest.withLock { report in
+            report.users = shown.compactMap { runner(at: $0)?.status }
+            for user in shown { expectRefreshes(of: user, &report) }
+        }
+        if active != latest.withLock({ $0.activeUser }) { activate(active) }
     }
 
     private func checkStartup() {

@@ -4,10 +4,13 @@ import LanyardSettings
 /// architecture.md 7.5). It decides; the caller ends the process.
 struct StartupCheck: Sendable {
     let settings: LoginSettings
-    /// A user has had a token, or the verdict was given.
+    /// A user has had a token, the verdict was given, or a reload has changed the users.
     private(set) var isOver = false
 
     init(_ settings: LoginSettings) { self.settings = settings }
+
+    /// No verdict follows: the users are not those of the start any more.
+    mutating func end() { isOver = true }
 
     /// The exit status, once: 77 if every credential is refused, 75 if no first login is possible for now; nil to go on.
     ///

@@ -38,7 +38,7 @@ extension Session {
         case .unreachable(let tokens, let retryState) where retryState.isDue(at: now):
             return Self.retry(tokens, retryState, .retry, &transition)
         case .loggingIn(let retryState) where retryState.isDue(at: now):
-            return .loggingIn(retryState.calling(transition.login(.retry)))
+            return Self.loginAgain(retryState, .retry, &transition)
         case let same: return same
         }
     }

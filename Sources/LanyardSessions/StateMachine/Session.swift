@@ -16,7 +16,8 @@ package enum Session {
     /// No session: before the start (reason `loggingIn`), after a logout, or because there is no credential and no login
     /// was made yet. Goes to `loggingIn` at the start, and to `valid` by an operator's login.
     case loggedOut(SessionReason)
-    /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays.
+    /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays. If a reload has taken the
+    /// credential away, it goes where a start without one goes.
     case loggingIn(RetryState)
     /// A token is in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
     case valid(SessionTokens, refreshAt: Instant)
@@ -133,9 +134,17 @@ package enum Session {
         case .loginRequired: Self.beginLogin(cause, &transition)
         case .refused: Self.beginLogin(cause, &transition)
         case .loggingIn(let retryState) where retryState.call == nil:
-            .loggingIn(retryState.calling(transition.login(cause)))
+            Self.loginAgain(retryState, cause, &transition)
         case let same: same
         }
+    }
+
+    /// A reload may have taken the credential away since the attempt before.
+    static func loginAgain(
+        _ retryState: RetryState, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+    ) -> Session {
+        guard transition.context.hasCredential else { return beginLogin(cause, &transition) }
+        return .loggingIn(retryState.calling(transition.login(cause)))
     }
 
     static func beginLogin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {

@@ -6,10 +6,10 @@ import LanyardSettings
 package struct SessionContext: Sendable {
     /// The user's index in the request path.
     package let user: UserIndex
-    /// `refresh`.
-    package let settings: RefreshSettings
+    /// `refresh`. A reload changes it: instants that were computed before stay.
+    package internal(set) var settings: RefreshSettings
     /// Whether the user can log in without an operator.
-    package let hasCredential: Bool
+    package internal(set) var hasCredential: Bool
     /// The generation of the latest access token; 0 before the first.
     package internal(set) var generation: UInt64 = 0
     /// The service's id of the account, as the latest login said.

@@ -33,7 +33,9 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
     func start() { follow(attempt.begin(tokens, at: .now)) }
 
     /// A removed user has no tokens.
-    private var tokens: SessionTokens? { runner.isStopped ? nil : runner.coordinator.session.tokens }
+    private var tokens: SessionTokens? {
+        runner.isStopped || runner.isRetiring ? nil : runner.coordinator.session.tokens
+    }
 
     private func follow(_ step: AccountAttempt.Step) {
         switch step {

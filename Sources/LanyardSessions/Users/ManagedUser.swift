@@ -22,6 +22,18 @@ package struct ManagedUser: Sendable {
     /// The user is not configured: the admin API added it.
     package var isAdded: Bool
 
+    /// What decides whether a reload has to change the user.
+    var origin: UserOrigin {
+        let (source, isStatic): (AnyObject, Bool) =
+            switch source {
+            case .service(let service): (service, false)
+            case .feed(let feed): (feed, true)
+            }
+        return UserOrigin(
+            identity: storedIdentity, isStatic: isStatic, login: settings.login, isAdded: isAdded, rotation: rotation,
+            source: ObjectIdentifier(source))
+    }
+
     /// The user's identity as the store names it.
     package var storedIdentity: StoredIdentity {
         if case .service(let service) = source {
@@ -40,6 +52,38 @@ package struct ManagedUser: Sendable {
         self.credential = credential
         self.rotation = rotation
         self.isAdded = isAdded
+    }
+}
+
+/// What a user was made of. Two that are equal need no change.
+struct UserOrigin: Equatable, Sendable {
+    var identity: StoredIdentity
+    var isStatic: Bool
+    var login: UserSettings.Login?
+    var isAdded: Bool
+    var rotation: RefreshTokenRotation
+    /// The object that the tokens come from.
+    var source: ObjectIdentifier
+
+    /// Both have their accounts at one service, so a session of one continues as the other's.
+    func hasSameAccounts(as other: UserOrigin) -> Bool {
+        !isStatic && !other.isStatic && identity == other.identity
+    }
+}
+
+/// What the session path needs of a configuration.
+package struct SessionConfiguration: Sendable {
+    /// The configured users, in the order of the configuration.
+    package var users: [ManagedUser]
+    /// All configured identities.
+    package var identities: [ConfiguredIdentity]
+    /// What all users have in common.
+    package var settings: SessionSettings
+
+    package init(users: [ManagedUser], identities: [ConfiguredIdentity], settings: SessionSettings) {
+        self.users = users
+        self.identities = identities
+        self.settings = settings
     }
 }
 

@@ -7,9 +7,9 @@ package struct RegisteredUser: Equatable, Sendable {
     package let index: UserIndex
     package let identity: String
     /// The user is configured: a restart brings it back, whatever an operator has done to it here.
-    package let isConfigured: Bool
+    package internal(set) var isConfigured: Bool
     /// The kind of the configured login; nil: an operator gives the credential.
-    package let configuredProvider: String?
+    package internal(set) var configuredProvider: String?
     /// The identity is static: its tokens are renewed elsewhere.
     package let isStatic: Bool
     /// The service's id of the account, from the latest login.

@@ -91,7 +91,8 @@ extension UserRegistry {
         guard let place = hidden.firstIndex(where: { $0.index == index }) else { return }
         let user = hidden.remove(at: place)
         // At its position in the configuration, before the users that were added.
-        users.insert(user, at: users.firstIndex { !$0.isConfigured || $0.index.number > index.number } ?? users.count)
+        let later = configuredNames.drop { $0 != user.name }.dropFirst()
+        users.insert(user, at: users.firstIndex { !$0.isConfigured || later.contains($0.name) } ?? users.count)
     }
 
     /// The login has failed, and the users are as before.

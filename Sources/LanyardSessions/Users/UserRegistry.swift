@@ -107,10 +107,14 @@ package struct UserRegistry: Sendable {
     /// The user that routes without a user of their own follow.
     package internal(set) var active: UserIndex?
     /// The names of the identities, and whether each is static.
-    let identities: [String: Bool]
+    var identities: [String: Bool]
     /// `active_user`, as configured.
-    let configuredActive: String?
-    let activatesNext: Bool
+    var configuredActive: String?
+    var activatesNext: Bool
+    /// The latest choice of an active user, as the store has it; nil: never chosen.
+    var remembered: StoreContents.ActiveChoice?
+    /// The names of the configured users, in the order of the configuration.
+    var configuredNames: [String]
     let names: UserNames
     var logins: [RequestID: Login] = [:]
     /// The users whose account is being linked or deleted.
@@ -140,15 +144,19 @@ package struct UserRegistry: Sendable {
         self.identities = identities
         self.configuredActive = configuredActive
         self.activatesNext = activatesNext
+        self.remembered = remembered
         self.names = names
+        configuredNames = users.filter(\.isConfigured).map(\.name)
+        active = chosenUser
+    }
+
+    /// The active user by the configuration and the latest choice.
+    var chosenUser: UserIndex? {
         let standard = configuredActive ?? users.first { $0.isConfigured }?.name
-        if let remembered, remembered.configured == configuredActive {
-            // The remembered user may be unknown now, because the configuration has changed.
-            let isKnown = remembered.user.map { name in users.contains { $0.name == name } } ?? true
-            active = self[isKnown ? remembered.user : standard]?.index
-        } else {
-            active = self[standard]?.index
-        }
+        guard let remembered, remembered.configured == configuredActive else { return self[standard]?.index }
+        // The remembered user may be unknown now, because the configuration has changed.
+        let isKnown = remembered.user.map { name in users.contains { $0.name == name } } ?? true
+        return self[isKnown ? remembered.user : standard]?.index
     }
 
     /// The user of that name, provisional users included.
@@ -231,7 +239,9 @@ package struct UserRegistry: Sendable {
         guard active != user else { return [] }
         active = user
         let name = user.flatMap { self[$0]?.name }
-        return [.activate(StoreContents.ActiveChoice(user: name, configured: configuredActive), user)]
+        let choice = StoreContents.ActiveChoice(user: name, configured: configuredActive)
+        remembered = choice
+        return [.activate(choice, user)]
     }
 
     /// A user that leaves is not active any more. The configuration decides which user is active next.

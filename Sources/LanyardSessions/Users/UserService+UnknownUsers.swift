@@ -10,18 +10,21 @@ extension UserService {
             if Self.isInterruptedLogin(stored) {
                 removeInterruptedLogin(stored.name)
             } else {
-                environment.logger.warning(
-                    """
-                    the store holds a user that is not configured (any more); name it in the configuration, or forget \
-                    it with DELETE /v1/users/\(stored.name)
-                    """,
-                    metadata: [
-                        "event": "store.user.unknown", "user": .string(stored.name),
-                        "identity": .string(stored.identity),
-                        "reason": stored.session == nil ? "logged_out" : "session_kept",
-                    ])
+                logUnknown(stored)
             }
         }
+    }
+
+    func logUnknown(_ stored: StoredUser) {
+        environment.logger.warning(
+            """
+            the store holds a user that is not configured (any more); name it in the configuration, or forget it with \
+            DELETE /v1/users/\(stored.name)
+            """,
+            metadata: [
+                "event": "store.user.unknown", "user": .string(stored.name), "identity": .string(stored.identity),
+                "reason": stored.session == nil ? "logged_out" : "session_kept",
+            ])
     }
 
     /// Forgets an unknown user. Its session is revoked if the identity is still configured.

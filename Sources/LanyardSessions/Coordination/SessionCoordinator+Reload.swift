@@ -1,0 +1,39 @@
+import LanyardSessionInterface
+
+/// How a reload changes the settings of a user that stays at its identity service (architecture.md 7.9).
+extension SessionCoordinator {
+    /// Takes new settings. A session at hand continues as it is, as at a start. A user without one logs in with another
+    /// credential at once.
+    mutating func reconfigure(_ setup: Setup, isCredentialNew: Bool) {
+        self.setup = setup
+        context.settings = setup.refresh
+        context.hasCredential = setup.credential != nil
+        guard isCredentialNew else { return }
+        switch session {
+        case .refused, .loginRequired: applyToSession(.credentialChanged)
+        case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.loginRequested)
+        case .loggedOut: break
+        case .valid, .refreshing, .stale, .unreachable: if let storedUser { compareLoginKinds(storedUser) }
+        }
+    }
+
+    /// An operator has ended the session: no automatic login follows.
+    private var wasLoggedOut: Bool {
+        storedUser?.isLoggedOut == true || writes.isTerminating || writes.hasUnsavedTermination
+    }
+
+    /// What was begun is stored, or was tried once more: another runner of the same user may begin.
+    var mayBeReplaced: Bool { isDrained && adopting == nil && lock != .requested }
+}
+
+extension SessionCoordinator.Event {
+    /// An operator waits for the outcome.
+    var isRequest: Bool {
+        switch self {
+        case .login, .obtained, .refresh, .terminate, .beginDeletion: true
+        case .begin, .due, .reconfigured, .session, .endDeletion, .drain, .retryUnsavedEnd, .locked, .read,
+            .storeSnapshot, .committed, .callCompleted, .claimed:
+            false
+        }
+    }
+}

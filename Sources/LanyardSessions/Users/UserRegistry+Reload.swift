@@ -1,0 +1,212 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// A new configuration of users, beside what the running one has made.
+struct UserReload: Sendable {
+    /// An identity where users log in.
+    struct Identity: Sendable {
+        var stored: StoredIdentity
+        var rotation: RefreshTokenRotation
+        /// The service's object.
+        var source: ObjectIdentifier
+    }
+
+    /// What becomes of one user.
+    enum Step: Equatable, Sendable {
+        /// The user is new here: it starts with what the store holds.
+        case add(RegisteredUser)
+        /// The user has another account space, or another source of tokens: it starts anew.
+        case replace(RegisteredUser)
+        /// The user's settings are other ones, and its session goes on.
+        case update(RegisteredUser)
+        /// The user is not known any more. Its session stays in the store.
+        case retire(RegisteredUser)
+    }
+
+    /// The configured users with their origins, in the order of the new configuration.
+    var users: [(name: String, origin: UserOrigin)]
+    /// All configured identities; nil: static.
+    var identities: [String: Identity?]
+    var configuredActive: String?
+    var activatesNext: Bool
+    /// What the runner of each known user was made of.
+    var present: [UserIndex: UserOrigin]
+    /// The configured users of the running configuration, whether or not an operator has removed them.
+    var former: [String: UserOrigin]
+    /// What the store holds of the users whose fate depends on it.
+    var stored: [String: StoredUser] = [:]
+
+    /// A user of this identity that the admin API has added; nil: it cannot be one.
+    func added(_ identity: String) -> UserOrigin? {
+        guard case .some(.some(let identity)) = identities[identity] else { return nil }
+        return UserOrigin(
+            identity: identity.stored, isStatic: false, login: nil, isAdded: true, rotation: identity.rotation,
+            source: identity.source)
+    }
+
+    func isConfigured(_ name: String) -> Bool { users.contains { $0.name == name } }
+}
+
+/// The users after a reload: those that a start would find, and each as a start would make it (architecture.md 7.9).
+/// A user of which nothing has changed stays as it is.
+extension UserRegistry {
+    /// The users after a reload, and the way to them.
+    struct ReloadPlan: Sendable {
+        var configured: [RegisteredUser] = []
+        var added: [RegisteredUser] = []
+        var hidden: [RegisteredUser] = []
+        /// The stored users that are not known any more.
+        var unknown: Set<String> = []
+        var steps: [UserReload.Step] = []
+    }
+
+    /// The users of which the store's record decides. Unknown stored users count only if the identities have changed,
+    /// because the admin API may have added them at one that is back.
+    func namesToRead(for reload: UserReload) -> Set<String> {
+        let kinds = reload.identities.mapValues { $0 == nil }
+        var names = kinds == identities ? [] : unknownStoredUsers
+        for (name, origin) in reload.users where self.origin(of: name, reload) != origin { names.insert(name) }
+        for user in users + hidden where !reload.isConfigured(user.name) {
+            if user.isConfigured || reload.added(user.identity) != reload.present[user.index] {
+                names.insert(user.name)
+            }
+        }
+        return names
+    }
+
+    /// A configured anonymous user that an operator has logged out.
+    func hidden(at index: UserIndex) -> RegisteredUser? { hidden.first { $0.index == index } }
+
+    private func origin(of name: String, _ reload: UserReload) -> UserOrigin? {
+        (self[name] ?? hidden.first { $0.name == name }).flatMap { reload.present[$0.index] }
+    }
+
+    /// Why the users cannot be changed now, each with the remedy; empty: they can.
+    func obstacles(to reload: UserReload) -> [String] {
+        var obstacles: [String] = []
+        for user in users where user.isProvisional {
+            let isAffected = reload.isConfigured(user.name) || reload.added(user.identity) == nil
+            if isAffected { obstacles.append(Self.obstacle(user.name, "is being added by the admin API")) }
+        }
+        for index in beingRemoved where reload.isConfigured(names[index]) {
+            obstacles.append(Self.obstacle(names[index], "is being removed by the admin API"))
+        }
+        // The plan gives indexes to new names.
+        guard obstacles.isEmpty else { return obstacles.sorted() }
+        for step in plan(reload).steps {
+            switch step {
+            case .replace(let user) where hasChangeUnderWay(user.index),
+                .retire(let user) where accountChanges.values.contains(user.index):
+                obstacles.append(
+                    Self.obstacle(user.name, "has a login, a link or a deletion of the admin API under way"))
+            default: break
+            }
+        }
+        return obstacles
+    }
+
+    private static func obstacle(_ name: String, _ what: String) -> String {
+        "users.\(name): a user of this name \(what); reload again when that has ended"
+    }
+
+    /// Takes the users of the new configuration, and returns the way to them.
+    mutating func apply(_ reload: UserReload) -> [UserReload.Step] {
+        let plan = plan(reload)
+        users = plan.configured + plan.added
+        hidden = plan.hidden
+        identities = reload.identities.mapValues { $0 == nil }
+        configuredActive = reload.configuredActive
+        activatesNext = reload.activatesNext
+        configuredNames = reload.users.map(\.name)
+        unknownStoredUsers.formUnion(plan.unknown)
+        unknownStoredUsers.subtract(users.map(\.name))
+        active = chosenUser
+        return plan.steps
+    }
+
+    private func plan(_ reload: UserReload) -> ReloadPlan {
+        var plan = ReloadPlan()
+        for (name, origin) in reload.users { addConfigured(name, origin, reload, to: &plan) }
+        for user in users where !reload.isConfigured(user.name) { addOther(user, reload, to: &plan) }
+        for user in hidden where !reload.isConfigured(user.name) {
+            plan.steps.append(.retire(user))
+            if reload.stored[user.name] != nil { plan.unknown.insert(user.name) }
+        }
+        // Users of the admin API whose identity is back.
+        for name in unknownStoredUsers.sorted() where !reload.isConfigured(name) {
+            guard let stored = reload.stored[name], stored.isAdded, let origin = reload.added(stored.identity) else {
+                continue
+            }
+            let user = registered(name, origin, stored)
+            plan.added.append(user)
+            plan.steps.append(.add(user))
+        }
+        return plan
+    }
+
+    private func addConfigured(_ name: String, _ origin: UserOrigin, _ reload: UserReload, to plan: inout ReloadPlan) {
+        let isHidden = self[name] == nil
+        guard var user = self[name] ?? hidden.first(where: { $0.name == name }),
+            let present = reload.present[user.index]
+        else {
+            // An operator has removed the user, and its entry is as before: it comes back with the next start.
+            guard reload.former[name] != origin else { return }
+            let user = registered(name, origin, reload.stored[name])
+            plan.configured.append(user)
+            return plan.steps.append(.add(user))
+        }
+        guard present == origin || present.hasSameAccounts(as: origin) else {
+            user = registered(name, origin, reload.stored[name])
+            plan.configured.append(user)
+            return plan.steps.append(.replace(user))
+        }
+        if present != origin {
+            user.isConfigured = true
+            user.configuredProvider = origin.login?.provider
+            plan.steps.append(.update(user))
+        }
+        isHidden ? plan.hidden.append(user) : plan.configured.append(user)
+    }
+
+    /// A user that the new configuration does not name.
+    private func addOther(_ user: RegisteredUser, _ reload: UserReload, to plan: inout ReloadPlan) {
+        let stored = reload.stored[user.name]
+        let identity = user.isConfigured ? stored.flatMap { $0.isAdded ? $0.identity : nil } : user.identity
+        guard let origin = identity.flatMap(reload.added), let present = reload.present[user.index] else {
+            if stored != nil { plan.unknown.insert(user.name) }
+            return plan.steps.append(.retire(user))
+        }
+        guard present == origin || present.hasSameAccounts(as: origin) else {
+            let user = registered(user.name, origin, stored)
+            plan.added.append(user)
+            return plan.steps.append(.replace(user))
+        }
+        var user = user
+        if present != origin {
+            user.isConfigured = false
+            user.configuredProvider = nil
+            plan.steps.append(.update(user))
+        }
+        plan.added.append(user)
+    }
+
+    /// A user as the start would find it. A changed identity means another account.
+    private func registered(_ name: String, _ origin: UserOrigin, _ stored: StoredUser?) -> RegisteredUser {
+        let own = stored.flatMap { $0.belongs(to: origin.identity) ? $0 : nil }
+        return RegisteredUser(
+            name: name, index: names.index(of: name), identity: origin.identity.name, isConfigured: !origin.isAdded,
+            configuredProvider: origin.login?.provider, isStatic: origin.isStatic, accountID: own?.accountID,
+            provider: own?.provider, isLoggedOut: (origin.isAdded ? stored : own)?.isLoggedOut ?? false)
+    }
+
+    /// Another user that has a session of the account that the store holds for this one.
+    func holder(of stored: StoredUser?, besides index: UserIndex) -> String? {
+        guard let account = stored?.accountID, let own = self[index], stored?.isAuthenticated == true else {
+            return nil
+        }
+        return users.first {
+            $0.index != index && $0.identity == own.identity && $0.accountID == account && $0.isAuthenticated
+        }?.name
+    }
+}

@@ -1,0 +1,118 @@
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// Other settings for a user that stays at its identity service, in virtual time (architecture.md 7.9).
+@Suite struct SessionReloadTests {
+    private static let other = Credential.configured(.apiKey(keyFile: "/k"))
+
+    /// - Parameter credential: nil: there is none any more.
+    private func reconfigure(
+        _ driver: CoordinatorDriver, credential: Credential?,
+        _ change: (inout SessionCoordinator.Setup) -> Void = { _ in }
+    ) {
+        var setup = driver.coordinator.setup
+        setup.credential = credential
+        change(&setup)
+        driver.handle(.reconfigured(setup, isCredentialNew: true))
+    }
+
+    private func refused() throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        try driver.fail(.credentialRefused)
+        return driver
+    }
+
+    @Test("a session goes on with its tokens and timers, whatever the credential is")
+    func session() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a")
+        let (due, token, calls) = (driver.coordinator.due, driver.token?.generation, driver.calls.count)
+        driver.forget()
+        reconfigure(driver, credential: nil)
+        reconfigure(driver, credential: Self.other) { $0.refresh.cooldown = .seconds(1) }
+        #expect(driver.state == .valid && driver.coordinator.due == due && driver.token?.generation == token)
+        #expect(driver.calls.count == calls && driver.trail.isEmpty, "\(driver.trail)")
+        #expect(driver.coordinator.context.settings.cooldown == .seconds(1))
+        #expect(driver.noted(.credentialDiffers))
+    }
+
+    @Test("a refused user logs in with another credential at once; without one an operator must log in")
+    func refusedUser() throws {
+        let driver = try refused()
+        #expect(driver.state == .refused)
+        reconfigure(driver, credential: Self.other)
+        #expect(driver.state == .loggingIn && driver.calls.count == 2 && driver.credentials.last?.provider == "api_key")
+        let without = try refused()
+        reconfigure(without, credential: nil)
+        #expect(without.state == .loggedOut && without.refusal == .loginRequired && without.calls.count == 1)
+    }
+
+    @Test("a login under way ends as it began; one that waits is made at once with the other credential")
+    func loggingIn() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        reconfigure(driver, credential: Self.other)
+        #expect(driver.calls.count == 1 && driver.state == .loggingIn)
+        try driver.fail(.transient(retryAfter: nil))
+        reconfigure(driver, credential: Self.other)
+        #expect(driver.calls.count == 2 && driver.credentials.last?.provider == "api_key")
+        try driver.fail(.transient(retryAfter: nil))
+        reconfigure(driver, credential: nil)
+        #expect(driver.calls.count == 2 && driver.state == .loggedOut && driver.refusal == .loginRequired)
+        #expect(driver.coordinator.due == .never)
+    }
+
+    @Test("a login under way whose credential was taken away is the last one")
+    func lastLogin() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        reconfigure(driver, credential: nil)
+        #expect(driver.state == .loggingIn)
+        try driver.fail(.transient(retryAfter: nil))
+        driver.now = driver.coordinator.due
+        driver.handle(.due)
+        #expect(driver.calls.count == 1 && driver.refusal == .loginRequired)
+    }
+
+    @Test("a user without a credential logs in with the first one, unless an operator has logged it out")
+    func firstCredential() throws {
+        let driver = CoordinatorDriver(hasCredential: false)
+        driver.begin()
+        #expect(driver.calls.isEmpty)
+        reconfigure(driver, credential: Self.other)
+        try driver.grant(refresh: "one", account: "a")
+        #expect(driver.state == .valid && driver.calls.count == 1)
+        driver.handle(.terminate(.logOut, ticket: 1))
+        reconfigure(driver, credential: .configured(.anonymous))
+        #expect(driver.state == .loggedOut && driver.calls.count == 1)
+    }
+
+    @Test("a retired user ends with what it has begun, and gives its lock back")
+    func retired() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        driver.handle(.drain)
+        #expect(!driver.coordinator.mayBeReplaced && !driver.coordinator.isIdle)
+        try driver.grant(refresh: "one", account: "a")
+        #expect(driver.coordinator.mayBeReplaced && driver.coordinator.isIdle)
+        #expect(driver.storedRefresh != nil && driver.disk.holder == nil)
+    }
+
+    @Test("the next token after a replacement has a higher generation than all tokens before it")
+    func generation() throws {
+        var setup = CoordinatorDriver().coordinator.setup
+        setup.generation = 7
+        let driver = CoordinatorDriver()
+        driver.coordinator = SessionCoordinator(setup)
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a")
+        #expect(driver.token?.generation == 8)
+    }
+}
