@@ -55,6 +55,21 @@ struct SessionTerminationTests {
         #expect(driver.revoked == ["obtained"] && driver.stored?.session == nil && driver.disk.holder == nil)
     }
 
+    @Test("a logout revokes a login's session that is being stored only when the store has taken the logout")
+    func logoutMeetsSavedLogin() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        driver.holdsStore = true
+        try driver.grant(refresh: "one", account: "a")
+        driver.handle(.terminate(.logOut, ticket: nil))
+        #expect(driver.revoked == [])
+        driver.release(holdingOn: true)
+        // A crash here leaves a session in the store that is still alive.
+        #expect(driver.revoked == [])
+        driver.release()
+        #expect(driver.revoked == ["one"] && driver.stored?.session == nil)
+    }
+
     @Test("a session that is handed over and never gets the lock is revoked")
     func obtainedSessionWithoutLock() throws {
         let driver = CoordinatorDriver()
