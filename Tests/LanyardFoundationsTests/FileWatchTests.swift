@@ -74,6 +74,29 @@ struct FileWatchTests {
         #expect(told.words == ["right", "right"])
     }
 
+    @Test("a content is told again after a login that could not read it in time")
+    func delayedUse() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "right")
+        let hangs = Guarded(false)
+        let files = FileReader { path, known in
+            while hangs.withLock({ $0 }) { usleep(1000) }
+            return FileSnapshot.read(path, known: known)
+        }
+        let told = try Told(path, by: files)
+        try await told.expect(["right"])
+        hangs.withLock { $0 = true }
+        defer { hangs.withLock { $0 = false } }
+        let outcome = Guarded<String?>(nil)
+        told.loop.post {
+            SettledRead.begin(path, by: files, on: told.loop) { read in outcome.withLock { $0 = "\(read)" } }
+        }
+        try await eventually("the login gives up") { outcome.withLock { $0?.contains("delayed") } == true }
+        #expect(told.words == ["right"])
+        hangs.withLock { $0 = false }
+        try await told.expect(["right", "right"])
+    }
+
     /// Returns when every watch of the loop has looked: another one has told two changes, and between these lie all looks of an interval.
     private func pass(_ loop: EventLoop, in folder: TemporaryFolder) async throws {
         let path = try folder.write("fence", "0")

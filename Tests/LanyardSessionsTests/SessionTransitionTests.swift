@@ -175,6 +175,42 @@ struct SessionTransitionTests {
         #expect(driver.state == .refused)
     }
 
+    @Test("a login that could not read its credential in time is repeated at once when the credential can be read")
+    func readableAgain() throws {
+        let driver = try Self.driver(in: .loggingIn)
+        for _ in 0..<8 {
+            try driver.fail(.credentialDelayed)
+            driver.toDue()
+        }
+        try driver.fail(.credentialDelayed)
+        let calls = driver.calls.count
+        #expect(driver.due > driver.now)
+        driver.handle(.credentialChanged)
+        #expect(driver.state == .loggingIn && driver.calls.count == calls + 1 && driver.call?.kind == .login)
+        // A response of the service is another matter: its back-off holds.
+        try driver.fail(Self.transient)
+        driver.handle(.credentialChanged)
+        #expect(driver.calls.count == calls + 1 && driver.due > driver.now)
+    }
+
+    @Test("so is the login of a session whose refresh token is dead, while its access token serves and afterwards")
+    func readableAgainAfterDeath() throws {
+        for hasExpired in [false, true] {
+            let driver = try Self.driver(in: .refreshing)
+            try driver.fail(.sessionDead)
+            try driver.fail(.credentialDelayed)
+            while (driver.state == .unreachable) != hasExpired {
+                driver.toDue()
+                if driver.call != nil { try driver.fail(.credentialDelayed) }
+            }
+            let calls = driver.calls.count
+            driver.handle(.credentialChanged)
+            #expect(driver.calls.count == calls + 1 && driver.call?.kind == .login)
+            try driver.grant(refresh: "second", account: "a")
+            #expect(driver.state == .valid)
+        }
+    }
+
     @Test(
         "a changed credential leaves every other state alone",
         arguments: SessionState.allCases.filter { $0 != .refused && $0 != .loginRequired })

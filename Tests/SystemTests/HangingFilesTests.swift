@@ -122,7 +122,7 @@ struct HangingFilesTests {
         }
         try await eventually("the new admin token counts") { try await bench.adminStatus(newAdminToken) == 200 }
         #expect(try await bench.adminStatus(Bench.adminToken) == 401)
-        try await eventually("carol is logged in again", within: .seconds(40)) {
+        try await eventually("carol is logged in again", within: .seconds(20)) {
             lanyard.process.lines.count { $0.event == "session.login.succeeded" && $0.json["user"].string == "carol" }
                 >= 2
         }
@@ -243,7 +243,7 @@ struct HangingFilesTests {
             $0["error"].string?.contains("has not stayed the same") == true
         }
         await writer.stop()
-        try await eventually("alice is logged in again", within: .seconds(40)) {
+        try await eventually("alice is logged in again", within: .seconds(20)) {
             lanyard.process.lines.count { $0.event == "session.login.succeeded" } >= 2
         }
         let login = try await emulator.control("GET", "/counts")["routes"]["login"]

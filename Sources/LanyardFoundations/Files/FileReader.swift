@@ -97,7 +97,7 @@ package final class FileReader: Sendable {
 
     // MARK: Uses
 
-    /// Records a content that a login has read and used, independently of the file's watch.
+    /// Records what a login has read and used, independently of the file's watch: a content, or the lack of one.
     func noteUse(of path: String, _ content: FileSettling.Finding.Content) {
         state.withLock { $0.uses[path, default: FileUses()].note(content) }
     }

@@ -40,7 +40,10 @@ package final class SettledRead: Watcher, @unchecked Sendable {
 
     package override func due(_ deadline: Deadline) {
         if deadline === next { return read() }
-        finish(.failure(isReading ? .delayed : .unsettled))
+        let error: SecretFile.ReadError = isReading ? .delayed : .unsettled
+        // The file's watch then reports the content that it reads next, even if it is the content that it reported before.
+        files.noteUse(of: path, .failure(error))
+        finish(.failure(error))
     }
 
     private func read() {

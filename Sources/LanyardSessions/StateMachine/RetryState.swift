@@ -141,6 +141,15 @@ package struct RetryState: Sendable {
         return true
     }
 
+    /// The next attempt is a login whose credential could not be read in time.
+    var waitsForCredential: Bool { call == nil && error?.verdict == .credentialDelayed }
+
+    /// The credential can be read again: the next attempt waits only for the service's limit.
+    mutating func retryWithReadableCredential(at now: Instant) {
+        guard case .resting(let until) = phase else { return }
+        phase = .resting(until: min(until, max(now, notBefore)))
+    }
+
     /// The clock jumped or the machine was suspended: what failed before may work now.
     ///
     /// - Parameter tokens: the tokens at hand, with the end that the clocks give them now.

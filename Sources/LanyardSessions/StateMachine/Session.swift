@@ -166,14 +166,27 @@ package enum Session {
         return .loggingIn(RetryState(calling: call, notBefore: transition.context.notBefore))
     }
 
-    /// A changed credential is tried at once if the old one was refused or missing. A healthy session is left alone.
+    /// A changed credential is tried at once if the old one was refused or missing, or could not be read in time.
+    /// A healthy session is left alone.
     private consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
         transition.context.credentialChanged()
-        return switch consume self {
-        case .loginRequired: Self.beginLogin(.credentialChanged, &transition)
-        case .refused: Self.beginLogin(.credentialChanged, &transition)
-        case let same: same
+        let next: Session
+        switch consume self {
+        case .loginRequired, .refused: return Self.beginLogin(.credentialChanged, &transition)
+        case .loggingIn(var retryState) where retryState.waitsForCredential:
+            retryState.retryWithReadableCredential(at: transition.now)
+            next = .loggingIn(retryState)
+        case .stale(let tokens, var retryState) where retryState.waitsForCredential:
+            retryState.retryWithReadableCredential(at: transition.now)
+            next = .stale(tokens, retryState)
+        case .unreachable(let tokens, var retryState) where retryState.waitsForCredential:
+            retryState.retryWithReadableCredential(at: transition.now)
+            next = .unreachable(tokens, retryState)
+        case let same: return same
         }
+        let done = next.performDue(&transition)
+        transition.publish(done)
+        return done
     }
 
     /// Local first: the tokens are erased, then the service is told. A late response finds no call that it belongs to.
