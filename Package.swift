@@ -152,7 +152,7 @@ let package = Package(
         .target(
             name: "FleetSimulation",
             dependencies: [
-                "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface", "LanyardSessions",
+                "CLinux", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface", "LanyardSessions",
                 "LanyardSettings", "LanyardVault",
             ],
             path: "Tests/Simulation/Fleet", swiftSettings: strict

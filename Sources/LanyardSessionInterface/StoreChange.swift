@@ -24,7 +24,8 @@ package enum StoreChange: Sendable {
     /// An operator logged the user out: all tokens are erased. `revocation` keeps what the service must be told.
     case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
     /// The user's account is about to be deleted at the service. From now on the user counts as logged out by an
-    /// operator, so that no restart logs it in. The session of this id stays for `cancelDeletion`, and the version does not move.
+    /// operator, so that no restart logs it in. The session of this id stays for `cancelDeletion`, and the version does
+    /// not move. Another process's mark is not replaced.
     case beginDeletion(user: String, session: UInt64)
     /// The account was not deleted: the session continues. The generation grows, so that other processes notice.
     case cancelDeletion(user: String, session: UInt64)
@@ -59,8 +60,16 @@ package enum StoreChange: Sendable {
         package var spent: CredentialFingerprint?
         /// A link has only replaced the access token. What the store knows of the refresh token stays.
         package var isLink: Bool
-        /// The account is being deleted: the user stays logged out for a restart.
+        /// No operator has asked for it. If the account is being deleted, the tokens of that session are stored and the
+        /// user stays logged out. A login is not made then.
         package var keepsLogout: Bool
+
+        /// The same after a cancelled deletion: the user is logged in again.
+        package var endingDeletion: StoredLogin {
+            var login = self
+            login.keepsLogout = false
+            return login
+        }
 
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,

@@ -56,7 +56,15 @@ extension StoreContents {
             }
         case .saveSession(let name, let login, let base):
             // A write whose last step failed may have reached the disk. A repetition is then recognised as ours.
-            if let user = self[name], user.session == login.session { return .stored(user) }
+            if let place = users.firstIndex(where: { $0.name == name && $0.session == login.session }) {
+                if !login.keepsLogout { users[place].isLoggedOut = false }
+                return .stored(users[place])
+            }
+            if login.keepsLogout, let user = self[name], user.isLoggedOut, user.session != nil,
+                user.session?.id != login.session.id
+            {
+                return .overtaken(by: user)
+            }
             if let holder = holder(of: login, besides: name) { return .inUse(by: holder) }
             let isAhead =
                 self[name].map { $0.session?.id == login.session.id && $0.generation < login.generationMin } ?? false
@@ -89,7 +97,10 @@ extension StoreContents {
                 user.isLoggedOut = true
             }
         case .beginDeletion(let name, let session):
-            guard self[name]?.session?.id == session else { return .overtaken(by: self[name]) }
+            // Another process that is deleting the account may take its own mark away.
+            guard let user = self[name], user.session?.id == session, !user.isLoggedOut else {
+                return .overtaken(by: self[name])
+            }
             return edit(name, nil, base: nil, now: now) { $0.isLoggedOut = true }
         case .cancelDeletion(let name, let session):
             guard let user = self[name], user.session?.id == session, user.isLoggedOut else {

@@ -17,11 +17,29 @@ struct FleetTests {
         #expect(report.refreshes > 100 && report.restarts > 0)
     }
 
+    @Test("links, deletions and credentials for one login come in all their situations")
+    func accounts() async throws {
+        let report = try await offPool {
+            var whole = FleetReport()
+            for seed in 1...400 as ClosedRange<UInt64> where !whole.situations.allSatisfy({ $0 > 0 }) {
+                let plan = FleetPlan(
+                    seed: seed, lifetime: .seconds(1800), span: .seconds(3 * 86_400), changesAccounts: true)
+                whole.add(FleetWorld(plan).run())
+            }
+            return whole
+        }
+        #expect(report.violations.isEmpty, "\(report.violations)")
+        for situation in FleetSituation.allCases {
+            #expect(report.situations[situation.rawValue] > 0, "no world had: \(situation.name)")
+        }
+    }
+
     @Test("a seed is a world: the same one twice")
     func repeatable() {
-        let plan = FleetPlan(seed: 5, lifetime: .seconds(1800), span: .seconds(4 * 86_400))
+        let plan = FleetPlan(seed: 5, lifetime: .seconds(1800), span: .seconds(4 * 86_400), changesAccounts: true)
         let (one, two) = (FleetWorld(plan).run(), FleetWorld(plan).run())
         #expect(one.faults == two.faults && one.edges == two.edges && one.crashes == two.crashes)
+        #expect(one.situations == two.situations && one.checks == two.checks)
         #expect(one.writes == two.writes && one.refreshes == two.refreshes && one.writes > 100)
     }
 }
@@ -31,7 +49,9 @@ struct FleetTests {
 @Suite("Mistakes planted in the simulated fleet", .serialized)
 struct PlantedBugTests {
     /// Not under a sanitizer, where these take six minutes: `FleetTests` has the same code run there.
-    @Test("is found within a minute", .disabled(if: Sanitizer.isOn, "slow there"), arguments: PlantedBug.allCases)
+    @Test(
+        "is found within a minute of processor time", .disabled(if: Sanitizer.isOn, "slow there"),
+        arguments: PlantedBug.allCases)
     func found(_ bug: PlantedBug) async throws {
         let violation = try await offPool { FleetRun.hunt(for: bug, seconds: 60) }
         #expect(violation != nil, "\(bug.rawValue) was not found")

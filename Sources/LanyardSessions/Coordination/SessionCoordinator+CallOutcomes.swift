@@ -197,7 +197,7 @@ extension SessionCoordinator {
             provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
             generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
             fingerprint: setup.fingerprint, configured: setup.configured, isLink: operation.isLink,
-            keepsLogout: deletion != nil, spent: spentCredential(after: grant))
+            keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
@@ -250,7 +250,7 @@ extension SessionCoordinator {
             rebase(onOlder: user)
             return save(grant)
         }
-        if let user, writes.mayHaveWritten(user) {
+        if let user, writes.mayHaveWritten(user) || operation.call.kind == .refresh && hasKnownTokens(user) {
             rebase(on: user)
             return save(grant)
         }

@@ -19,13 +19,17 @@ extension SessionCoordinator {
     mutating func beginDeletion(_ ticket: UInt64) {
         guard sessionID != 0 else { return reply(ticket, .notLoggedIn) }
         guard !isDraining else { return reply(ticket, .stopping) }
-        guard deletion == nil else { return reply(ticket, .loginInProgress) }
+        guard deletion == nil, !isLoggingIn else { return reply(ticket, .loginInProgress) }
         guard writes.unsavedChanges.isEmpty else { return reply(ticket, .storeFailing) }
         write(.beginDeletion(session: sessionID), for: .deletion(ticket: ticket))
     }
 
     mutating func deletionMarked(_ session: UInt64, _ ticket: UInt64?, _ verdict: StoreChange.Verdict) {
-        guard case .stored = verdict else { return reply(ticket, .overtaken) }
+        switch verdict {
+        case .stored: break
+        case .overtaken(let user?) where user.session?.id == session: return reply(ticket, .loginInProgress)
+        case .overtaken, .inUse: return reply(ticket, .overtaken)
+        }
         // A logout came first.
         guard sessionID == session else { return reply(ticket, .overtaken) }
         deletion = Deletion(session: session)
@@ -46,11 +50,31 @@ extension SessionCoordinator {
 
     /// The session continues as before, at the version that other processes notice.
     mutating func deletionCancelled(_ session: UInt64, _ user: StoredUser?) {
-        guard let user, user.session?.id == session, base.session == session,
+        // Another process may have renewed the session: its tokens are not at hand here.
+        guard let user, user.session == storedUser?.session, base.session == session,
             user.generation == base.generation + 1
         else { return }
         rebase(on: user)
         currentGeneration = base.generation
+    }
+
+    /// Another process's cancelled deletion has moved the generation, and not the tokens: a refresh continues them.
+    func hasKnownTokens(_ user: StoredUser) -> Bool {
+        user.session != nil && user.session == storedUser?.session && !user.isLoggedOut
+    }
+
+    /// The stored mark may be this process's own.
+    var hasDeletionMark: Bool { deletion != nil || writes.isCancellingDeletion }
+
+    /// Another process is deleting the account, or a crash has cut that off: the session must not be continued here.
+    func isBeingDeletedElsewhere(_ user: StoredUser) -> Bool {
+        user.isLoggedOut && user.session != nil && !hasDeletionMark
+    }
+
+    /// Whether the operation is a login of the session's own while its account is being deleted. It would make another
+    /// account.
+    func isLoginDuringDeletion(_ operation: TokenOperation) -> Bool {
+        deletion != nil && operation.purpose == .own && operation.call.kind == .login
     }
 
     /// A crash has cut a deletion off. Whether the service has deleted the account is unknown. The session is revoked,

@@ -34,7 +34,7 @@ extension SessionCoordinator {
         learn(user)
         guard let operation, operation.purpose == .own else { return prepareCall() }
         // During a deletion the mark is this process's own.
-        if user?.isLoggedOut == true, deletion == nil { return endSession(because: "elsewhere") }
+        if user?.isLoggedOut == true, !hasDeletionMark { return endSession(because: "elsewhere") }
         if operation.call.kind == .refresh, let session = user?.session, session.refresh == nil {
             return endDeadSession("another process found the session dead")
         }
@@ -58,7 +58,7 @@ extension SessionCoordinator {
         rebase(on: user)
         unansweredRefreshes = 0
         let isOwn = operation?.purpose == .own
-        if let user, user.session != nil { return adopt(user, finishing: isOwn) }
+        if let user, user.session != nil, !isBeingDeletedElsewhere(user) { return adopt(user, finishing: isOwn) }
         learn(user)
         if user == nil || user?.isLoggedOut == true {
             if isOwn { return endSession(because: user == nil ? "removed" : "elsewhere") }
@@ -76,7 +76,7 @@ extension SessionCoordinator {
     /// Continues with what another process has stored, which is already the base. Older unsaved changes are dropped.
     mutating func yield(to user: StoredUser?) {
         writes.dropAll()
-        if let user, user.session != nil { return adopt(user, finishing: true) }
+        if let user, user.session != nil, !isBeingDeletedElsewhere(user) { return adopt(user, finishing: true) }
         learn(user)
         applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
         // The session died in the other process, and no operator ended it.

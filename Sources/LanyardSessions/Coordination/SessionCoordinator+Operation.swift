@@ -108,6 +108,9 @@ extension SessionCoordinator {
             retryNext()
             return save(obtained.grant)
         }
+        guard !isLoginDuringDeletion(operation) else {
+            return failed(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
+        }
         guard operation.call.kind == .refresh, unansweredRefreshes > 0 else { return storeIntent() }
         // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
         let isAllowed =

@@ -29,7 +29,8 @@ extension SessionCoordinator {
         case .clearIntent: .clearIntent(user: setup.user)
         case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: base)
         case .end: .end(user: setup.user, base: base)
-        case .saveSession(let login): .saveSession(user: setup.user, login, base: base)
+        case .saveSession(let login):
+            .saveSession(user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: base)
         case .recordRefusal(let fingerprint, let endedVersion):
             .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .beginDeletion(let session): .beginDeletion(user: setup.user, session: session)
@@ -102,6 +103,10 @@ extension SessionCoordinator {
         _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict
     ) {
         switch (pendingChange, verdict, operation?.stage) {
+        case (.storeIntent, .stored(let user?), _) where operation?.purpose == .own && isBeingDeletedElsewhere(user):
+            // The mark came after the read.
+            applyToSession(.ended(reason: "elsewhere"))
+            close(with: .clearIntent)
         case (.storeIntent, .stored, _): call()
         // While changes are unsaved, the call is made: its result is checked against the external change later.
         case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
@@ -139,6 +144,7 @@ extension SessionCoordinator {
     private mutating func writeFailed(_ write: SessionWrites.Write, _ error: StoreError) {
         if write.origin != .unsavedChanges { writes.keep(write.pendingChange) }
         if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
+        if case .recordRefusal(let fingerprint, _) = write.pendingChange { refused = fingerprint }
         recordStoreFailure(error)
         switch (write.origin, write.pendingChange) {
         case (.unsavedChanges, _): break
@@ -189,6 +195,13 @@ extension SessionCoordinator {
     private mutating func retried(_ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict) {
         if case .overtaken(let user?) = verdict, isOlder(user) {
             rebase(onOlder: user)
+            if !isCallOrWriteUnderWay { retryNext() }
+            return
+        }
+        if case .overtaken(let user?) = verdict, case .saveSession(let login) = pendingChange, hasKnownTokens(user),
+            user.session?.id == login.session.id
+        {
+            rebase(on: user)
             if !isCallOrWriteUnderWay { retryNext() }
             return
         }

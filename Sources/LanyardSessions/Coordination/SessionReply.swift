@@ -38,6 +38,20 @@ package enum SessionReply: Sendable {
     case stopping
 }
 
+extension SessionReply {
+    /// Why a refresh did not bring a new access token; nil: it did.
+    package var refreshError: UserError? {
+        switch self {
+        case .refreshed: nil
+        case .failed(let error): .identity(error)
+        case .loginRequired: .loginRequired
+        case .notSupported: .notSupported
+        case .stopping: .stopping
+        default: .notLoggedIn
+        }
+    }
+}
+
 /// A session that was obtained for another user, or elsewhere. It is stored and served like the result of a login.
 package struct ObtainedSession: Sendable {
     /// The tokens.

@@ -81,19 +81,32 @@ struct SessionWrites: Sendable {
         }
     }
 
+    /// The store does not know yet that a deletion was cancelled.
+    var hasUnsavedCancellation: Bool {
+        unsavedChanges.contains { if case .cancelDeletion = $0 { true } else { false } }
+    }
+
+    /// A deletion was cancelled, and the store may still hold its mark.
+    var isCancellingDeletion: Bool {
+        hasUnsavedCancellation
+            || writesInFlight.contains { if case .cancelDeletion = $0.pendingChange { true } else { false } }
+    }
+
     /// Keeps an unsaved change and drops the earlier ones that it makes obsolete.
     mutating func keep(_ pendingChange: PendingChange) {
         switch pendingChange {
-        // Without its mark no deletion begins.
-        case .storeIntent, .beginDeletion: return
+        case .storeIntent: return
+        // Without its mark no deletion begins. The mark may have reached the disk all the same.
+        case .beginDeletion(let session): return unsavedChanges.append(.cancelDeletion(session: session))
         case .clearIntent: if !unsavedChanges.isEmpty { return }
         case .dropRefreshToken, .recordRefusal, .cancelDeletion:
             unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
         case .end, .terminate: unsavedChanges = []
-        case .saveSession(let login):
-            unsavedChanges = []
+        case .saveSession(var login):
+            if hasUnsavedCancellation { login.keepsLogout = false }
             let version = SessionVersion(session: login.session.id, generation: login.generationMin)
             possiblyWritten = (version, login.session.issuedAt)
+            return unsavedChanges = [.saveSession(login)]
         }
         unsavedChanges.append(pendingChange)
     }

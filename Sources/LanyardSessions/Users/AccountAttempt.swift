@@ -2,12 +2,13 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// One operator's call with a token of the user's session: which token it sends, and what follows a 401
-/// (app-services.md 4.7). It decides; `AccountCallRunner` acts.
+/// (app-services.md 4.7). It decides; `AccountCallRunner` acts, and the simulation in its place.
 ///
 /// A call is sent twice at most, and causes one renewal at most. A 401 therefore never leads to a loop, whatever it
 /// means.
-struct AccountAttempt: Sendable {
-    enum Step: Equatable {
+package struct AccountAttempt: Sendable {
+    /// What to do next.
+    package enum Step: Equatable {
         case send(Secret)
         /// Renew the access token; then `renewed`.
         case renew
@@ -18,16 +19,17 @@ struct AccountAttempt: Sendable {
     /// would count as another wrong guess.
     private static let credentialCodes: Set<String> = ["InvalidPassword", "AuthError", "UserDisabled"]
 
-    let authorization: AccountCall.Authorization
+    private let authorization: AccountCall.Authorization
     /// The call carries a credential besides the token.
-    let isLink: Bool
+    private let isLink: Bool
     private var sent: Secret?
     private var isRepeated = false
     private var isRenewed = false
     /// The 401 that has caused the renewal.
     private var rejection: IdentityError?
 
-    init(_ authorization: AccountCall.Authorization, isLink: Bool = false) {
+    /// - Parameter isLink: the call carries a credential besides the token.
+    package init(_ authorization: AccountCall.Authorization, isLink: Bool = false) {
         self.authorization = authorization
         self.isLink = isLink
     }
@@ -35,7 +37,7 @@ struct AccountAttempt: Sendable {
     /// The first step.
     ///
     /// - Parameter tokens: those at hand; nil: there is no session.
-    mutating func begin(_ tokens: SessionTokens?, at now: Instant) -> Step {
+    package mutating func begin(_ tokens: SessionTokens?, at now: Instant) -> Step {
         guard let tokens else { return .fail(.notLoggedIn) }
         if let token = token(in: tokens, at: now) {
             sent = token
@@ -47,7 +49,7 @@ struct AccountAttempt: Sendable {
     }
 
     /// The service has refused the call.
-    mutating func refused(_ error: IdentityError, _ tokens: SessionTokens?, at now: Instant) -> Step {
+    package mutating func refused(_ error: IdentityError, _ tokens: SessionTokens?, at now: Instant) -> Step {
         guard error.status == 401, !isRepeated, !(isLink && Self.credentialCodes.contains(error.code ?? "")) else {
             return .fail(Self.failure(error))
         }
@@ -62,7 +64,7 @@ struct AccountAttempt: Sendable {
     /// The renewal has ended.
     ///
     /// - Parameter error: nil: the access token is new.
-    mutating func renewed(_ error: UserError?, _ tokens: SessionTokens?, at now: Instant) -> Step {
+    package mutating func renewed(_ error: UserError?, _ tokens: SessionTokens?, at now: Instant) -> Step {
         if let error {
             // A token that cannot be renewed leaves the refusal as it is.
             if error == .notSupported, let rejection { return .fail(Self.failure(rejection)) }

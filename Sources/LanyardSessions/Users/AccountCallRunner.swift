@@ -48,7 +48,7 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
                 // After the event at hand: the report then shows the new token.
                 environment.loop.post { [self] in
                     guard !environment.isStopped else { return }
-                    follow(attempt.renewed(UserService.error(ofRefresh: reply), tokens, at: .now))
+                    follow(attempt.renewed(reply.refreshError, tokens, at: .now))
                 }
             }
         case .fail(let error): done(.failure(error))

@@ -75,7 +75,7 @@ extension UserService {
         _ runner: SessionRunner, _ done: @escaping @Sendable (Result<SessionTokens, UserError>) -> Void
     ) {
         runner.refreshNow { reply in
-            if let error = Self.error(ofRefresh: reply) { return done(.failure(error)) }
+            if let error = reply.refreshError { return done(.failure(error)) }
             done(runner.coordinator.session.tokens.map { .success($0) } ?? .failure(.notLoggedIn))
         }
     }

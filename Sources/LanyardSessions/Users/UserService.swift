@@ -201,20 +201,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     private func handleReply(refresh reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
         later { [self] in
-            if let error = Self.error(ofRefresh: reply) { return deliver(requestID, .failure(error)) }
+            if let error = reply.refreshError { return deliver(requestID, .failure(error)) }
             deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.accessTokenExpiry)))
-        }
-    }
-
-    /// Why a refresh did not bring a new access token; nil: it did.
-    static func error(ofRefresh reply: SessionReply) -> UserError? {
-        switch reply {
-        case .refreshed: nil
-        case .failed(let error): .identity(error)
-        case .loginRequired: .loginRequired
-        case .notSupported: .notSupported
-        case .stopping: .stopping
-        default: .notLoggedIn
         }
     }
 

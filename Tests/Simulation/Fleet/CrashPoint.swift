@@ -6,9 +6,10 @@ package struct CrashPoint: Hashable, Sendable {
     package enum Work: Int, CaseIterable, Sendable {
         case open, read, lockUser, unlockUser
         // Changes of the store.
-        case storeIntent, clearIntent, dropRefreshToken, saveSession, recordRefusal, end, logOut, other
+        case storeIntent, clearIntent, dropRefreshToken, saveSession, recordRefusal, end, logOut, beginDeletion,
+            cancelDeletion, other
         // Between two acts of a session, no disk call under way.
-        case login, refresh, revoke, publish, response
+        case login, refresh, revoke, publish, response, account
 
         init(_ change: StoreChange) {
             self =
@@ -20,6 +21,8 @@ package struct CrashPoint: Hashable, Sendable {
                 case .recordRefusal: .recordRefusal
                 case .end: .end
                 case .logOut: .logOut
+                case .beginDeletion: .beginDeletion
+                case .cancelDeletion: .cancelDeletion
                 default: .other
                 }
         }
@@ -51,15 +54,23 @@ package struct CrashPoint: Hashable, Sendable {
     static let opening = [Call.inspect, .read, .lock, .create, .unlink, .unlock].map { CrashPoint(.open, $0) }
 
     /// All places where a process can be: what a long run must have reached.
-    package static let possible: [CrashPoint] = {
-        let write: [Call] = [
-            .lock, .read, .unlink, .create, .write, .synchronize, .rename, .synchronizeFolder, .unlock,
-        ]
+    package static let possible = withoutAccounts + withAccounts
+
+    private static let writes: [Call] = [
+        .lock, .read, .unlink, .create, .write, .synchronize, .rename, .synchronizeFolder, .unlock,
+    ]
+
+    /// In links and deletions.
+    private static let withAccounts =
+        [Work.beginDeletion, .cancelDeletion].flatMap { work in writes.map { CrashPoint(work, $0) } }
+        + [CrashPoint(.account, .none)]
+
+    private static let withoutAccounts: [CrashPoint] = {
         let changes: [Work] = [
             .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .logOut,
         ]
         let acts: [Work] = [.login, .refresh, .revoke, .publish, .response]
-        return changes.flatMap { work in write.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
+        return changes.flatMap { work in writes.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
             + opening
             + [
                 CrashPoint(.read, .read), CrashPoint(.lockUser, .lock), CrashPoint(.unlockUser, .unlock),
@@ -67,7 +78,7 @@ package struct CrashPoint: Hashable, Sendable {
     }()
 
     /// Those that a process is armed with by lot: what it comes to seldom is drawn more often.
-    static let drawn: [CrashPoint] = possible.flatMap { point in
+    static let drawn: [CrashPoint] = withoutAccounts.flatMap { point in
         let often: Int =
             switch point.work {
             // A call has failed.
@@ -78,6 +89,9 @@ package struct CrashPoint: Hashable, Sendable {
             }
         return Array(repeating: point, count: often)
     }
+
+    /// The same in a world whose operators link and delete accounts, which one plan in two has.
+    static let drawnWithAccounts = drawn + withAccounts + withAccounts
 
     package var name: String { call == .none ? "before \(work)" : "\(work): \(call)" }
 }

@@ -19,6 +19,8 @@ enum FleetEvent {
     case waitEnds(process: Int, life: Int, user: Int)
     /// The account of a login was looked at.
     case claimed(process: Int, life: Int, user: Int, operation: UInt64)
+    /// What an operator's link or deletion waits for has come.
+    case accountReply(process: Int, life: Int, user: Int)
     /// The service is told again of sessions that have ended.
     case revocations(process: Int, life: Int)
     /// A process begins.
@@ -38,7 +40,8 @@ enum FleetEvent {
     /// The machine must be awake for it.
     var needsMachine: Bool {
         switch self {
-        case .due, .storeTurn, .response, .tick, .look, .request, .waitEnds, .claimed, .revocations, .start, .audit,
+        case .due, .storeTurn, .response, .tick, .look, .request, .waitEnds, .claimed, .accountReply, .revocations,
+            .start, .audit,
             .relief, .lead, .step, .feed, .holiday:
             true
         default: false
@@ -48,7 +51,7 @@ enum FleetEvent {
 
 /// What goes wrong, or is done, by chance.
 enum FleetMischief: CaseIterable {
-    case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream
+    case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream, accountChange
 
     /// How many of the plan's units lie between two of a kind.
     var unitsApart: Double {
@@ -63,6 +66,7 @@ enum FleetMischief: CaseIterable {
         case .account: 6
         case .operatorCall: 6
         case .upstream: 1.5
+        case .accountChange: 1.5
         }
     }
 }
@@ -75,6 +79,11 @@ enum FleetRelief {
     case wallIsRight
     case accountEnabled(user: Int)
     case credentialMended(user: Int)
+    /// A file gets the next credential, whether or not the one in it has served.
+    case credentialRenewed(user: Int)
     case operatorLogsIn(user: Int)
+    case operatorRefreshes(user: Int)
+    case sessionRevoked(user: Int)
+    case processKilled(process: Int, life: Int)
     case operatorLogsOut(process: Int, life: Int, user: Int)
 }

@@ -3,12 +3,27 @@ import LanyardSettings
 
 /// What is true of one user, whatever the processes believe: what the checks compare them with.
 struct FleetMember {
+    /// A content of the credential's file is not to be sent again.
+    struct CredentialRecord {
+        var password: Int
+        /// It has served its only login; false: it was refused, and an operator's login makes that forgotten.
+        var isSpent: Bool
+    }
+
     let name: String
     let hasCredential: Bool
+    /// Each content of the credential's file works for one login.
+    let isOneUse: Bool
     /// The credential of the configuration; all kinds behave alike.
     let login: UserSettings.Login
     /// The content of the credential's file, by number.
     var password = 1
+    /// What the store knows of a content of the file.
+    var recorded: CredentialRecord?
+    /// When the service deleted the account on Lanyard's behalf; nil: it has not, or a login was asked for since.
+    var deletedAt: Instant?
+    /// When a login with an operator's credential was last sent.
+    var givenAt = Instant.past
     /// An operator has logged the user out, and no login was asked for since.
     var isLoggedOut = false
     /// What an operator has asked for last, stored or not.
@@ -41,13 +56,20 @@ struct FleetMember {
     var startsInHour = 0
     var shortestLife = Duration.seconds(Int64.max >> 40)
 
-    init(place: Int, hasCredential: Bool) {
+    init(place: Int, _ plan: FleetPlan.Member) {
         name = "user\(place)"
-        self.hasCredential = hasCredential
+        hasCredential = plan.hasCredential
+        isOneUse = plan.isOneUse
         let kinds: [UserSettings.Login] = [
             .emailPassword(email: name, passwordFile: name), .jwt(tokenFile: name), .function(payloadFile: name),
             .apiKey(keyFile: name),
         ]
-        login = kinds[place % kinds.count]
+        let oneUse: [UserSettings.Login] = [
+            .googleAuthCode(file: name), .jwt(tokenFile: name), .function(payloadFile: name),
+        ]
+        login = isOneUse ? oneUse[place % oneUse.count] : kinds[place % kinds.count]
     }
+
+    /// Lanyard knows that a content of the file works once. Of other kinds it learns that by the refusal.
+    var isKnownOneUse: Bool { if case .googleAuthCode = login { isOneUse } else { false } }
 }

@@ -7,6 +7,8 @@ package struct FleetPlan: Sendable {
     package struct Member: Sendable {
         /// Whether the configuration has a credential that needs no operator.
         package var hasCredential: Bool
+        /// Each credential works for one login.
+        package var isOneUse = false
     }
 
     package var seed: UInt64
@@ -23,13 +25,21 @@ package struct FleetPlan: Sendable {
     package var bug: PlantedBug?
     /// Sessions are led to what else comes to them too seldom: `FleetLead`; and a user is there whose token another program renews.
     package var isGuided: Bool
+    /// Operators link and delete accounts, and some credentials work for one login.
+    package let changesAccounts: Bool
     /// Prints what happens.
     package var isTold = false
 
     /// A world by its seed.
+    ///
+    /// - Parameter changesAccounts: nil: every second seed. The seed draws the rest as if it were false.
     package init(
-        seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil, isGuided: Bool = false
+        seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil, isGuided: Bool = false,
+        changesAccounts: Bool? = nil
     ) {
+        var accountDice = Dice(seed &* 0x9e37_79b9_7f4a_7c15 &+ 0x11f5)
+        let isDrawn = accountDice.hits(0.5)
+        self.changesAccounts = changesAccounts ?? isDrawn
         var dice = Dice(seed &* 0x2545_f491_4f6c_dd1d)
         self.seed = seed
         self.lifetime = lifetime
@@ -42,10 +52,16 @@ package struct FleetPlan: Sendable {
         processes = dice.hits(0.6) ? 2 : 1
         isCachedStart = dice.hits(0.8)
         tellsExpiry = dice.hits(0.5)
-        guard isGuided else { return }
-        // Every lead finds its user, and two processes.
-        processes = 2
-        members = [true, false, true, false].map { Member(hasCredential: $0) }
+        if isGuided {
+            // Every lead finds its user, and two processes.
+            processes = 2
+            members = [true, false, true, false].map { Member(hasCredential: $0) }
+        }
+        if self.changesAccounts { drawOneUse(&accountDice) }
+    }
+
+    private mutating func drawOneUse(_ dice: inout Dice) {
+        for place in members.indices { members[place].isOneUse = members[place].hasCredential && dice.hits(0.5) }
     }
 
     /// What days and hours of trouble are measured in: short lives do not make a service fail faster.

@@ -47,6 +47,12 @@ final class FleetProcess {
     var revocations: [StoredRevocation] = []
     /// The users' locks that are held.
     var locks: [Int: any DiskLock] = [:]
+    /// Operators' requests are admitted here; nil: no accounts are changed.
+    var registry: UserRegistry?
+    /// Links and deletions under way, by user.
+    var accountChanges: [Int: FleetAccountChange] = [:]
+    /// Operators' logins under way, by ticket.
+    var logins: [UInt64: UserRegistry.RequestID] = [:]
     /// That the store is open here.
     var entry: (any DiskLock)?
     /// What it believes that the file holds: a planted bug writes that.

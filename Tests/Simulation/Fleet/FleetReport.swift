@@ -38,6 +38,7 @@ package struct FleetReport: Sendable {
     package var restarts = 0
     package var checks = 0
     package var faults = [Int](repeating: 0, count: FleetFault.allCases.count)
+    package var situations = [Int](repeating: 0, count: FleetSituation.allCases.count)
     package var edges = [Int](repeating: 0, count: Edge.count)
     package var crashes = [Int](repeating: 0, count: CrashPoint.count)
     /// Broken promises, each with the seed that shows it.
@@ -46,6 +47,8 @@ package struct FleetReport: Sendable {
     package init() {}
 
     mutating func count(_ fault: FleetFault) { faults[fault.rawValue] += 1 }
+
+    mutating func count(_ situation: FleetSituation) { situations[situation.rawValue] += 1 }
 
     /// What another part of the run has counted.
     package mutating func add(_ other: FleetReport) {
@@ -60,6 +63,7 @@ package struct FleetReport: Sendable {
         restarts += other.restarts
         checks += other.checks
         for place in faults.indices { faults[place] += other.faults[place] }
+        for place in situations.indices { situations[place] += other.situations[place] }
         for place in edges.indices { edges[place] += other.edges[place] }
         for place in crashes.indices { crashes[place] += other.crashes[place] }
         violations += other.violations

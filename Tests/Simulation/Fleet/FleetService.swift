@@ -9,13 +9,21 @@ struct FleetService {
     struct Account {
         /// Which password is right.
         var password = 1
+        /// Each password works for one login, and so do the next ones.
+        var isOneUse = false
         var isDisabled = false
         /// The only session that matters; those before it have been left or revoked.
         var session = -1
+        /// How often it has been deleted. A login after that makes another account.
+        var deletions = 0
+        /// Access tokens from before are refused, although their sessions live.
+        var admitsFrom = Instant.past
     }
 
     struct Stay {
         var account: Int
+        /// `Account.deletions` when it began.
+        var deletions: Int
         var isAlive = true
         /// Which refresh token is the right one, from 1.
         var current: Int64 = 1
@@ -28,6 +36,9 @@ struct FleetService {
         /// The session is over, or the token is none of its.
         case dead(Death)
         case refused
+        /// The access token of a call about an account is not accepted.
+        case tokenRefused
+        case accountDeleted
     }
 
     enum Death { case ended, expired, repeated }
@@ -42,26 +53,31 @@ struct FleetService {
     private(set) var accounts: [Account]
     private(set) var stays: [Stay] = []
 
-    init(rotation: RefreshTokenRotation, lifetime: Duration, sessionLife: Duration, accounts: Int) {
+    /// - Parameter accounts: of each, whether its credentials work for one login.
+    init(rotation: RefreshTokenRotation, lifetime: Duration, sessionLife: Duration, accounts: [Bool]) {
         self.rotation = rotation
         self.lifetime = lifetime
         self.sessionLife = sessionLife
-        self.accounts = (0..<accounts).map { _ in Account() }
+        self.accounts = accounts.map { Account(isOneUse: $0) }
     }
 
     // MARK: Calls that have arrived
 
-    /// - Parameter password: which one the caller believes in.
-    mutating func logIn(_ account: Int, password: Int, at now: Instant, life: Duration) -> Response {
-        guard password == accounts[account].password, !accounts[account].isDisabled else { return .refused }
-        stays.append(Stay(account: account, endsAt: now + sessionLife))
+    /// - Parameters:
+    ///   - password: which one the caller believes in.
+    ///   - isGiven: an operator gave it, which is no credential for one login.
+    mutating func logIn(_ account: Int, password: Int, isGiven: Bool, at now: Instant, life: Duration) -> Response {
+        guard accepts(password: password, of: account) else { return .refused }
+        if accounts[account].isOneUse, !isGiven { accounts[account].password = password + 1 }
+        stays.append(
+            Stay(account: account, deletions: accounts[account].deletions, endsAt: now + sessionLife))
         accounts[account].session = stays.count - 1
         return grant(stays.count - 1, at: now, life: life, withRefresh: true)
     }
 
     mutating func refresh(_ token: SimulatedToken, at now: Instant, life: Duration) -> Response {
         let place = token.session
-        guard stays[place].isAlive else { return .dead(.ended) }
+        guard isAlive(place) else { return .dead(.ended) }
         guard now < stays[place].endsAt else {
             stays[place].isAlive = false
             return .dead(.expired)
@@ -80,6 +96,26 @@ struct FleetService {
     }
 
     mutating func revoke(_ token: SimulatedToken) { stays[token.session].isAlive = false }
+
+    /// Adds a login to the account of an access token.
+    mutating func link(
+        _ token: SimulatedToken, _ credential: FleetAccountChange.LinkCredential, at now: Instant, life: Duration
+    ) -> Response {
+        guard admits(token, at: now), credential != .foreign else { return .tokenRefused }
+        guard credential == .right else { return .refused }
+        return grant(token.session, at: now, life: life, withRefresh: false)
+    }
+
+    mutating func deleteAccount(_ token: SimulatedToken, at now: Instant) -> Response {
+        guard admits(token, at: now) else { return .tokenRefused }
+        accounts[stays[token.session].account].deletions += 1
+        return .accountDeleted
+    }
+
+    private func admits(_ token: SimulatedToken, at now: Instant) -> Bool {
+        isAlive(token, at: now) && now < token.madeAt + .nanoseconds(token.value)
+            && token.madeAt >= accounts[stays[token.session].account].admitsFrom
+    }
 
     private func grant(_ stay: Int, at now: Instant, life: Duration, withRefresh: Bool) -> Response {
         let access = SimulatedToken(.access, session: stay, value: life.nanoseconds, madeAt: now)
@@ -102,6 +138,9 @@ struct FleetService {
         if isDisabled { revokeAll(of: account) }
     }
 
+    /// Access tokens from before are refused by calls about the account; refresh tokens are not.
+    mutating func refuseAccessTokens(of account: Int, before now: Instant) { accounts[account].admitsFrom = now }
+
     mutating func changePassword(of account: Int) {
         accounts[account].password += 1
         revokeAll(of: account)
@@ -109,10 +148,16 @@ struct FleetService {
 
     // MARK: What the checks ask
 
+    /// The id of the account in which a login has ended.
+    func account(of stay: Int) -> String {
+        let stay = stays[stay]
+        return stay.deletions == 0 ? "account-\(stay.account)" : "account-\(stay.account)-\(stay.deletions)"
+    }
+
     /// Whether this token would be granted something now.
     func accepts(_ token: SimulatedToken, at now: Instant) -> Bool {
         let stay = stays[token.session]
-        guard stay.isAlive, now < stay.endsAt else { return false }
+        guard isAlive(token.session), now < stay.endsAt else { return false }
         return rotation == .none || token.value == stay.current
             || rotation == .grace && token.value == stay.current - 1 && now < stay.rotatedAt + Self.grace
     }
@@ -121,10 +166,20 @@ struct FleetService {
     func isSpent(_ token: SimulatedToken) -> Bool { rotation != .none && token.value < stays[token.session].current }
 
     func isAlive(_ token: SimulatedToken, at now: Instant) -> Bool {
-        stays[token.session].isAlive && now < stays[token.session].endsAt
+        isAlive(token.session) && now < stays[token.session].endsAt
+    }
+
+    private func isAlive(_ stay: Int) -> Bool {
+        stays[stay].isAlive && stays[stay].deletions == accounts[stays[stay].account].deletions
     }
 
     func accepts(password: Int, of account: Int) -> Bool {
-        password == accounts[account].password && !accounts[account].isDisabled
+        isRight(password: password, of: account) && !accounts[account].isDisabled
+    }
+
+    /// Whether a credential file with this content is right.
+    func isRight(password: Int, of account: Int) -> Bool {
+        let next = accounts[account].password
+        return password == next || accounts[account].isOneUse && next..<next + 50 ~= password
     }
 }

@@ -18,6 +18,7 @@ package struct FleetSummary {
                 + "(\(report.refusedRequests) refused), \(report.checks) checks in \(Int(seconds)) s"
         ]
         lines += section("faults", FleetFault.allCases.map { ($0.name, report.faults[$0.rawValue]) })
+        lines += section("accounts and credentials", situations)
         lines += section("state edges", edges)
         lines += section("crash points", CrashPoint.possible.map { ($0.name, report.crashes[$0.index]) })
         lines += report.violations.map { "broken: \($0)" }
@@ -30,10 +31,14 @@ package struct FleetSummary {
         let edges = FleetReport.Edge.possible.map { ($0.name, report.edges[$0.index]) }
         let crashes = CrashPoint.possible.map { ($0.name, report.crashes[$0.index]) }
         let possible = Set(FleetReport.Edge.possible.map(\.index))
-        return (faults + edges + crashes).filter { $0.1 < least }.map { "too rare: \($0.0): \($0.1)" }
+        return (faults + situations + edges + crashes).filter { $0.1 < least }.map { "too rare: \($0.0): \($0.1)" }
             + report.edges.indices.filter { report.edges[$0] > 0 && !possible.contains($0) }.map {
                 "no session can take this edge, and one did: \(FleetReport.Edge(index: $0).name)"
             }
+    }
+
+    private var situations: [(String, Int)] {
+        FleetSituation.allCases.map { ($0.name, report.situations[$0.rawValue]) }
     }
 
     private var edges: [(String, Int)] {

@@ -20,6 +20,11 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case revokedLive = "no session that the store holds is revoked"
         case fedToken = "a token that another program renews is served while it can be read, and no longer"
         case rightUser = "a token goes only on its own user's requests"
+        case spentOnce = "a credential that was refused, or has served its only login, is not sent again"
+        case newCredential = "a new credential in the file is tried at once"
+        case linkedSession = "a link goes on with the session that it was made with"
+        case accountCall = "a call about an account whose token is refused is made once more, with another token"
+        case deletionHolds = "nothing is left that logs in to a deleted account"
     }
 
     package var promise: Promise
@@ -29,6 +34,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
     package var words: String
 
     package var description: String {
-        "seed \(plan.seed)\(plan.isGuided ? " (guided)" : ""), lifetime \(plan.lifetime): \(promise.rawValue): \(words)"
+        let kind = (plan.isGuided ? " (guided)" : "") + (plan.changesAccounts ? " (accounts)" : "")
+        return "seed \(plan.seed)\(kind), lifetime \(plan.lifetime): \(promise.rawValue): \(words)"
     }
 }

@@ -18,22 +18,32 @@ extension FleetWorld {
             case .configured: members[user].password
             }
         let fingerprint = Self.fingerprint(user, password)
-        if refused == fingerprint {
+        if let refused, refused.isSame(as: fingerprint), plan.bug != .spentSentAgain || !refused.isSpent {
             // The guard of a refused credential: no call.
             let fate = FleetWeather.Fate(respondsIn: .milliseconds(1), verdict: .credentialRefused)
             var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
             sent.password = password
+            sent.heldBack = refused
+            holdBack(user, refused)
             return send(sent, process, isCall: false)
         }
         // Of a logout in one process and a login in the other at the same time the login comes later if its call does.
         if call.cause == .asked, plan.processes > 1 { members[user].isLoggedOut = false }
         checkLogin(process, user, call)
+        let isGiven = if case .given = credential { true } else { false }
+        checkDeletion(process, user, call, isGiven: isGiven)
+        if !isGiven { checkSpent(process, user, password, call) }
         var sent = FleetCall(
             process: process.number, life: process.life, user: user, call: call,
             fate: weather(of: process.number).fate(isLogin: true, &dice))
         sent.password = password
+        sent.isGiven = isGiven
         send(sent, process, isCall: true)
         if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.fate.respondsIn) }
+        if members[user].isOneUse, dice.hits(0.1) {
+            let at = clocks.now + sent.fate.respondsIn * dice.chance()
+            heap.plan(.relief(.credentialRenewed(user: user)), at: at)
+        }
     }
 
     func refresh(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
@@ -87,9 +97,10 @@ extension FleetWorld {
         heap.plan(.response(call: place), at: clocks.now + call.fate.respondsIn)
     }
 
-    private func keep(_ call: FleetCall) -> Int {
+    func keep(_ call: FleetCall) -> Int {
         var call = call
-        call.eventsToCome = (call.fate.reachesIn == nil ? 0 : 1) + (call.call == nil ? 0 : 1)
+        let isAwaited = call.call != nil || call.account != nil
+        call.eventsToCome = (call.fate.reachesIn == nil ? 0 : 1) + (isAwaited ? 1 : 0)
         guard let place = spareCalls.popLast() else {
             calls.append(call)
             return calls.count - 1
@@ -109,6 +120,7 @@ extension FleetWorld {
         let call = calls[place]
         defer { release(place) }
         let life = max(plan.lifetime * call.fate.stretch, .seconds(2))
+        if let kind = call.account { return reachAccount(place, kind, life: life) }
         if call.call == nil, let token = call.token { return service.revoke(token) }
         if let token = call.token {
             report.refreshes += 1
@@ -121,7 +133,8 @@ extension FleetWorld {
             calls[place].response = response
         } else {
             report.logins += 1
-            calls[place].response = service.logIn(call.user, password: call.password, at: clocks.now, life: life)
+            calls[place].response = service.logIn(
+                call.user, password: call.password, isGiven: call.isGiven, at: clocks.now, life: life)
         }
     }
 
@@ -138,35 +151,44 @@ extension FleetWorld {
     func response(_ place: Int) {
         let call = calls[place]
         defer { release(place) }
+        if call.account != nil { return completeAccountCall(place) }
         guard let process = process(call.process, call.life), let asked = call.call else { return }
         guard survives(process, .response) else { return }
         let session = process.sessions[call.user]
         if session.call == place { session.call = nil }
         var result = result(of: call)
         learn(result, call, session)
+        learnCredential(result, call, session)
         result = plantedResponse(result, call, process)
         tell(process, call.user, .callCompleted(result, asked))
     }
 
     private func result(of call: FleetCall) -> Result<Grant, IdentityError> {
         let fingerprint = call.token == nil ? Self.fingerprint(call.user, call.password) : nil
+        let isSpent = members[call.user].isKnownOneUse && call.token == nil && !call.isGiven
         func fault(_ verdict: IdentityError.Verdict) -> Result<Grant, IdentityError> {
-            .failure(IdentityError(verdict, message: "simulated", credential: fingerprint))
+            .failure(IdentityError(verdict, message: "simulated", credential: call.heldBack ?? fingerprint))
+        }
+        if isSpent, call.fate.fault == .shortLifetime, case .granted? = call.response {
+            // The service has taken the credential, although its response is unusable.
+            return .failure(
+                IdentityError(.credentialRefused, message: "simulated", credential: fingerprint?.spent))
         }
         if let verdict = call.fate.verdict { return fault(verdict) }
         switch call.response {
-        case nil: return fault(.transient(retryAfter: nil))
+        case nil, .tokenRefused, .accountDeleted: return fault(.transient(retryAfter: nil))
         case .dead: return fault(.sessionDead)
         case .refused: return fault(.credentialRefused)
         case .granted(let access, let refresh, let stay, _):
             let life = Duration.nanoseconds(access.value)
             let end = clocks.trueWall + (service.stays[stay].endsAt - clocks.now)
-            return .success(
-                Grant(
-                    accessToken: access.secret, refreshToken: refresh?.secret,
-                    userID: call.token == nil ? "account-\(call.user)" : nil, lifetime: life,
-                    refreshTokenExpiry: plan.tellsExpiry && refresh != nil ? end : nil,
-                    serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds)))
+            var grant = Grant(
+                accessToken: access.secret, refreshToken: refresh?.secret,
+                userID: call.token == nil ? service.account(of: stay) : nil, lifetime: life,
+                refreshTokenExpiry: plan.tellsExpiry && refresh != nil ? end : nil,
+                serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds))
+            if isSpent { grant.spentCredential = fingerprint?.spent }
+            return .success(grant)
         }
     }
 
@@ -201,7 +223,8 @@ extension FleetWorld {
     /// As the identity service makes one, without its hash.
     static func fingerprint(_ user: Int, _ password: Int) -> CredentialFingerprint {
         CredentialFingerprint(
-            bytes: [UInt8(user), UInt8(truncatingIfNeeded: password)] + [UInt8](repeating: 9, count: 30))
+            bytes: [UInt8(user), UInt8(truncatingIfNeeded: password), UInt8(truncatingIfNeeded: password >> 8)]
+                + [UInt8](repeating: 9, count: 29))
     }
 
     // MARK: Operators
@@ -212,17 +235,26 @@ extension FleetWorld {
     }
 
     func logIn(_ user: Int, at process: FleetProcess) {
+        let password = service.accounts[user].password
+        let credential = GivenCredential.emailPassword(
+            email: members[user].name, password: Secret(capacity: password) { _ in password })
+        let ticket = dice.next()
+        if process.registry != nil {
+            let admitted = admit(.login(members[user].name, credential, activates: false), user, at: process)
+            guard admitted.actions.contains(.logIn(admitted.id, UserIndex(user))) else {
+                // Another login, a link or a deletion is under way.
+                let again = clocks.now + .seconds(60) * (1 + dice.chance())
+                return heap.plan(.relief(.operatorLogsIn(user: user)), at: again)
+            }
+            process.logins[ticket] = admitted.id
+        }
         count(.loggedIn)
         members[user].isLoggedOut = false
         members[user].wantsOut = false
         let session = process.sessions[user]
         session.isAsked = true
         session.wasLeft = session.call != nil
-        let password = service.accounts[user].password
-        let secret = Secret(capacity: password) { _ in password }
-        tell(
-            process, user,
-            .login(.given(.emailPassword(email: members[user].name, password: secret)), ticket: dice.next()))
+        tell(process, user, .login(.given(credential), ticket: ticket))
     }
 
     func refreshNow(_ user: Int, at process: FleetProcess) {
@@ -231,7 +263,16 @@ extension FleetWorld {
     }
 
     func logOut(_ user: Int, at process: FleetProcess) {
+        if process.registry != nil {
+            let admitted = admit(.logOut(members[user].name), user, at: process)
+            guard admitted.actions.contains(.logOut(admitted.id, UserIndex(user))) else { return }
+        }
         count(.loggedOut)
+        terminate(user, at: process)
+    }
+
+    /// An operator's logout, or the end of a deletion.
+    func terminate(_ user: Int, at process: FleetProcess) {
         members[user].wantsOut = true
         process.sessions[user].isAsked = true
         process.sessions[user].wasLeft = process.sessions[user].call != nil
@@ -240,7 +281,7 @@ extension FleetWorld {
 
     /// The credential's file gets the right password, and those who watch it notice.
     func mendCredential(of user: Int) {
-        guard members[user].password != service.accounts[user].password else { return }
+        guard !service.isRight(password: members[user].password, of: user) else { return }
         count(.credentialMended)
         let right = service.accounts[user].password
         // An operator's second attempt may be as wrong as the first.
@@ -249,66 +290,6 @@ extension FleetWorld {
         if isWrong {
             heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (0.5 * dice.chance()))
         }
-        guard members[user].hasCredential else { return }
-        for process in running {
-            process.sessions[user].isAsked = true
-            tell(process, user, .session(.credentialChanged))
-        }
-    }
-
-    // MARK: Clients
-
-    func request() {
-        heap.plan(.request, at: clocks.now + max(plan.lifetime, .seconds(8)) * (0.25 * dice.chance()))
-        guard let process = running.randomElement(&dice) else { return }
-        let user = dice.below(members.count)
-        report.requests += 1
-        if plan.bug == .expiredTokenServed, let token = process.sessions[user].latest { checkServed(process, token) }
-        switch process.tokenCache.decide(UserIndex(user), at: clocks.instant) {
-        case .use(let token): checkServed(process, token)
-        case .park:
-            let timeout = process.sessions[user].coordinator.setup.refresh.waitMax
-            heap.plan(
-                .waitEnds(process: process.number, life: process.life, user: user), at: clocks.now + timeout)
-        case .refuse: report.refusedRequests += 1
-        }
-        askSessions(process)
-    }
-
-    func stopWaiting(_ process: FleetProcess, _ user: Int) {
-        guard let token = process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) else {
-            report.refusedRequests += 1
-            return
-        }
-        checkServed(process, token)
-    }
-
-    func refuseUpstream() {
-        guard let process = running.randomElement(&dice) else { return }
-        force(process, dice.below(members.count))
-    }
-
-    /// An upstream refuses the token at hand.
-    func force(_ process: FleetProcess, _ user: Int) {
-        guard processes[process.number] === process else { return }
-        let user = UserIndex(user)
-        guard case .use(let token) = process.tokenCache.decide(user, at: clocks.instant) else {
-            return askSessions(process)
-        }
-        count(.upstreamRefused)
-        _ = process.tokenCache.refused(token.generation, of: user, at: clocks.instant, forces: true)
-        askSessions(process)
-    }
-
-    private func askSessions(_ process: FleetProcess) {
-        let (needed, refused) = (process.source.needed, process.source.refused)
-        process.source.needed = []
-        process.source.refused = []
-        for user in needed where processes[process.number] === process {
-            tell(process, user.number, .session(.tokenNeeded))
-        }
-        for (user, generation) in refused where processes[process.number] === process {
-            tell(process, user.number, .session(.tokenRefused(generation)))
-        }
+        announceCredential(of: user)
     }
 }

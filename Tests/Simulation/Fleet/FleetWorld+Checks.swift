@@ -219,6 +219,9 @@ extension FleetWorld {
     func excuse(_ user: Int) {
         members[user].isExcused = true
         members[user].excusedAt = clocks.now
+        guard members[user].isOneUse else { return }
+        members[user].recorded = nil
+        for process in running { process.sessions[user].recorded = nil }
     }
 
     func checkProgress(_ process: FleetProcess, _ user: Int) {
@@ -247,7 +250,11 @@ extension FleetWorld {
         // Whether a session without a credential has died rightly was judged when it did.
         // An operator whose login has failed is told so, and it is not tried again.
         let stored = storedContents()?[members[user].name]
-        if stored?.isLoggedOut == true, state.isAuthenticated, clocks.now > members[user].loggedOutAt + .seconds(45) {
+        auditDeletion(process, user)
+        // A session beside that mark: a deletion was cut off, and the next start of its process ends it.
+        if stored?.isLoggedOut == true, stored?.session == nil, state.isAuthenticated,
+            clocks.now > members[user].loggedOutAt + .seconds(45)
+        {
             return accuse(.logoutHolds, "\(name(process, user)) is \(state), and the store says logged out")
         }
         // Where another process has logged in, a session that is over here goes on with that.

@@ -34,6 +34,7 @@ extension FleetWorld {
         case .account: troubleAccount()
         case .operatorCall: letOperatorAct()
         case .upstream: refuseUpstream()
+        case .accountChange: changeAccount()
         }
     }
 
@@ -45,7 +46,15 @@ extension FleetWorld {
         case .wallIsRight: setWall(error: .zero)
         case .accountEnabled(let user): enable(user)
         case .credentialMended(let user): mendCredential(of: user)
+        case .credentialRenewed(let user): renewCredential(of: user)
         case .operatorLogsIn(let user): logIn(user)
+        case .operatorRefreshes(let user):
+            if let process = running.randomElement(&dice) { refreshNow(user, at: process) }
+        case .sessionRevoked(let user):
+            count(.sessionRevoked)
+            service.revokeAll(of: user)
+        case .processKilled(let number, let life):
+            if clocks.now >= holidayUntil, let process = process(number, life) { kill(process, at: nil) }
         case .operatorLogsOut(let number, let life, let user):
             if let process = process(number, life) { logOutForAWhile(user, at: process) }
         }
@@ -57,12 +66,14 @@ extension FleetWorld {
     private func planCrash() {
         guard let process = running.randomElement(&dice) else { return }
         if dice.hits(0.1) { return kill(process, at: nil) }
-        let point = dice.pick(CrashPoint.drawn)
+        let point = dice.pick(plan.changesAccounts ? CrashPoint.drawnWithAccounts : CrashPoint.drawn)
         process.door.armed = (point, dice.hits(0.5))
         let needsCredential = [.recordRefusal, .dropRefreshToken, .login].contains(point.work)
         let fitting = members.indices.filter {
             // A refresh that fails is what leads there, and only who has a token makes one.
-            if point.work == .clearIntent { return hasToken($0, at: process) }
+            if [.clearIntent, .beginDeletion, .cancelDeletion, .account].contains(point.work) {
+                return hasToken($0, at: process)
+            }
             return members[$0].hasCredential == needsCredential
                 || ![.recordRefusal, .dropRefreshToken, .login, .end].contains(point.work)
         }
@@ -88,6 +99,7 @@ extension FleetWorld {
             weather = .failing
             heap.plan(.relief(.weatherClears), at: clocks.now + .seconds(60))
             force(process, user)
+        case .beginDeletion, .cancelDeletion, .account: lead(process, user, toAccount: work)
         case .open: kill(process, at: nil)
         default: force(process, user)
         }
@@ -110,6 +122,7 @@ extension FleetWorld {
         process.door.die(at: CrashPoint(.open, .none))
         processes[process.number] = nil
         toldStore(byDying: process)
+        cutOffAccountChanges(of: process)
         for user in process.sessions.indices {
             members[user].isUnsettled = true
             members[user].unsettled += process.sessions[user].unsettled

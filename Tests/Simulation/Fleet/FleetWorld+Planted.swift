@@ -17,11 +17,29 @@ extension FleetWorld {
 
     /// What the store is told instead.
     func planted(_ change: StoreChange) -> StoreChange {
-        guard plan.bug == .refusalKeepsSession, case .recordRefusal(let user, let identity, let fingerprint, _) = change
-        else {
-            return change
+        switch (plan.bug, change) {
+        case (.refusalKeepsSession, .recordRefusal(let user, let identity, let fingerprint, _)):
+            return .recordRefusal(user: user, identity: identity, fingerprint)
+        case (.spentForgotten, .saveSession(let user, var login, let base)):
+            login.spent = nil
+            return .saveSession(user: user, login, base: base)
+        case (.deletionMarkLost, .saveSession(let user, var login, let base)):
+            login.keepsLogout = false
+            return .saveSession(user: user, login, base: base)
+        default: return change
         }
-        return .recordRefusal(user: user, identity: identity, fingerprint)
+    }
+
+    /// What becomes of a call about an account instead.
+    func plantedStep(_ step: AccountAttempt.Step, _ process: FleetProcess, _ user: Int) -> AccountAttempt.Step {
+        guard case .renew = step, let sent = process.accountChanges[user]?.sent.last else { return step }
+        switch plan.bug {
+        case .refusedLinkGivenUp:
+            let message = "planted"
+            return .fail(.identity(IdentityError(.callRefused, status: 401, code: "InvalidSession", message: message)))
+        case .refusedLinkRepeated: return .send(sent.secret)
+        default: return step
+        }
     }
 
     /// What the store answers instead of doing what it should; nil: it does that.
@@ -33,6 +51,10 @@ extension FleetWorld {
         case (.noIntent, .storeIntent(_, _, let intent, _)):
             guard var stored = storedContents()?[members[user].name] else { return nil }
             stored.intent = intent
+            return .success(.stored(stored))
+        case (.deletionUnmarked, .beginDeletion):
+            guard var stored = storedContents()?[members[user].name] else { return nil }
+            stored.isLoggedOut = true
             return .success(.stored(stored))
         case (.intentNeverSettled, .clearIntent): return .success(.stored(storedContents()?[members[user].name]))
         case (.noReadAfterLock, .storeIntent(_, _, let intent, _)):

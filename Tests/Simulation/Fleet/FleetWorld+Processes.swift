@@ -70,12 +70,25 @@ extension FleetWorld {
             process.sessions.append(session)
             members[place].startsInHour += 1
         }
+        if plan.changesAccounts { process.registry = registry(contents) }
         if plan.isGuided { startFeed(process) }
         for place in members.indices {
             tell(process, place, .begin(contents[members[place].name]))
             guard processes[process.number] === process else { return }
             checkStart(process, place, contents[members[place].name])
         }
+    }
+
+    private func registry(_ contents: StoreContents) -> UserRegistry {
+        let users = members.enumerated().map { place, member in
+            RegisteredUser(
+                name: member.name, index: UserIndex(place), identity: Self.identity, isConfigured: true,
+                configuredProvider: member.hasCredential ? member.login.provider : nil,
+                isLoggedOut: contents[member.name]?.isLoggedOut ?? false)
+        }
+        return UserRegistry(
+            users, identities: [Self.identity: false], configuredActive: nil, remembered: nil, activatesNext: false,
+            names: UserNames(members.map(\.name)))
     }
 
     // MARK: Events and acts
@@ -150,7 +163,8 @@ extension FleetWorld {
         case .publish(let availability):
             guard survives(process, .publish) else { return }
             publish(process, user, availability)
-        case .logEvent, .reply, .completeTermination(nil, _, _): break
+        case .reply(let ticket, let reply): receive(reply, to: ticket, process, user)
+        case .logEvent, .completeTermination(nil, _, _): break
         }
     }
 

@@ -90,6 +90,7 @@ extension FleetWorld {
             return Outcome()
         case .commit(let intended):
             let change = planted(intended)
+            recordCredential(change, process, task.user, isStored: false)
             process.door.work = CrashPoint.Work(change)
             if let planted = plantedCommit(change, process, task.user) { return Outcome(event: .committed(planted)) }
             do throws(StoreError) {
@@ -143,6 +144,7 @@ extension FleetWorld {
             process.sessions[user].known = stored
             process.copy.replace(stored)
             checkStored(change, stored, user)
+            recordCredential(change, process, user, isStored: true)
             if case .recordRefusal = change { remember(refusalOf: stored, user, process.sessions[user]) }
             toldStore(stored, user, by: process)
             plantedStored(change, process, user)

@@ -49,6 +49,7 @@ extension FleetWorld {
         if case .storeIntent = change { checkIntent(user) }
         latest = now
         switch change {
+        case .saveSession(_, let login, _) where login.isLink: checkLink(login, user)
         case .saveSession(_, let login, _):
             if login.provider != nil { members[user].loggedInAt = clocks.now }
             // What two processes without locks have sent at once is counted no more; but a token that is stored late
@@ -62,6 +63,8 @@ extension FleetWorld {
         case .logOut:
             members[user].loggedOutAt = clocks.now
             members[user].isLoggedOut = members[user].wantsOut
+        // The end of a deletion that a crash has cut off.
+        case .end where stored?.isLoggedOut == true: members[user].loggedOutAt = clocks.now
         default: break
         }
         if members[user].isLoggedOut, now?[name]?.session != nil {

@@ -68,8 +68,8 @@ package final class FleetWorld {
         dice = Dice(plan.seed)
         service = FleetService(
             rotation: plan.rotation, lifetime: plan.lifetime, sessionLife: plan.unit * 10,
-            accounts: plan.members.count)
-        members = plan.members.enumerated().map { FleetMember(place: $0, hasCredential: $1.hasCredential) }
+            accounts: plan.members.map(\.isOneUse))
+        members = plan.members.enumerated().map { FleetMember(place: $0, $1) }
         processes = Array(repeating: nil, count: plan.processes)
         ownWeather = Array(repeating: nil, count: plan.processes)
         lives = Array(repeating: 0, count: plan.processes)
@@ -95,7 +95,7 @@ package final class FleetWorld {
         heap.plan(.request, at: clocks.now + .seconds(1))
         heap.plan(.holiday, at: clocks.now + max(plan.unit * 8, .seconds(3600)))
         heap.plan(.weather, at: clocks.now + dice.apart(plan.unit))
-        for mischief in FleetMischief.allCases {
+        for mischief in FleetMischief.allCases where plan.changesAccounts || mischief != .accountChange {
             heap.plan(.mischief(mischief), at: clocks.now + dice.apart(plan.unit * mischief.unitsApart))
         }
         guard plan.isGuided else { return }
@@ -122,6 +122,8 @@ package final class FleetWorld {
             if let process = process(number, life) { stopWaiting(process, user) }
         case .claimed(let number, let life, let user, let operation):
             if let process = process(number, life) { tell(process, user, .claimed(.free, operation: operation)) }
+        case .accountReply(let number, let life, let user):
+            if let process = process(number, life) { accountReply(process, user) }
         case .revocations(let number, let life):
             if let process = process(number, life) { revokeAgain(process) }
         case .weather: changeWeather()

@@ -43,4 +43,32 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case unreadServed = "unread-served"
     /// The response of another user's call.
     case responsesSwapped = "responses-swapped"
+    /// The guard lets a credential pass that has served its only login.
+    case spentSentAgain = "spent-sent-again"
+    /// A login does not record that its credential is spent.
+    case spentForgotten = "spent-forgotten"
+    /// The file of a credential is not watched.
+    case fileChangeIgnored = "file-change-ignored"
+    /// The token of a link is taken into whatever session is at hand when it comes.
+    case linkOfAnotherSession = "link-of-another-session"
+    /// A link whose token is refused is given up.
+    case refusedLinkGivenUp = "refused-link-given-up"
+    /// A link whose token is refused is made again with the same one.
+    case refusedLinkRepeated = "refused-link-repeated"
+    /// The store does not learn of a deletion before the service does.
+    case deletionUnmarked = "deletion-unmarked"
+    /// A refresh takes the mark of a deletion away.
+    case deletionMarkLost = "deletion-mark-lost"
+    /// The session of a deleted account is not ended.
+    case deletedSessionKept = "deleted-session-kept"
+
+    /// It shows only where operators change accounts.
+    package var needsAccounts: Bool {
+        switch self {
+        case .spentSentAgain, .spentForgotten, .fileChangeIgnored, .linkOfAnotherSession, .refusedLinkGivenUp,
+            .refusedLinkRepeated, .deletionUnmarked, .deletionMarkLost, .deletedSessionKept:
+            true
+        default: false
+        }
+    }
 }

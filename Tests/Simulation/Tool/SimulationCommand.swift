@@ -6,7 +6,8 @@ import LanyardFoundations
 struct SimulationCommand {
     private static let usage = """
         usage: lanyard-simulation [--scale N] [--refreshes N] [--seed N] [--threads N] [--least N] [--bug NAME] [--seconds N]
-               lanyard-simulation --world SEED --lifetime SECONDS [--span SECONDS] [--guided yes] [--bug NAME] [--tell yes]
+               lanyard-simulation --world SEED --lifetime SECONDS [--span SECONDS] [--guided yes] [--accounts yes|no]
+                                  [--bug NAME] [--tell yes]
 
           --scale N      1 is the long run: 1,000,000 session-days at 24-hour tokens, and 100,000 refreshes at each of 2 s, 20 s, 30 min
           --least N      fails unless each fault, state edge and crash point came so often
@@ -14,6 +15,7 @@ struct SimulationCommand {
           --on yes       goes on after a broken promise
           --world SEED   one world, as a failure names it
           --guided yes   a guided one
+          --accounts     whether operators change accounts; without it, as the seed has it
 
         """
 
@@ -24,7 +26,7 @@ struct SimulationCommand {
         var rest = arguments.dropFirst()
         let names: Set = [
             "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "tell", "on",
-            "refreshes", "guided",
+            "refreshes", "guided", "accounts",
         ]
         while let flag = rest.popFirst() {
             guard flag.hasPrefix("--"), names.contains(String(flag.dropFirst(2))), let value = rest.popFirst() else {
@@ -61,7 +63,9 @@ struct SimulationCommand {
             let isGuided = options["guided"] != nil
             let share = FleetRun.shares(scale: 1).first { $0.lifetime == lifetime && $0.isGuided == isGuided }
             let span = options["span"] == nil ? share?.span ?? lifetime * 365 : .seconds(number("span", 0))
-            var plan = FleetPlan(seed: seed, lifetime: lifetime, span: span, bug: bug, isGuided: isGuided)
+            var plan = FleetPlan(
+                seed: seed, lifetime: lifetime, span: span, bug: bug, isGuided: isGuided,
+                changesAccounts: options["accounts"].map { $0 == "yes" })
             plan.isTold = options["tell"] != nil
             return FleetWorld(plan).run()
         }

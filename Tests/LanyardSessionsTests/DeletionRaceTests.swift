@@ -1,0 +1,231 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// The mark of a deletion while this process, or another one, has a call of the same user under way: a crash before the
+/// deletion's end must find the mark.
+@Suite("Coordinator: deletions beside calls")
+struct DeletionRaceTests {
+    /// Two processes with the same session; the second one makes its next call.
+    private static func calling() throws -> (CoordinatorDriver, other: CoordinatorDriver) {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        other.toCall()
+        return (driver, other)
+    }
+
+    private static func expectLoggedOutAfterCrash(_ driver: CoordinatorDriver) {
+        #expect(driver.stored?.isLoggedOut == true)
+        let next = driver.restart()
+        next.begin()
+        #expect(next.state == .loggedOut && next.calls.isEmpty)
+    }
+
+    @Test("a refresh that completes while the mark is being stored leaves the mark")
+    func refreshWhileMarking() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toCall()
+        driver.holdsStore = true
+        driver.handle(.beginDeletion(ticket: 7))
+        try driver.grant()
+        driver.release()
+        #expect(driver.stored?.generation == 2)
+        Self.expectLoggedOutAfterCrash(driver)
+    }
+
+    @Test("another process's refresh leaves the mark; its next one ends the session there")
+    func refreshElsewhere() throws {
+        let (driver, other) = try Self.calling()
+        driver.handle(.beginDeletion(ticket: 7))
+        try other.grant()
+        #expect(other.state == .valid && driver.stored?.generation == 2)
+        #expect(driver.stored?.isLoggedOut == true)
+        other.toCall()
+        #expect(other.state == .loggedOut && other.call == nil && driver.stored?.session != nil)
+        Self.expectLoggedOutAfterCrash(driver)
+    }
+
+    @Test("another process's own login comes too late: it is revoked, and the user is logged out there")
+    func loginElsewhere() throws {
+        let (driver, other) = try Self.calling()
+        try other.fail(.sessionDead)
+        try #require(other.call?.kind == .login)
+        driver.handle(.beginDeletion(ticket: 7))
+        try other.grant(refresh: "two", account: "a-2")
+        #expect(other.state == .loggedOut && other.revoked == ["two"])
+        Self.expectLoggedOutAfterCrash(driver)
+    }
+
+    @Test("an operator's login in another process goes before the mark")
+    func requestedLoginElsewhere() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        let given = GivenCredential.emailPassword(email: "a@example.com", password: Tokens.secret("p"))
+        other.handle(.login(.given(given), ticket: 8))
+        driver.handle(.beginDeletion(ticket: 7))
+        try other.grant(refresh: "two", account: "a")
+        #expect(other.state == .valid && other.storedRefresh == "two" && other.stored?.isLoggedOut == false)
+    }
+
+    @Test("another process that has read the store before the mark makes no call after it")
+    func markAfterRead() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        other.holdsStore = true
+        other.toDue()
+        other.release(holdingOn: true)
+        driver.handle(.beginDeletion(ticket: 7))
+        other.release()
+        #expect(other.calls.isEmpty && other.state == .loggedOut)
+        #expect(driver.stored?.intent == nil && driver.disk.holder == nil)
+        // It finds the session again if the account was not deleted.
+        driver.handle(.endDeletion(isDeleted: false))
+        other.handle(.storeSnapshot(other.stored))
+        #expect(other.state == .valid)
+    }
+
+    @Test("an external change beside the mark is not taken over")
+    func markedElsewhere() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        driver.toCall()
+        try driver.grant()
+        driver.handle(.beginDeletion(ticket: 7))
+        other.handle(.storeSnapshot(other.stored))
+        #expect(other.state == .loggedOut && other.revoked.isEmpty)
+    }
+
+    @Test("no login is made during the deletion; one that has begun keeps the deletion from beginning")
+    func loginDuringDeletion() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.handle(.beginDeletion(ticket: 7))
+        driver.handle(.refresh(ticket: 8))
+        try driver.fail(.sessionDead)
+        #expect(driver.calls.map(\.kind) == [.login, .refresh])
+        driver.handle(.endDeletion(isDeleted: false))
+        driver.toCall()
+        #expect(driver.call?.kind == .login)
+        driver.handle(.beginDeletion(ticket: 9))
+        guard case .loginInProgress? = driver.replies[9] else {
+            Issue.record("a deletion has begun beside a login")
+            return
+        }
+    }
+
+    @Test(
+        "a cancelled deletion that the store could not take is stored with the refresh after it",
+        arguments: [false, true])
+    func unsavedCancellation(isRefreshUnsaved: Bool) throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.pass(1)
+        driver.handle(.beginDeletion(ticket: 7))
+        driver.handle(.refresh(ticket: 8))
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.endDeletion(isDeleted: false))
+        if !isRefreshUnsaved { driver.storeError = nil }
+        try driver.grant()
+        #expect(driver.stored?.isLoggedOut == isRefreshUnsaved)
+        driver.storeError = nil
+        driver.toDue()
+        #expect(driver.stored?.isLoggedOut == false && driver.stored?.generation ?? 0 >= 2)
+        let next = driver.restart()
+        next.begin()
+        #expect(next.state == .valid)
+    }
+
+    @Test("of two processes that delete one account, the second is refused and leaves the first one's mark")
+    func twice() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        driver.handle(.beginDeletion(ticket: 7))
+        other.handle(.beginDeletion(ticket: 8))
+        guard case .loginInProgress? = other.replies[8] else {
+            Issue.record("two deletions have begun")
+            return
+        }
+        Self.expectLoggedOutAfterCrash(driver)
+    }
+
+    @Test("a mark that reached the disk although its write failed is taken back")
+    func failedMark() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        (driver.storeError, driver.makesFailedWrites) = (CoordinatorDriver.full, true)
+        driver.handle(.beginDeletion(ticket: 7))
+        #expect(driver.stored?.isLoggedOut == true)
+        driver.storeError = nil
+        driver.toDue()
+        #expect(driver.stored?.isLoggedOut == false && driver.state == .valid && !driver.coordinator.isUnsaved)
+    }
+
+    @Test("a cancelled deletion does not cost another process the token of its refresh", arguments: [false, true])
+    func refreshOverCancellation(isUnsaved: Bool) throws {
+        let driver = CoordinatorDriver(rotation: .oneUse)
+        try driver.logIn()
+        let other = driver.another(rotation: .oneUse)
+        other.toCall()
+        if isUnsaved {
+            other.storeError = CoordinatorDriver.full
+            try other.grant(refresh: "two")
+        }
+        driver.handle(.beginDeletion(ticket: 7))
+        driver.handle(.endDeletion(isDeleted: false))
+        other.storeError = nil
+        if isUnsaved { other.toDue() } else { try other.grant(refresh: "two") }
+        #expect(other.refresh == "two" && other.storedRefresh == "two" && other.state == .valid)
+        #expect(other.stored?.isLoggedOut == false && !other.coordinator.isUnsaved)
+    }
+
+    @Test("a cancellation that changes nothing does not pass for another process's refresh")
+    func lateCancellation() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse)
+        try driver.logIn()
+        let other = driver.another(rotation: .oneUse)
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.beginDeletion(ticket: 7))
+        other.toCall()
+        try other.grant(refresh: "two")
+        driver.storeError = nil
+        driver.toCall()
+        #expect(driver.sent.isEmpty || driver.sent == ["two"])
+        #expect(driver.refresh == "two")
+    }
+
+    @Test("a refresh that meets its own process's refused deletion goes on", arguments: [false, true])
+    func refreshWhileCancelling(isIntentHeld: Bool) throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.handle(.beginDeletion(ticket: 7))
+        driver.holdsStore = true
+        driver.handle(.refresh(ticket: 8))
+        if isIntentHeld { driver.release(holdingOn: true) }
+        driver.handle(.endDeletion(isDeleted: false))
+        driver.release()
+        #expect(driver.state == .refreshing && driver.call?.kind == .refresh)
+        try driver.grant()
+        #expect(driver.state == .valid && driver.stored?.isLoggedOut == false)
+    }
+
+    @Test("a refusal that the store cannot take is known to the next login")
+    func unsavedRefusal() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        driver.storeError = CoordinatorDriver.full
+        let fingerprint = CredentialFingerprint(bytes: [UInt8](repeating: 7, count: 32))
+        try driver.fail(.credentialRefused, credential: fingerprint)
+        driver.handle(.session(.credentialChanged))
+        #expect(driver.call?.kind == .login && driver.refused == fingerprint)
+    }
+}

@@ -1,0 +1,18 @@
+/// What happens to accounts and credentials in a simulated world, each counted by the report: a run that never had one
+/// says nothing about it.
+package enum FleetSituation: Int, CaseIterable, Sendable {
+    // Credentials for one login.
+    case spentHeldBack, refusedHeldBack, fileChangedDuringLogin, newCredentialTaken
+    // Links.
+    case linked, linkDuringRefresh, linkRenewed, linkRefused, linkUnanswered, linkOvertaken, linkCutOff
+    // Deletions.
+    case accountDeleted, deletionDuringRefresh, deletionRefused, deletionUnanswered
+    /// The process died, and the service has not deleted the account then.
+    case deletionCutOffBefore
+    case deletionCutOffAfter
+
+    /// As a reader of the report knows it.
+    package var name: String {
+        "\(self)".reduce(into: "") { $0 += $1.isUppercase ? " \($1.lowercased())" : "\($1)" }
+    }
+}

@@ -1,0 +1,61 @@
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSessions
+import LanyardSettings
+
+/// Clients' requests, and upstreams that refuse their tokens.
+extension FleetWorld {
+    func request() {
+        heap.plan(.request, at: clocks.now + max(plan.lifetime, .seconds(8)) * (0.25 * dice.chance()))
+        guard let process = running.randomElement(&dice) else { return }
+        let user = dice.below(members.count)
+        report.requests += 1
+        if plan.bug == .expiredTokenServed, let token = process.sessions[user].latest { checkServed(process, token) }
+        switch process.tokenCache.decide(UserIndex(user), at: clocks.instant) {
+        case .use(let token): checkServed(process, token)
+        case .park:
+            let timeout = process.sessions[user].coordinator.setup.refresh.waitMax
+            heap.plan(
+                .waitEnds(process: process.number, life: process.life, user: user), at: clocks.now + timeout)
+        case .refuse: report.refusedRequests += 1
+        }
+        askSessions(process)
+    }
+
+    func stopWaiting(_ process: FleetProcess, _ user: Int) {
+        guard let token = process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) else {
+            report.refusedRequests += 1
+            return
+        }
+        checkServed(process, token)
+    }
+
+    func refuseUpstream() {
+        guard let process = running.randomElement(&dice) else { return }
+        force(process, dice.below(members.count))
+    }
+
+    /// An upstream refuses the token at hand.
+    func force(_ process: FleetProcess, _ user: Int) {
+        guard processes[process.number] === process else { return }
+        let user = UserIndex(user)
+        guard case .use(let token) = process.tokenCache.decide(user, at: clocks.instant) else {
+            return askSessions(process)
+        }
+        count(.upstreamRefused)
+        _ = process.tokenCache.refused(token.generation, of: user, at: clocks.instant, forces: true)
+        askSessions(process)
+    }
+
+    private func askSessions(_ process: FleetProcess) {
+        let (needed, refused) = (process.source.needed, process.source.refused)
+        process.source.needed = []
+        process.source.refused = []
+        for user in needed where processes[process.number] === process {
+            tell(process, user.number, .session(.tokenNeeded))
+        }
+        for (user, generation) in refused where processes[process.number] === process {
+            tell(process, user.number, .session(.tokenRefused(generation)))
+        }
+    }
+}
