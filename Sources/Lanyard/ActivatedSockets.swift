@@ -39,54 +39,13 @@ final class ActivatedSockets {
     /// The names of the sockets that are not taken.
     var names: [String] { descriptors.map(\.name) }
 
-    /// The address of the socket that `take` would give.
-    private func address(of name: String) -> SocketAddress? {
-        guard let raw = descriptors.first(where: { $0.name == name })?.raw else { return nil }
-        return SocketAddress { getsockname(raw, $0, $1) == 0 }
-    }
-
-    // MARK: Checks that need the address
-
-    /// Checks the rules that the configuration could not check, because the address of an activated socket was not known (threats.md T1).
-    ///
-    /// - Throws: the first one that is broken: exit 78.
-    func check(_ configuration: Configuration, _ places: AddressPlaces) throws(ConfigurationError) {
-        for (index, listener) in configuration.listeners.enumerated() {
-            guard case .activated(let name) = listener.address, let address = address(of: name) else { continue }
-            try check(listener, at: address, places, "listeners[\(index)].address")
+    /// The rules of sockets by their addresses. Ask before the first one is taken.
+    var rules: ActivationRules {
+        var addresses: [String: SocketAddress] = [:]
+        for (name, raw) in descriptors where addresses[name] == nil {
+            addresses[name] = SocketAddress { getsockname(raw, $0, $1) == 0 }
         }
-        guard case .activated(let name)? = configuration.admin?.address, let address = address(of: name),
-            address.family != AF_UNIX
-        else { return }
-        guard address.isLoopback, configuration.admin?.tokenFile != nil else {
-            throw places.activationError(
-                of: "admin.address", "systemd:\(name) is \(address): other users or machines could call it",
-                remedy: "give it a unix socket, or a loopback address and admin.token_file")
-        }
-    }
-
-    private func check(
-        _ listener: ListenerSettings, at address: SocketAddress, _ places: AddressPlaces, _ key: String
-    ) throws(ConfigurationError) {
-        guard address.family != AF_UNIX else { return }
-        let checksCallers = listener.capabilityFile != nil || listener.tls?.clientCAFile != nil
-        if !address.isLoopback, !checksCallers, !listener.unsafe {
-            throw places.activationError(
-                of: key, "other machines can reach \(listener.address), which is \(address), and would act as the user",
-                remedy:
-                    "let its unit listen at 127.0.0.1, add capability_file, or add unsafe: true if something else prevents that"
-            )
-        }
-        if address.isWildcard, listener.allowedHosts == nil {
-            throw places.activationError(
-                of: key, "\(listener.address) is every address, so there is no default for allowed_hosts",
-                remedy: "add allowed_hosts, such as [\"api.internal:\(address.port)\"]")
-        }
-        if listener.peers != nil {
-            throw places.activationError(
-                of: key, "\(listener.address) is \(address) and not a unix socket, so peers restricts no client",
-                remedy: "give it a unix socket, or use capability_file in place of peers")
-        }
+        return ActivationRules(addresses: addresses)
     }
 
     // MARK: Sockets
@@ -127,5 +86,55 @@ final class ActivatedSockets {
             metadata: ["event": "start.sockets_unused", "names": .string(names.joined(separator: ", "))])
         for descriptor in descriptors { close(descriptor.raw) }
         descriptors = []
+    }
+}
+
+/// The rules that a configuration cannot check by itself, because the address of an activated socket is not in it (threats.md T1).
+///
+/// The start and each reload ask.
+struct ActivationRules: Sendable {
+    /// By name.
+    let addresses: [String: SocketAddress]
+
+    /// Checks listeners and admin.
+    ///
+    /// - Throws: the first one that is broken: exit 78.
+    func check(_ configuration: Configuration, _ places: AddressPlaces) throws(ConfigurationError) {
+        for (index, listener) in configuration.listeners.enumerated() {
+            guard case .activated(let name) = listener.address, let address = addresses[name] else { continue }
+            try check(listener, at: address, places, "listeners[\(index)].address")
+        }
+        guard case .activated(let name)? = configuration.admin?.address, let address = addresses[name],
+            address.family != AF_UNIX
+        else { return }
+        guard address.isLoopback, configuration.admin?.tokenFile != nil else {
+            throw places.activationError(
+                of: "admin.address", "systemd:\(name) is \(address): other users or machines could call it",
+                remedy: "give it a unix socket, or a loopback address and admin.token_file")
+        }
+    }
+
+    private func check(
+        _ listener: ListenerSettings, at address: SocketAddress, _ places: AddressPlaces, _ key: String
+    ) throws(ConfigurationError) {
+        guard address.family != AF_UNIX else { return }
+        let checksCallers = listener.capabilityFile != nil || listener.tls?.clientCAFile != nil
+        if !address.isLoopback, !checksCallers, !listener.unsafe {
+            throw places.activationError(
+                of: key, "other machines can reach \(listener.address), which is \(address), and would act as the user",
+                remedy:
+                    "let its unit listen at 127.0.0.1, add capability_file, or add unsafe: true if something else prevents that"
+            )
+        }
+        if address.isWildcard, listener.allowedHosts == nil {
+            throw places.activationError(
+                of: key, "\(listener.address) is every address, so there is no default for allowed_hosts",
+                remedy: "add allowed_hosts, such as [\"api.internal:\(address.port)\"]")
+        }
+        if listener.peers != nil {
+            throw places.activationError(
+                of: key, "\(listener.address) is \(address) and not a unix socket, so peers restricts no client",
+                remedy: "give it a unix socket, or use capability_file in place of peers")
+        }
     }
 }

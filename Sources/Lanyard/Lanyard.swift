@@ -31,6 +31,7 @@ package enum Lanyard {
         let addresses = loaded.addresses
         let manager = ServiceManager()
         let activated = ActivatedSockets()
+        let activation = activated.rules
         let format = configuration.log.format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
         configuration.log.format = format
         let verbosity = LogVerbosity(configuration.log.level)
@@ -44,7 +45,7 @@ package enum Lanyard {
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
-        configuration = fittedToDescriptorLimit(configuration, log)
+        configuration = configuration.fittedToDescriptorLimit(log)
         let store: OpenedStore
         do throws(StoreError) {
             store = try OpenedStore.open(configuration.store)
@@ -69,7 +70,7 @@ package enum Lanyard {
         }
         for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
         do throws(ConfigurationError) {
-            try activated.check(configuration, addresses)
+            try activation.check(configuration, addresses)
         } catch {
             log.critical("\(error)", metadata: ["event": "start.failed", "place": "\(error.place)"])
             return 78
@@ -91,7 +92,9 @@ package enum Lanyard {
                 configuration, store: store, upstreamTLS: upstreamTLS, listenerTLS: listenerTLS,
                 bindings: bindings,
                 signals: Signals.openDescriptor(), pipe: pipe,
-                verbosity: verbosity, reloads: ReloadCoordinator(loaded, load: reload, log: log), manager: manager,
+                verbosity: verbosity,
+                reloads: ReloadCoordinator(
+                    loaded, load: reload, activation: activation, log: log), manager: manager,
                 commit: commit, log: log)
             running.withLock { $0 = program }
             pipe.start()
@@ -128,30 +131,5 @@ package enum Lanyard {
                 "threads run before everything is bound: a sandbox would not apply to them",
                 metadata: ["event": "start.threads", "threads": .stringConvertible(count)])
         }
-    }
-
-    /// Descriptors for health and admin connections, event loops, files and identity calls.
-    private static let descriptorsKept = 200
-
-    /// Fits the limits to the descriptor limit. Each client needs two descriptors: its own and one for its upstream connection.
-    ///
-    /// All descriptors that clients do not use are for upstream connections. No more of those are in use than there are clients, and the
-    /// rest is for idle ones.
-    private static func fittedToDescriptorLimit(_ configuration: Configuration, _ log: Logger) -> Configuration {
-        var configuration = configuration
-        let descriptors = Machine.raiseDescriptorLimit()
-        let connectionsMax = max((descriptors - descriptorsKept) / 2, 16)
-        if configuration.limits.connectionsMax > connectionsMax {
-            log.warning(
-                "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",
-                metadata: [
-                    "event": "limits.lowered", "connections_max": .stringConvertible(connectionsMax),
-                    "descriptors": .stringConvertible(descriptors),
-                ])
-            configuration.limits.connectionsMax = connectionsMax
-        }
-        configuration.limits.upstreamConnectionsMax = max(
-            descriptors - descriptorsKept - configuration.limits.connectionsMax, connectionsMax)
-        return configuration
     }
 }

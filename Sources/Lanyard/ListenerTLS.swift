@@ -48,25 +48,69 @@ package struct ListenerTLS: Sendable {
 /// Files that cannot be used together are logged once, and the previous context goes on until they fit. All state belongs to the loop's
 /// queue.
 final class ListenerTLSWatches: Sendable {
-    private let watches: [ListenerTLSWatch]
+    private struct State {
+        var listeners: [ListenerSettings]
+        /// As they were read at the start or by the latest reload.
+        var contents: [TLSFileContents?]
+        /// One for each listener; nil: its clients speak plain HTTP.
+        var watches: [ListenerTLSWatch?]
+    }
+
+    private let state: Guarded<State>
     private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+    private let path: RequestPath
+    private let loop: EventLoop
+    private let log: Logger
 
     /// - Parameter path: gets the new contexts.
     init(_ tls: ListenerTLS, _ listeners: [ListenerSettings], for path: RequestPath, on loop: EventLoop, log: Logger) {
-        var watches: [ListenerTLSWatch] = []
-        for (index, listener) in listeners.enumerated() {
-            guard let files = tls.files[index], let contents = tls.contents[index] else { continue }
-            watches.append(
-                ListenerTLSWatch(index, "\(listener.address)", files, contents, for: path, on: loop, log: log))
-        }
-        self.watches = watches
+        (self.path, self.loop, self.log) = (path, loop, log)
+        let watches = listeners.indices.map { Self.watch(tls, listeners, $0, path, loop, log) }
+        state = Guarded(State(listeners: listeners, contents: tls.contents, watches: watches))
     }
 
-    func start() { for watch in watches { watch.start(by: files) } }
+    private static func watch(
+        _ tls: ListenerTLS, _ listeners: [ListenerSettings], _ index: Int, _ path: RequestPath, _ loop: EventLoop,
+        _ log: Logger
+    ) -> ListenerTLSWatch? {
+        guard let files = tls.files[index], let contents = tls.contents[index] else { return nil }
+        return ListenerTLSWatch(index, "\(listeners[index].address)", files, contents, for: path, on: loop, log: log)
+    }
+
+    func start() { for watch in state.withLock(\.watches) { watch?.start(by: files) } }
+
+    /// The contexts of listeners whose `tls` or whose files differ from before, by listener.
+    func changes(_ tls: ListenerTLS, _ listeners: [ListenerSettings]) -> [Int: TLSServerContext] {
+        let former = state.withLock { $0 }
+        var changed: [Int: TLSServerContext] = [:]
+        for index in listeners.indices {
+            guard
+                listeners[index].tls != former.listeners[index].tls
+                    || tls.contents[index]?.byPath != former.contents[index]?.byPath
+            else { continue }
+            changed[index] = tls.contexts[index]
+        }
+        return changed
+    }
+
+    /// Follows the files of a new configuration from here on.
+    ///
+    /// - Parameter changed: the listeners that have other files than before. Their contexts are in use already.
+    func apply(_ tls: ListenerTLS, _ listeners: [ListenerSettings], _ changed: [Int: TLSServerContext]) {
+        var watches = state.withLock(\.watches)
+        for (index, context) in changed {
+            watches[index]?.stop()
+            watches[index] = Self.watch(tls, listeners, index, path, loop, log)
+            // The former watch may have had a change to report before it was stopped.
+            loop.post { [path] in path.setTLS(context, ofListener: index) }
+            watches[index]?.start(by: files)
+        }
+        state.withLock { $0 = State(listeners: listeners, contents: tls.contents, watches: watches) }
+    }
 
     func stop() {
         files.stop()
-        for watch in watches { watch.stop() }
+        for watch in state.withLock(\.watches) { watch?.stop() }
     }
 }
 
@@ -101,6 +145,7 @@ private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
 
     func start(by reader: FileReader) {
         loop.post { [self] in
+            guard deadline == nil else { return }
             deadline = Deadline(of: self)
             watches = Set(files.paths).sorted().map { path in
                 FileWatch(path, by: reader, on: loop) { [weak self] in self?.receive($0, of: path) }

@@ -52,23 +52,16 @@ final class Program: Sendable {
         let tokenSource = SessionTokenSource()
         // Configured users come first, so that a user's index is its position in the configuration.
         let names = UserNames(configuration.users.map(\.name))
+        let shardCount = configuration.shards ?? Machine.shardCount
+        let accessLog = AccessLogSwitch(pipe, configuration.log, shardCount: shardCount)
         path = try RequestPath(
-            listeners: configuration.listeners, sockets: bindings.data,
+            RequestPath.Settings(configuration, upstreamTLS), sockets: bindings.data,
             capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
-            routes: configuration.routes.map { ($0.route, $0.upstream) }, upstreamTLS: upstreamTLS.contexts,
-            names: names,
-            limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
-            loginRequiredStatus: configuration.loginRequiredStatus,
-            shardCount: configuration.shards ?? Machine.shardCount, source: tokenSource,
-            accessLines: configuration.log.access
-                ? {
-                    AccessLines(
-                        pipe.makeRing(), configuration.log.format ?? .json, hasPriorities: pipe.hasPriorities)
-                } : nil, log: log)
+            names: names, shardCount: shardCount, source: tokenSource,
+            accessLines: accessLog.lines(configuration.log.access), log: log)
         identities = try EventLoop(label: "lanyard.identities")
         capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
-        self.upstreamTLS = UpstreamTLSWatches(
-            upstreamTLS, routes: configuration.routes.map(\.route.name), for: path, on: identities, log: log)
+        self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: identities, log: log)
         self.listenerTLS = ListenerTLSWatches(
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
@@ -89,7 +82,7 @@ final class Program: Sendable {
         stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
         let healthSources = Self.healthSources(
-            configuration, sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
+            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -102,7 +95,12 @@ final class Program: Sendable {
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
         reloads.applySessions = { [sessions] in sources.reload($0, apply: sessions.reload) }
-        reloads.apply = { configuration, keys in
+        let unverified = Guarded(configuration.unverifiedRoutes)
+        let requests = RequestPathReload(
+            path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
+        reloads.apply = { configuration, files, keys in
+            requests.apply(configuration, files)
+            unverified.withLock { $0 = configuration.unverifiedRoutes }
             stop.apply(configuration.shutdown)
             // A level that was set at run time stays if the configured one is the same.
             if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
@@ -111,9 +109,9 @@ final class Program: Sendable {
             let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)
             return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
-        let unverified = configuration.routes.filter(\.skipsVerification).map(\.route.name)
         let info = ProgramInfo(
-            version: BuildVersion.number, startedAt: .now, listeners: listeners, unverifiedRoutes: unverified)
+            version: BuildVersion.number, startedAt: .now, listeners: listeners,
+            unverifiedRoutes: { unverified.withLock { $0 } })
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
@@ -125,15 +123,14 @@ final class Program: Sendable {
 
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
-        _ configuration: Configuration, sessions: SessionService, store: any SessionStore, path: RequestPath,
-        stop: ShutdownCoordinator,
-        pipe: LogPipe, refused: AdminRefusalCounters
+        sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
+        refused: AdminRefusalCounters
     ) -> HealthPages.Sources {
-        let pinned = configuration.routes.compactMap(\.route.user)
-        let follows = configuration.routes.contains { $0.route.user == nil }
-        return HealthPages.Sources(
+        HealthPages.Sources(
             snapshot: {
-                var snapshot = HealthSnapshot(sessions.report, followsActiveUser: follows, pinnedUsers: pinned)
+                let users = path.usersOfRoutes
+                var snapshot = HealthSnapshot(
+                    sessions.report, followsActiveUser: users.followsActive, pinnedUsers: users.pinned)
                 if store.isFailing { snapshot.store = .failing }
                 snapshot.isDraining = stop.isDraining.load(ordering: .relaxed)
                 return snapshot

@@ -27,12 +27,14 @@ final class ReloadCoordinator: Sendable {
     private let queue = DispatchQueue(label: "lanyard.reload")
     private let state: Guarded<State>
     private let load: @Sendable () -> LoadedConfiguration
+    private let activation: ActivationRules
     private let log: Logger
     /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
     /// nothing has changed. On the queue, before `apply`. Set before the first request.
     nonisolated(unsafe) var applySessions: @Sendable (Configuration) -> [String] = { _ in [] }
     /// Applies a new configuration, of which these live keys differ. On the queue. Set before the first request.
-    nonisolated(unsafe) var apply: @Sendable (Configuration, _ keys: [String]) -> Void = { _, _ in }
+    nonisolated(unsafe) var apply: @Sendable (Configuration, RequestPathFiles, _ keys: [String]) -> Void = { _, _, _ in
+    }
     /// A reload begins. On the queue. Set before the first request.
     nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
     /// A reload has ended. On the queue. Set before the first request.
@@ -41,9 +43,14 @@ final class ReloadCoordinator: Sendable {
     /// - Parameters:
     ///   - running: the configuration of the start.
     ///   - load: reads all sources as the start did.
-    init(_ running: LoadedConfiguration, load: @escaping @Sendable () -> LoadedConfiguration, log: Logger) {
+    ///   - activation: of the sockets that the service manager has passed.
+    init(
+        _ running: LoadedConfiguration, load: @escaping @Sendable () -> LoadedConfiguration,
+        activation: ActivationRules, log: Logger
+    ) {
         state = Guarded(State(running: running))
         self.load = load
+        self.activation = activation
         self.log = log
     }
 
@@ -73,8 +80,8 @@ final class ReloadCoordinator: Sendable {
 
     private func perform() -> ReloadOutcome {
         let loaded = load()
-        let errors = Self.errors(in: loaded)
-        guard errors.isEmpty, let configuration = loaded.configuration else { return failed(errors) }
+        let (files, errors) = read(loaded)
+        guard let files, let configuration = loaded.configuration else { return failed(errors) }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
             log.error(
@@ -89,7 +96,7 @@ final class ReloadCoordinator: Sendable {
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
-        apply(configuration, changes.live)
+        apply(configuration, files, changes.live)
         state.withLock { $0.running = loaded }
         log.notice(
             changes.live.isEmpty
@@ -107,24 +114,25 @@ final class ReloadCoordinator: Sendable {
         return .invalid(errors)
     }
 
-    /// The errors that `lanyard check` would print for this configuration.
-    private static func errors(in loaded: LoadedConfiguration) -> [String] {
+    /// The files of this configuration, or the errors that `lanyard check` would print for it.
+    private func read(_ loaded: LoadedConfiguration) -> (RequestPathFiles?, errors: [String]) {
         guard let configuration = loaded.configuration else {
-            return loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" }
+            return (nil, loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" })
         }
-        do throws(UpstreamTLSFiles.FileError) {
-            _ = try UpstreamTLS(configuration)
+        do throws(ConfigurationError) {
+            try activation.check(configuration, loaded.addresses)
         } catch {
-            return [error.message]
+            return (nil, ["\(error)"])
         }
-        do throws(TLSFileContents.FileError) {
-            _ = try ListenerTLS(configuration.listeners)
+        do throws(RequestPathFiles.ReadError) {
+            let files = try RequestPathFiles(
+                configuration, running: state.withLock { $0.running.configuration })
+            switch OpenedStore.inspect(at: configuration.store) {
+            case .forThisUser(let error), .forEveryUser(let error): return (nil, [error.message])
+            case nil: return (files, [])
+            }
         } catch {
-            return [error.message]
-        }
-        switch OpenedStore.inspect(at: configuration.store) {
-        case .forThisUser(let error), .forEveryUser(let error): return [error.message]
-        case nil: return []
+            return (nil, [error.message])
         }
     }
 }

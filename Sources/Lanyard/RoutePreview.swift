@@ -51,13 +51,9 @@ package struct RoutePreview: Sendable {
         let routes = configuration.routes.enumerated().map { index, pair in
             Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
         }
-        let context = ExchangeContext(
-            routes: routes,
-            targets: configuration.routes.map { UpstreamTarget($0.upstream, resolver: Resolver()) },
-            limits: configuration.limits, tokenWaitMax: configuration.refresh.waitMax,
-            loginRequiredStatus: configuration.loginRequiredStatus, names: names, instance: 0, shardCount: 1)
+        let table = RouteTable(routes)
         let text = "\(method) \(target) HTTP/1.1\r\nHost: \(shownHost)\r\n\(callerFields(of: listener))\r\n"
-        return Array(text.utf8).withUnsafeBufferPointer { decide($0, context, listener, index) }
+        return Array(text.utf8).withUnsafeBufferPointer { decide($0, table, listener, index) }
     }
 
     /// The request passes the listener's checks of callers: these are about a client and not about a route.
@@ -66,19 +62,19 @@ package struct RoutePreview: Sendable {
     }
 
     private func decide(
-        _ bytes: UnsafeBufferPointer<UInt8>, _ context: ExchangeContext, _ listener: ListenerSettings, _ index: Int
+        _ bytes: UnsafeBufferPointer<UInt8>, _ routes: RouteTable, _ listener: ListenerSettings, _ index: Int
     ) -> Outcome {
-        let table = FieldTable(capacity: context.limits.headerFieldsMax)
+        let table = FieldTable(capacity: configuration.limits.headerFieldsMax)
         var reader = RequestReader()
         do throws(HeadError) {
-            let head = try reader.read(bytes, into: table, limits: HeadLimits(context.limits))
+            let head = try reader.read(bytes, into: table, limits: HeadLimits(configuration.limits))
             guard let head else { return refusal(.malformed("it is incomplete"), nil) }
             var open = listener
             open.capabilityFile = nil
             let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener), index: index)
-            let admission = RequestAdmission(head, in: bytes, table, context)
+            let admission = RequestAdmission(head, in: bytes, table, routes, viaName: [])
             switch admission.decide(rules, capabilities: []) {
-            case .forward(let route, let target): return forwarding(route, target, head, bytes, context)
+            case .forward(let route, let target): return forwarding(route, target, head, bytes)
             case .respondToOptions: return .answeredByLanyard
             case .refuse(let problem, let route): return refusal(problem, route)
             }
@@ -93,14 +89,13 @@ package struct RoutePreview: Sendable {
     }
 
     private func forwarding(
-        _ route: Route, _ target: RequestTarget, _ head: RequestHead, _ bytes: UnsafeBufferPointer<UInt8>,
-        _ context: ExchangeContext
+        _ route: Route, _ target: RequestTarget, _ head: RequestHead, _ bytes: UnsafeBufferPointer<UInt8>
     ) -> Outcome {
         .forwarded(
             Forwarding(
                 route: route.settings.name, user: route.settings.user ?? configuration.activeUser,
                 followsActiveUser: route.settings.user == nil,
-                upstream: context.targets[route.index].settings.url,
+                upstream: configuration.routes[route.index].upstream.url,
                 target: RequestHeadWriter.target(target, bytes[run: head.target], on: route),
                 field: route.settings.injectHeader))
     }

@@ -8,6 +8,8 @@ import Logging
 package struct UpstreamTLS: Sendable {
     /// One for each route; nil: its upstream does not speak TLS.
     let files: [UpstreamTLSFiles?]
+    /// Names of the routes.
+    let names: [String]
     let contexts: [TLSClientContext?]
     /// By path.
     let contents: [String: Secret]
@@ -30,6 +32,7 @@ package struct UpstreamTLS: Sendable {
             }
         }
         (self.files, self.contexts, self.contents) = (files, contexts, contents)
+        names = configuration.routes.map(\.route.name)
     }
 }
 
@@ -41,22 +44,22 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     /// A little longer than the interval of a watch: two files that change together are used together.
     private static let delay = FileWatch.interval + .milliseconds(700)
 
-    private let names: [String]
-    private let tls: UpstreamTLS
-    private let path: RequestPath
+    private var tls: UpstreamTLS
+    /// One for each route.
+    private var targets: [UpstreamTarget]
     private let files = FileReader.ofWholeFiles(bytesMax: UpstreamTLSFiles.bytesMax)
     private let loop: EventLoop
     private let log: Logger
     private var contents: [String: Secret]
     private var changed: Set<String> = []
-    private var watches: [FileWatch] = []
+    /// By path.
+    private var watches: [String: FileWatch] = [:]
     private lazy var deadline = Deadline(of: self)
 
-    /// - Parameter path: gets the new contexts.
-    init(_ tls: UpstreamTLS, routes: [String], for path: RequestPath, on loop: EventLoop, log: Logger) {
-        names = routes
+    /// - Parameter targets: get the new contexts, one for each route.
+    init(_ tls: UpstreamTLS, of targets: [UpstreamTarget], on loop: EventLoop, log: Logger) {
         self.tls = tls
-        self.path = path
+        self.targets = targets
         self.loop = loop
         self.log = log
         contents = tls.contents
@@ -64,19 +67,46 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     }
 
     func start() {
+        loop.post { [self] in startWatches() }
+    }
+
+    private func startWatches() {
+        for path in contents.keys.sorted() where watches[path] == nil {
+            let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.receive($0, of: path) }
+            watches[path] = watch
+            watch.start()
+        }
+    }
+
+    /// Follows the files of a new configuration from here on.
+    ///
+    /// - Parameters:
+    ///   - tls: of its routes.
+    ///   - targets: of its routes. A target that was followed before gets its context only if a file has changed.
+    func apply(_ tls: UpstreamTLS, of targets: [UpstreamTarget]) {
         loop.post { [self] in
-            watches = contents.keys.sorted().map { path in
-                FileWatch(path, by: files, on: loop) { [weak self] in self?.receive($0, of: path) }
+            let (former, formerTargets) = (contents, self.targets)
+            (self.tls, self.targets, contents) = (tls, targets, tls.contents)
+            // A new watch reports the present content first, so that a change since the read is not lost.
+            for (path, watch) in watches where contents[path] != former[path] {
+                watch.stop()
+                watches[path] = nil
             }
-            for watch in watches { watch.start() }
+            startWatches()
+            for (index, target) in targets.enumerated() where formerTargets.contains(where: { $0 === target }) {
+                guard let context = tls.contexts[index], let paths = tls.files[index]?.paths,
+                    paths.contains(where: { former[$0] != contents[$0] })
+                else { continue }
+                target.replaceTLS(context)
+            }
         }
     }
 
     func stop() {
         files.stop()
         loop.post { [self] in
-            for watch in watches { watch.stop() }
-            watches = []
+            for watch in watches.values { watch.stop() }
+            watches = [:]
             loop.drop(deadline)
         }
     }
@@ -99,12 +129,12 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
         for (index, files) in tls.files.enumerated() {
             guard let files, !paths.isDisjoint(with: files.paths) else { continue }
             do {
-                path.setTLS(try files.context(from: contents, sharing: &authorities), ofRoute: index)
+                targets[index].replaceTLS(try files.context(from: contents, sharing: &authorities))
                 log.notice(
                     "the TLS of an upstream uses changed files",
-                    metadata: ["event": "upstream.tls.reloaded", "route": .string(names[index])])
+                    metadata: ["event": "upstream.tls.reloaded", "route": .string(tls.names[index])])
             } catch {
-                logFailure("route \(names[index]): \(error.message)")
+                logFailure("route \(tls.names[index]): \(error.message)")
             }
         }
     }

@@ -8,20 +8,20 @@ package struct ConfigurationChanges: Equatable, Sendable {
     package var restartOnly: [String] = []
 
     /// Paths of the keys that a reload applies. All other keys need a restart.
-    package static let livePaths = sessionPaths.union([
-        "log.level", "shutdown.drain_min", "shutdown.drain_max", "shutdown.exit_zero_on_sigterm",
-    ])
-
-    /// The paths that the session path applies. `refresh.wait_max` is not one: the request path has it, too.
-    private static let sessionPaths: Set<String> = {
-        let below = ConfigurationKeys.all.map(\.path).filter { path in
-            ["users", "identities", "login"].contains { path == $0 || path.hasPrefix($0 + ".") }
+    package static let livePaths: Set<String> = {
+        let sections = ["users", "identities", "login", "refresh", "routes", "limits", "upstream_dns"]
+        let paths = ConfigurationKeys.all.map(\.path)
+        let below = paths.filter { path in
+            sections.contains { path == $0 || path.hasPrefix($0 + ".") || path.hasPrefix($0 + "[]") }
         }
+        // A socket is bound at the start: its address, its permissions, and whether it speaks TLS.
+        let bound: Set = ["listeners[].address", "listeners[].socket_mode", "listeners[].tls"]
+        let listening = paths.filter { $0.hasPrefix("listeners[].") && !bound.contains($0) }
         let others = [
-            "active_user", "on_active_logout", "refresh.at", "refresh.mandatory", "refresh.cooldown",
-            "refresh.per_hour_max",
+            "active_user", "on_active_logout", "login_required_status", "log.level", "log.access",
+            "shutdown.drain_min", "shutdown.drain_max", "shutdown.exit_zero_on_sigterm",
         ]
-        return Set(below + others)
+        return Set(below + listening + others)
     }()
 
     /// - Parameters:
@@ -32,8 +32,10 @@ package struct ConfigurationChanges: Equatable, Sendable {
         guard let former = running.configuration, let configuration = new.configuration else { return }
         var expected = former
         expected.log.level = configuration.log.level
+        expected.log.access = configuration.log.access
         expected.shutdown = configuration.shutdown
         expected.takeSessions(of: configuration)
+        expected.takeRequestPath(of: configuration)
         // The permissions of secret files are no key.
         expected.openSecretFiles = configuration.openSecretFiles
         // Another spelling of the same value, such as 1000ms for 1s, is no change.
@@ -124,9 +126,20 @@ extension Configuration {
         activeUser = other.activeUser
         configuredActiveUser = other.configuredActiveUser
         activatesNextOnLogout = other.activatesNextOnLogout
-        let waitMax = refresh.waitMax
         refresh = other.refresh
-        refresh.waitMax = waitMax
+    }
+
+    /// Takes what the request path applies: all but the sockets that were bound at the start.
+    fileprivate mutating func takeRequestPath(of other: Configuration) {
+        routes = other.routes
+        limits = other.limits
+        loginRequiredStatus = other.loginRequiredStatus
+        guard listeners.count == other.listeners.count else { return }
+        for index in listeners.indices where (listeners[index].tls == nil) == (other.listeners[index].tls == nil) {
+            let bound = listeners[index]
+            listeners[index] = other.listeners[index]
+            (listeners[index].address, listeners[index].socketMode) = (bound.address, bound.socketMode)
+        }
     }
 }
 

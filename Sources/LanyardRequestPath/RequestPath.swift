@@ -11,77 +11,100 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     package let shards: [Shard]
     private let sockets: Guarded<[ListeningSocket]>
     private let acceptors: [[Acceptor]]
-    private let context: ExchangeContext
+    let context: ExchangeContext
+    let resolver = Resolver()
+    let names: UserNames
+    /// What the shards serve: one for each of them.
+    let served: Guarded<[ShardRoutes]>
     private let draining = Atomic<Bool>(false)
     private let log: Logger
     private let shortageLogThrottle = LogThrottle(.seconds(10))
-    private let listenerAddresses: [String]
+    /// The bound addresses; no port: a unix socket.
+    let addresses: [(text: String, port: UInt16?)]
     /// When the certificate of each listener ends; nil: it has none.
     private let certificateEnds: Guarded<[WallTime?]>
-    /// Users that routes name and that are not configured. The admin API may add them.
+    /// Users that routes of the start name and that are not configured. The admin API may add them.
     private let unconfiguredUsers: [UserIndex]
 
+    /// What a reload can replace.
+    package struct Settings: Sendable {
+        package typealias Route = (route: RouteSettings, upstream: UpstreamSettings)
+
+        /// A reload has as many as the start, at the same addresses.
+        package var listeners: [ListenerSettings]
+        package var routes: [Route]
+        /// One for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
+        package var upstreamTLS: [TLSClientContext?]
+        package var limits: LimitSettings
+        /// `refresh.wait_max`.
+        package var tokenWaitMax: Duration
+        package var loginRequiredStatus: Int
+
+        package init(
+            listeners: [ListenerSettings], routes: [Route], upstreamTLS: [TLSClientContext?] = [],
+            limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int
+        ) {
+            self.listeners = listeners
+            self.routes = routes
+            self.upstreamTLS = upstreamTLS
+            self.limits = limits
+            self.tokenWaitMax = tokenWaitMax
+            self.loginRequiredStatus = loginRequiredStatus
+        }
+
+        func tls(ofRoute index: Int) -> TLSClientContext? { index < upstreamTLS.count ? upstreamTLS[index] : nil }
+    }
+
     /// - Parameters:
-    ///   - sockets: bound, one for each of `listeners`.
-    ///   - capabilities: one for each of `listeners`; nil: it asks for none, or its file cannot be used. Empty: no listener asks for one.
-    ///   - upstreamTLS: one for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
-    ///   - listenerTLS: one for each of `listeners`; nil: its clients speak plain HTTP. Empty: those of all listeners do.
-    ///   - accessLines: makes the place of one shard's lines, one for each request; nil: none is written.
+    ///   - sockets: bound, one for each listener.
+    ///   - capabilities: one for each listener; nil: it asks for none, or its file cannot be used. Empty: no listener asks for one.
+    ///   - listenerTLS: one for each listener; nil: its clients speak plain HTTP. Empty: those of all listeners do.
+    ///   - accessLines: where the access log goes, one for each shard; nil: none is written.
     ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
     ///     required" until a token is published for them.
     package init(
-        listeners: [ListenerSettings], sockets: [ListeningSocket], capabilities: [Secret?] = [],
+        _ settings: Settings, sockets: [ListeningSocket], capabilities: [Secret?] = [],
         listenerTLS: [TLSServerContext?] = [],
-        routes: [(route: RouteSettings, upstream: UpstreamSettings)], upstreamTLS: [TLSClientContext?] = [],
-        names: UserNames, limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, shardCount: Int,
-        source: any TokenSource, accessLines: (() -> AccessLines)? = nil, log: Logger
+        names: UserNames, shardCount: Int, source: any TokenSource, accessLines: [AccessLines]? = nil, log: Logger
     ) throws(SystemError) {
-        let resolver = Resolver()
-        let known = names.count
-        let compiled = routes.enumerated().map { index, pair in
-            Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
+        var unconfigured: [UserIndex] = []
+        let addresses = sockets.map { (text: "\($0.address)", port: $0.port) }
+        let configuration = ServedConfiguration(settings, keeping: nil, addresses, resolver) {
+            let (user, isNew) = names.add($0)
+            if isNew { unconfigured.append(user) }
+            return user
         }
-        unconfiguredUsers = (known..<names.count).map(UserIndex.init)
+        unconfiguredUsers = unconfigured
         let context = ExchangeContext(
-            routes: compiled,
-            targets: routes.enumerated().map { index, pair in
-                UpstreamTarget(
-                    pair.upstream, resolver: resolver, tls: index < upstreamTLS.count ? upstreamTLS[index] : nil)
-            }, limits: limits,
-            tokenWaitMax: tokenWaitMax, loginRequiredStatus: loginRequiredStatus, names: names,
-            instance: .random(in: .min ... .max), shardCount: shardCount)
+            limits: settings.limits, names: names, instance: .random(in: .min ... .max), shardCount: shardCount)
         var shards: [Shard] = []
         for index in 0..<shardCount {
             let loop = try EventLoop(label: "lanyard.shard.\(index)")
             shards.append(
                 Shard(
-                    index: index, loop: loop, context: context, source: source, capabilities: capabilities,
-                    listenerTLS: listenerTLS, accessLines: accessLines?(), log: log))
-        }
-        for shard in shards {
-            context.buffers.whenTight { [weak shard] in
-                guard let shard else { return }
-                shard.loop.post { [weak shard] in shard?.releaseSpareMemory() }
-            }
-            context.buffers.whenCrowded { [weak shard] in
-                guard let shard else { return }
-                shard.loop.post { [weak shard] in shard?.giveUpPartialHeads() }
-            }
-        }
-        let rules = zip(listeners, sockets).enumerated().map { index, pair in
-            ListenerRules(of: pair.0, at: ("\(pair.1.address)", pair.1.port), index: index)
+                    index: index, loop: loop, context: context, configuration: configuration, source: source,
+                    capabilities: capabilities, listenerTLS: listenerTLS, accessLines: accessLines?[index], log: log))
         }
         acceptors = shards.map { shard in
-            zip(sockets, rules).map { Acceptor($0, shard: shard, shards: shards, rules: $1, log: log) }
+            sockets.enumerated().map { Acceptor($1, shard: shard, shards: shards, listener: $0, log: log) }
         }
         self.context = context
         self.shards = shards
-        listenerAddresses = sockets.map { "\($0.address)" }
+        self.addresses = addresses
+        self.names = names
+        served = Guarded(shards.map(\.served))
         certificateEnds = Guarded(listenerTLS.map { $0?.expiresAt })
         self.sockets = Guarded(sockets)
         self.log = log
         for shard in shards {
             shard.idleConnections.onLimit = { [weak self] in self?.logShortage(closed: nil) }
+        }
+        // A weak reference to a shard would make each of its retains and releases dearer.
+        context.buffers.whenTight { [weak self] in
+            for shard in self?.shards ?? [] { shard.loop.post { shard.releaseSpareMemory() } }
+        }
+        context.buffers.whenCrowded { [weak self] in
+            for shard in self?.shards ?? [] { shard.loop.post { shard.giveUpPartialHeads() } }
         }
         DescriptorShortage.shared.add(self)
     }
@@ -122,10 +145,6 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     // MARK: TLS
 
-    /// Has new connections to a route's upstream use this context. From any thread.
-    package func setTLS(_ tls: TLSClientContext, ofRoute index: Int) { context.targets[index].replaceTLS(tls) }
-    // MARK: TLS of listeners
-
     /// Has new connections to a listener use this context. From any thread.
     package func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
         certificateEnds.withLock { $0[index] = tls.expiresAt }
@@ -133,12 +152,12 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     }
 
     /// When the certificate of each listener with TLS ends.
-    private var certificateSamples: [MetricSample] {
+    var certificateSamples: [MetricSample] {
         certificateEnds.withLock { $0 }.enumerated().compactMap { index, end in
             end.map {
                 MetricSample(
                     "lanyard_tls_certificate_expiry_timestamp_seconds",
-                    labels: [.init("listener", listenerAddresses[index])], value: Double($0.seconds))
+                    labels: [.init("listener", addresses[index].text)], value: Double($0.seconds))
             }
         }
     }
@@ -226,69 +245,5 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
                 ? "no descriptor was left, and all idle upstream connections were closed: \(remedy)"
                 : "no descriptor was left, and no idle upstream connection could be closed: \(remedy)",
             metadata: metadata)
-    }
-
-    // MARK: Metrics
-
-    /// The memory of all buffers.
-    package var buffers: BufferBudget { context.buffers }
-
-    private func connectSamples(of shard: Shard) -> [MetricSample] {
-        context.routeList.flatMap { route -> [MetricSample] in
-            let histogram = shard.pools[route.index].connectDuration
-            guard histogram.isUsed else { return [] }
-            return histogram.samples(
-                "lanyard_upstream_connect_seconds", labels: [.init("route", route.settings.name)])
-        }
-    }
-
-    /// The counters of all shards. From any thread.
-    package var samples: [MetricSample] {
-        var sums: [MetricSample] = []
-        var places: [String: Int] = [:]
-        for sample in shards.flatMap({ $0.counters.samples + connectSamples(of: $0) }) {
-            // With the suffix: buckets, sum and count of a histogram are separate samples.
-            let key = sample.name + sample.suffix + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
-            if let place = places[key] {
-                sums[place].value += sample.value
-            } else {
-                places[key] = sums.count
-                sums.append(sample)
-            }
-        }
-        let clients = shards.reduce(0) { $0 + $1.load.value }
-        sums += certificateSamples
-        sums.append(MetricSample("lanyard_client_connections", value: Double(clients)))
-        sums.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
-        sums.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
-        for reason in IdleConnections.EvictionReason.allCases {
-            let count = shards.reduce(0) { $0 + $1.idleConnections.evictionCount(reason) }
-            sums.append(
-                MetricSample(
-                    "lanyard_upstream_idle_evictions", suffix: "_total", labels: [.init("reason", reason.rawValue)],
-                    value: Double(count)))
-        }
-        for route in context.routeList {
-            sums.append(
-                MetricSample(
-                    "lanyard_route_breaker_open", labels: [.init("route", route.settings.name)],
-                    value: context.breakers[route.index].isOpen(at: .now) ? 1 : 0))
-            for (reason, count) in context.targets[route.index].trust?.failureCounts ?? [:] {
-                sums.append(
-                    MetricSample(
-                        "lanyard_upstream_tls_failures", suffix: "_total",
-                        labels: [.init("route", route.settings.name), .init("reason", reason)], value: Double(count)))
-            }
-            let pools = shards.map { $0.pools[route.index] }
-            let idle = pools.reduce(0) { $0 + $1.idleCount }
-            let open = pools.reduce(0) { $0 + $1.open.value }
-            for (state, value) in [("open", open), ("idle", idle)] {
-                sums.append(
-                    MetricSample(
-                        "lanyard_upstream_connections",
-                        labels: [.init("route", route.settings.name), .init("state", state)], value: Double(value)))
-            }
-        }
-        return sums
     }
 }

@@ -3,13 +3,26 @@ import Testing
 
 /// Reloads under load.
 @Suite(.timeLimit(.minutes(5))) struct LongReloadTests {
-    @Test("200 clients in a closed loop through 100 reloads, every third one wrong: no failed request")
+    @Test("200 clients in a closed loop through 100 reloads that change all that may change: no failed request")
     func crowd() async throws {
         let lanyard = try await ReloadedLanyard()
+        let others = try (0..<2).map { _ in try RawServer(requestsKeptMax: 0) }
         let loop = ClosedLoop(clients: 200, lanyard.process.data, "/x", pause: .milliseconds(5))
         for round in 0..<100 {
+            let upstream = [lanyard.upstream, others[0], others[1]][round % 3]
             let level = ["info", "notice", "loud"][round % 3]
-            try lanyard.configure("log: {level: \(level), access: false}")
+            let limits =
+                "header_bytes_max: \(8 + round % 5)KiB, header_fields_max: \(64 + round), idle_timeout: \(60 + round)s"
+            let more = (0..<(round % 4)).map { number in
+                """
+                {name: more\(number), match: {path: /more\(number)}, user: \(["alice", "nobody"][round % 2]), \
+                upstream: "http://\(others[number % 2].endpoint)", timeouts: {connect: \(1 + round % 3)s}}
+                """
+            }
+            try lanyard.configure(
+                "log: {level: \(level), access: \(round % 2 == 0)}\nlimits: {\(limits)}",
+                listener: round % 5 == 0 ? ", allowed_origins: [\"https://a.test\"]" : "",
+                to: round % 7 == 0 ? nil : upstream, route: ", replay_body_max: \(round)KiB", more: more)
             #expect(try await lanyard.reload().status == (level == "loud" ? 422 : 200))
         }
         let before = loop.tally.requests

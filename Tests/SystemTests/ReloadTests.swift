@@ -67,11 +67,11 @@ import Testing
     @Test("a key that needs a restart is named, and nothing is changed")
     func restart() async throws {
         try lanyard.configure(
-            "log: {level: debug, access: false}\nlimits: {connections_max: 99}", route: ", user: alice",
-            more: ["{name: new, match: {path: /new}, upstream: \"http://127.0.0.1:1\"}"])
+            "log: {level: debug, access: false, format: text}\nshards: 3", listener: ", unsafe: true",
+            route: ", user: alice")
         let response = try await lanyard.reload()
         #expect(response.status == 422 && response.bodyText.contains("restart-needed"))
-        let names = "routes[0].user, routes[1], limits.connections_max"
+        let names = "log.format, shards"
         #expect(response.bodyText.contains("only at a start: \(names)."), "\(response.bodyText)")
         try await lanyard.process.process.event("reload.restart_needed") { $0["keys"].string == names }
         try await lanyard.isUnchanged()
@@ -128,12 +128,13 @@ import Testing
 struct ReloadedLanyard: Sendable {
     let process: LanyardProcess
     let admin: RawEndpoint
-    private let upstream: RawServer
+    let upstream: RawServer
     private let sockets: TemporaryFolder
 
-    init() async throws {
+    /// - Parameter script: of the upstream.
+    init(_ script: @escaping RawServer.Script = { _ in .response() }) async throws {
         sockets = try TemporaryFolder()
-        upstream = try RawServer(requestsKeptMax: 0)
+        upstream = try RawServer(requestsKeptMax: 0, script: script)
         admin = .unix(sockets.file("admin.sock"))
         process = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]\nlog: {access: false}\n", token: "t",
@@ -147,14 +148,19 @@ struct ReloadedLanyard: Sendable {
     /// Writes the configuration of the start with other sections.
     ///
     /// - Parameters:
+    ///   - listener: further keys of the listener.
+    ///   - to: the upstream of the route; nil: the one of the start.
     ///   - route: further keys of the route.
     ///   - more: further routes.
-    func configure(_ rest: String, route: String = "", more: [String] = []) throws {
-        let routes = ["{name: all, upstream: \"http://\(upstream.endpoint)\"\(route)}"] + more
+    func configure(
+        _ rest: String = "log: {access: false}", listener: String = "", to other: RawServer? = nil, route: String = "",
+        more: [String] = []
+    ) throws {
+        let routes = ["{name: all, upstream: \"http://\((other ?? upstream).endpoint)\"\(route)}"] + more
         try process.folder.write(
             "lanyard.yaml",
             """
-            listeners: [{address: "127.0.0.1:0"}]
+            listeners: [{address: "127.0.0.1:0"\(listener)}]
             health: {address: "127.0.0.1:0"}
             admin: {address: "\(admin)"}
             identities: {fixed: {static: {token_file: \(process.folder.file("token"))}}}
@@ -166,6 +172,13 @@ struct ReloadedLanyard: Sendable {
     }
 
     func reload() async throws -> RawMessage { try await RawClient.ask(admin, "POST", "/v1/reload") }
+
+    /// Reloads and expects these keys to be applied.
+    func reload(applies keys: String...) async throws {
+        let response = try await reload()
+        let list = keys.map { "\"\($0)\"" }.joined(separator: ",")
+        #expect(response.bodyText == "{\"applied\":[\(list)]}")
+    }
 
     /// The body of `GET /v1/log-level`.
     func level() async throws -> String { try await RawClient.ask(admin, "GET", "/v1/log-level").bodyText }

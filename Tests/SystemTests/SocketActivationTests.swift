@@ -35,6 +35,25 @@ import Testing
         return ["run", "--config", path]
     }
 
+    @Test("a reload checks the rules of activated sockets as the start does")
+    func reloaded() async throws {
+        let admin = folder.file("admin")
+        let capability = try folder.write("capability", String(repeating: "c", count: 40))
+        let others = "health: off\nadmin: {address: \"systemd:admin\"}\n"
+        let safe = "address: \"systemd:data\", allowed_hosts: [localhost], "
+        let manager = try SocketManager.start(
+            ["data=any", "admin=unix:\(admin)"], configuration(safe + "capability_file: \(capability)", others))
+        try await eventually("it serves:\n\(manager.log)") { manager.output.contains("ready\n") }
+        for (keys, text) in [
+            ("required_header: Lanyard-Request", "other machines can reach systemd:data"),
+            ("capability_file: \(capability), peers: {uids: [0]}", "so peers restricts no client"),
+        ] {
+            _ = try configuration(safe + keys, others)
+            let response = try await RawClient.ask(.unix(admin), "POST", "/v1/reload")
+            #expect(response.status == 422 && response.bodyText.contains(text), "\(response.bodyText)")
+        }
+    }
+
     @Test("data, health and admin serve at the sockets that were passed, by name; the files stay with the manager")
     func served() async throws {
         let (health, admin) = (folder.file("health"), folder.file("admin"))

@@ -26,10 +26,11 @@ enum AdminResponses {
             body.endObject()
         }
         body.endArray()
-        if !info.unverifiedRoutes.isEmpty {
+        let unverified = info.unverifiedRoutes()
+        if !unverified.isEmpty {
             body.key("unverified_routes")
             body.beginArray()
-            for name in info.unverifiedRoutes { body.string(name) }
+            for name in unverified { body.string(name) }
             body.endArray()
         }
         writeUsers(report, into: &body)
@@ -243,10 +244,13 @@ package struct ProgramInfo: Sendable {
     package var startedAt: Instant
     /// All bound addresses.
     package var listeners: [Listener]
-    /// Names of the routes whose upstream is not verified (`unsafe_skip_verify`).
-    package var unverifiedRoutes: [String]
+    /// Names of the routes whose upstream is not verified now (`unsafe_skip_verify`).
+    package var unverifiedRoutes: @Sendable () -> [String]
 
-    package init(version: String, startedAt: Instant, listeners: [Listener], unverifiedRoutes: [String] = []) {
+    package init(
+        version: String, startedAt: Instant, listeners: [Listener],
+        unverifiedRoutes: @escaping @Sendable () -> [String] = { [] }
+    ) {
         self.version = version
         self.startedAt = startedAt
         self.listeners = listeners

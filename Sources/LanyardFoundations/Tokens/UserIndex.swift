@@ -69,8 +69,14 @@ package final class UserNames: Sendable {
     }
 
     /// The index of this name. A new name gets an index permanently.
-    package func index(of name: String) -> UserIndex {
-        register.withLock { UserIndex($0.place(of: name, isReserved: false)) }
+    package func index(of name: String) -> UserIndex { add(name).index }
+
+    /// The same, and whether the name was unknown until now.
+    package func add(_ name: String) -> (index: UserIndex, isNew: Bool) {
+        register.withLock { register in
+            let isNew = register.places[name] == nil
+            return (UserIndex(register.place(of: name, isReserved: false)), isNew)
+        }
     }
 
     /// The index of a name that may never get a session. `index(of:)` then keeps the index, `release` frees it.

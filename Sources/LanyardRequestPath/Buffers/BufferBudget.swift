@@ -21,18 +21,25 @@ package final class BufferBudget: Sendable {
     private static let readSizes = (quarter: 16_000, half: 8_000, threeQuarters: 4_000)
 
     private let taken = Atomic<Int>(0)
-    package let bytesMax: Int
-    private let optionalBytesMax: Int
-    private let requestBytesMax: Int
+    private let limit: Atomic<Int>
     private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
     private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
 
     /// - Parameter bytesMax: in bytes. Data that was already read may exceed it, by one read of each shard.
     package init(_ bytesMax: Int) {
-        self.bytesMax = bytesMax
-        optionalBytesMax = bytesMax / 4 * 3
-        requestBytesMax = bytesMax / 8 * 7
+        limit = Atomic(bytesMax)
     }
+
+    /// Sets another limit. Memory beyond a lower one is not taken away, but the effects of its level begin at once.
+    package func setMax(_ bytesMax: Int) {
+        guard bytesMax != limit.exchange(bytesMax, ordering: .relaxed) else { return }
+        if isTight { Self.call(tightHandlers) }
+        if isCrowded { Self.call(crowdedHandlers) }
+    }
+
+    package var bytesMax: Int { limit.load(ordering: .relaxed) }
+    private var optionalBytesMax: Int { bytesMax / 4 * 3 }
+    private var requestBytesMax: Int { bytesMax / 8 * 7 }
 
     /// Reserves bytes for optional memory, such as the copy of a request for a replay. The caller releases the same number.
     package func acquire(_ bytes: Int) -> Bool {
@@ -46,6 +53,7 @@ package final class BufferBudget: Sendable {
     /// Counts bytes that must be held, because they have arrived.
     package func add(_ bytes: Int) {
         let now = taken.add(bytes, ordering: .relaxed).newValue
+        let (optionalBytesMax, requestBytesMax) = (optionalBytesMax, requestBytesMax)
         guard now > optionalBytesMax else { return }
         if now - bytes <= optionalBytesMax { Self.call(tightHandlers) }
         if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(crowdedHandlers) }
@@ -60,9 +68,10 @@ package final class BufferBudget: Sendable {
     @inline(__always)
     package func readSize(upTo whole: Int) -> Int {
         let count = taken.load(ordering: .relaxed)
+        let bytesMax = bytesMax
         if count <= bytesMax / 4 { return whole }
         if count <= bytesMax / 2 { return min(whole, Self.readSizes.quarter) }
-        if count <= optionalBytesMax { return min(whole, Self.readSizes.half) }
+        if count <= bytesMax / 4 * 3 { return min(whole, Self.readSizes.half) }
         return count < bytesMax ? min(whole, Self.readSizes.threeQuarters) : 0
     }
 

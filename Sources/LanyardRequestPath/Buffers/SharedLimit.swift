@@ -6,12 +6,16 @@ import Synchronization
 /// makes room afterwards and then checks for waiters (the upstream pools).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)
-    package let countMax: Int
+    private let countMax: Atomic<Int>
 
-    package init(_ countMax: Int) { self.countMax = countMax }
+    package init(_ countMax: Int) { self.countMax = Atomic(countMax) }
+
+    /// Sets another limit. What is taken beyond a lower one stays taken.
+    package func setMax(_ countMax: Int) { self.countMax.store(countMax, ordering: .relaxed) }
 
     /// Takes one if there is room. It fails only while others hold all: a failed attempt takes nothing, not even briefly.
     package func acquire() -> Bool {
+        let countMax = countMax.load(ordering: .relaxed)
         var seen = taken.load(ordering: .sequentiallyConsistent)
         while seen < countMax {
             let (isTaken, actual) = taken.weakCompareExchange(
@@ -25,6 +29,9 @@ package final class SharedLimit: Sendable {
     /// Returns how many are still taken.
     @discardableResult
     package func release() -> Int { taken.subtract(1, ordering: .sequentiallyConsistent).newValue }
+
+    /// More are taken than a limit that was lowered admits: giving back one makes no room.
+    package var isExceeded: Bool { count > countMax.load(ordering: .relaxed) }
 
     /// How many are taken now.
     package var count: Int { taken.load(ordering: .sequentiallyConsistent) }

@@ -177,7 +177,7 @@ extension AccessLog {
 }
 
 /// Where the access log of one shard goes.
-package struct AccessLines {
+package struct AccessLines: Sendable {
     let ring: LineRing
     let format: LogSettings.Format
     let hasPriorities: Bool

@@ -2,36 +2,22 @@ import LanyardFoundations
 import LanyardSettings
 import Synchronization
 
-/// What the exchanges of all shards share. Created once at the start; only the register of user names grows.
+/// What the exchanges of all shards share from the start to the end of the process, whatever a reload replaces.
 package final class ExchangeContext: Sendable {
-    package let routes: RouteTable
-    /// By `Route.index`.
-    package let routeList: [Route]
-    /// By `Route.index`.
-    package let targets: [UpstreamTarget]
-    /// The upstream's own `Host`, by `Route.index`.
-    let authorities: [[UInt8]]
-    package let limits: LimitSettings
-    let headLimits: HeadLimits
-    /// A request waits at most this long for a token.
-    let tokenWaitMax: Duration
-    let loginRequiredStatus: Int
+    /// Only grows.
     private let names: UserNames
     /// `lanyard-` and eight hex digits: Lanyard's member of `Via`.
     let viaName: [UInt8]
-    /// By `Route.index`.
-    package let breakers: [RouteBreaker]
     /// Client connections of the process.
     package let connections: SharedLimit
-    /// Client connections by peer address; nil without a limit.
-    let peers: PeerConnectionLimit?
+    /// Client connections by peer address.
+    let peers: PeerConnectionLimit
     /// Clients over the limit that get a 503 and a lingering close. A flood must not hold more descriptors by being
     /// refused than by being served. Beyond this limit the 503 is written and the connection closed at once.
     let rejectionSlots = SharedLimit(64)
+    let shardCount: Int
     /// The sources of new clients.
     package let arrivals: ClientArrivals
-    /// Upstream connections of one shard, in use or idle, beyond which idle ones are closed.
-    let upstreamConnectionsOfShardMax: Int
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
     /// Which problem responses are logged.
@@ -41,28 +27,24 @@ package final class ExchangeContext: Sendable {
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
 
-    package init(
-        routes: [Route], targets: [UpstreamTarget], limits: LimitSettings, tokenWaitMax: Duration,
-        loginRequiredStatus: Int, names: UserNames, instance: UInt32, shardCount: Int
-    ) {
-        self.routes = RouteTable(routes)
-        routeList = routes
-        self.targets = targets
-        authorities = targets.map { Array($0.settings.authority.utf8) }
-        self.limits = limits
-        headLimits = HeadLimits(limits)
-        self.tokenWaitMax = tokenWaitMax
-        self.loginRequiredStatus = loginRequiredStatus
+    package init(limits: LimitSettings, names: UserNames, instance: UInt32, shardCount: Int) {
         self.names = names
         let digits = String(instance, radix: 16)
         viaName = Array("lanyard-\(String(repeating: "0", count: 8 - digits.count))\(digits)".utf8)
-        breakers = routes.map { _ in RouteBreaker() }
         connections = SharedLimit(limits.connectionsMax)
-        peers = limits.connectionsPerPeerMax.map(PeerConnectionLimit.init)
+        peers = PeerConnectionLimit(limits.connectionsPerPeerMax)
+        self.shardCount = shardCount
         arrivals = ClientArrivals(shardCount: shardCount)
-        upstreamConnectionsOfShardMax = max(limits.upstreamConnectionsMax / shardCount, 1)
         parked = SharedLimit(limits.parkedRequestsMax)
         buffers = BufferBudget(limits.bufferBytesMax)
+    }
+
+    /// Sets other limits. What is taken stays taken: a lower limit ends nothing, and admits nothing until it is undercut.
+    func setLimits(_ limits: LimitSettings) {
+        connections.setMax(limits.connectionsMax)
+        peers.setMax(limits.connectionsPerPeerMax)
+        parked.setMax(limits.parkedRequestsMax)
+        buffers.setMax(limits.bufferBytesMax)
     }
 
     /// The user's name for a problem. Takes a lock, so not for every request.
@@ -72,14 +54,21 @@ package final class ExchangeContext: Sendable {
 /// Counts the client connections of each peer address, for `limits.connections_per_peer_max`. Used by any shard when a
 /// connection begins or ends.
 final class PeerConnectionLimit: Sendable {
-    private let connectionsMax: Int
+    private let connectionsMax: Atomic<Int>
     private let counts = Guarded<[String: Int]>([:])
 
-    init(_ connectionsMax: Int) { self.connectionsMax = connectionsMax }
+    /// - Parameter connectionsMax: nil: there is no limit, and nothing is counted.
+    init(_ connectionsMax: Int?) { self.connectionsMax = Atomic(connectionsMax ?? .max) }
+
+    /// Sets another limit. Connections that were not counted stay uncounted.
+    func setMax(_ connectionsMax: Int?) { self.connectionsMax.store(connectionsMax ?? .max, ordering: .relaxed) }
+
+    var isLimited: Bool { connectionsMax.load(ordering: .relaxed) != .max }
 
     /// Counts a connection of the peer. False if the peer is at its limit.
     func acquire(_ host: String) -> Bool {
-        counts.withLock { counts in
+        let connectionsMax = connectionsMax.load(ordering: .relaxed)
+        return counts.withLock { counts in
             guard counts[host, default: 0] < connectionsMax else { return false }
             counts[host, default: 0] += 1
             return true

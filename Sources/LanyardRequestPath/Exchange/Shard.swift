@@ -16,14 +16,16 @@ package final class Shard: @unchecked Sendable {
     package let loop: EventLoop
     package let context: ExchangeContext
     package let tokens: TokenCache
-    package let pools: [UpstreamPool]
+    /// What new requests are served by.
+    package private(set) var served: ShardRoutes
+    private let retired: RetiredRoutes
     /// Of all pools together.
     package let idleConnections: IdleConnections
     /// Memory of all TLS sessions.
     package let tls: TLSWorkspace
     package let counters: ShardCounters
     /// nil: the configuration has none.
-    let accessLog: AccessLog?
+    private(set) var accessLog: AccessLog?
     let log: Logger
     /// Which problem responses are logged at debug level.
     var debugRefusals = RefusalLogThrottle()
@@ -61,11 +63,13 @@ package final class Shard: @unchecked Sendable {
     private var whenEmpty: (@Sendable () -> Void)?
 
     /// - Parameters:
+    ///   - configuration: served from the first request on.
     ///   - capabilities: one for each listener.
     ///   - listenerTLS: one for each listener.
     ///   - accessLines: where one line for each request goes; nil: none is written.
     package init(
-        index: Int, loop: EventLoop, context: ExchangeContext, source: any TokenSource, capabilities: [Secret?] = [],
+        index: Int, loop: EventLoop, context: ExchangeContext, configuration: ServedConfiguration,
+        source: any TokenSource, capabilities: [Secret?] = [],
         listenerTLS: [TLSServerContext?] = [], accessLines: AccessLines? = nil, log: Logger
     ) {
         accessLog = accessLines.map(AccessLog.init)
@@ -76,20 +80,17 @@ package final class Shard: @unchecked Sendable {
         self.capabilities = capabilities
         self.listenerTLS = listenerTLS
         handshakes = HandshakeQueue(loop: loop)
+        retired = RetiredRoutes(loop: loop)
         tokens = TokenCache(source: source)
-        let idle = IdleConnections(openMax: context.upstreamConnectionsOfShardMax)
-        idleConnections = idle
-        let workspace = TLSWorkspace()
-        tls = workspace
-        pools = context.targets.map {
-            UpstreamPool(
-                target: $0, loop: loop, parked: context.parked, buffers: context.buffers, tls: workspace, idle: idle)
-        }
-        counters = ShardCounters(
-            routeNames: context.routeList.map(\.settings.name), countsHandshakes: listenerTLS.contains { $0 != nil })
+        idleConnections = IdleConnections()
+        tls = TLSWorkspace()
+        served = ShardRoutes(configuration, pools: [], counters: [])
+        counters = ShardCounters(countsHandshakes: listenerTLS.contains { $0 != nil })
         paused = PausedReaders(loop: loop, budget: context.buffers)
         scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
         requestNumber = .random(in: .min ... .max)
+        served = makeRoutes(configuration, keeping: nil)
+        idleConnections.setMax(idleConnectionsMax)
     }
 
     deinit { scratch.deallocate() }
@@ -101,18 +102,19 @@ package final class Shard: @unchecked Sendable {
     ///
     /// - Parameter others: shards that are asked if one of their clients has waited longer, or if no client waits here.
     package func adopt(
-        _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
+        _ socket: consuming OwnedDescriptor, listener: Int, isTCP: Bool, others: ArraySlice<Shard>
     ) {
         // Refused peers share the slots of refused clients, so that they cannot take those of others.
+        let rules = served.configuration.rules[listener]
         let isPeer = isTCP || rules.callers.admits(socket.raw)
         guard let slot = isPeer ? slot(for: socket.raw, isTCP: isTCP, others: others) : rejectionSlot else {
             let next = others.indices.min { others[$0].longestWait < others[$1].longestWait } ?? others.startIndex
             let rest = others[..<next] + others[(next + 1)...]
-            return others[next].handOver(socket, rules: rules, isTCP: isTCP, others: rest)
+            return others[next].handOver(socket, listener: listener, isTCP: isTCP, others: rest)
         }
         do {
             if isTCP { Socket.setNoDelay(socket.raw) }
-            let client = try ClientConnection(taking: socket, shard: self, rules: rules, slot: slot)
+            let client = try ClientConnection(taking: socket, shard: self, listener: listener, slot: slot)
             clients[ObjectIdentifier(client)] = client
             load.add()
             if !isPeer {
@@ -132,14 +134,17 @@ package final class Shard: @unchecked Sendable {
     /// nil: no client waits here, or a client of another shard has waited longer; other shards can still be asked.
     private func slot(for raw: CInt, isTCP: Bool, others: ArraySlice<Shard>) -> ClientConnection.ConnectionSlot? {
         var peer: String?
-        if let peers = context.peers, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
+        let peers = context.peers
+        if peers.isLimited, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
             guard peers.acquire(address.host) else { return rejectionSlot }
             peer = address.host
         }
         if context.connections.acquire() { return .slot(peer) }
         let isLongestHere = others.allSatisfy { longestWait <= $0.longestWait }
-        if isLongestHere, closeLongestWaiting(), context.connections.acquire() { return .slot(peer) }
-        if let peer { context.peers?.release(peer) }
+        if isLongestHere, !context.connections.isExceeded, closeLongestWaiting(), context.connections.acquire() {
+            return .slot(peer)
+        }
+        if let peer { peers.release(peer) }
         return others.isEmpty ? rejectionSlot : nil
     }
 
@@ -155,7 +160,7 @@ package final class Shard: @unchecked Sendable {
         switch slot {
         case .slot(let peer):
             context.connections.release()
-            if let peer { context.peers?.release(peer) }
+            if let peer { context.peers.release(peer) }
         case .rejectionSlot: context.rejectionSlots.release()
         case .none: break
         }
@@ -167,13 +172,13 @@ package final class Shard: @unchecked Sendable {
 
     /// Hands a client's socket over from another shard's queue.
     package func handOver(
-        _ socket: consuming OwnedDescriptor, rules: ListenerRules, isTCP: Bool, others: ArraySlice<Shard>
+        _ socket: consuming OwnedDescriptor, listener: Int, isTCP: Bool, others: ArraySlice<Shard>
     ) {
         incoming.add(1, ordering: .relaxed)
         context.arrivals.begin()
         let raw = socket.release()
         loop.post { [self] in
-            adopt(OwnedDescriptor(taking: raw), rules: rules, isTCP: isTCP, others: others)
+            adopt(OwnedDescriptor(taking: raw), listener: listener, isTCP: isTCP, others: others)
             incoming.subtract(1, ordering: .relaxed)
             context.arrivals.end()
         }
@@ -204,13 +209,52 @@ package final class Shard: @unchecked Sendable {
     /// Closes all connections.
     package func abortAll() {
         for client in clients.values { client.abandon() }
-        for pool in pools { pool.closeIdle() }
+        for pool in served.pools { pool.closeIdle() }
     }
 
     private func reportEmpty() {
         let report = whenEmpty
         whenEmpty = nil
         report?()
+    }
+
+    // MARK: Reload (architecture.md 7.9)
+
+    /// A configuration with this shard's pools and counters. Those of routes that stay go on. From any thread.
+    ///
+    /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
+    func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
+        let pools = configuration.targets.map { target in
+            former?.pools.first { $0.target === target }
+                ?? UpstreamPool(
+                    target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: tls,
+                    idle: idleConnections)
+        }
+        let counters = configuration.routeList.map { route in
+            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+        }
+        return ShardRoutes(configuration, pools: pools, counters: counters)
+    }
+
+    @inline(__always) var limits: LimitSettings { served.configuration.limits }
+    @inline(__always) var headLimits: HeadLimits { served.configuration.headLimits }
+
+    private var idleConnectionsMax: Int {
+        max(limits.upstreamConnectionsMax / context.shardCount, 1)
+    }
+
+    /// Serves new requests by another configuration. Requests under way go on with theirs.
+    func serve(_ routes: ShardRoutes) {
+        for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
+        retired.add(served)
+        served = routes
+        idleConnections.setMax(idleConnectionsMax)
+        spareBuffers.removeAll()
+    }
+
+    /// Writes the lines of the access log there from the next request on; nil: writes none.
+    func setAccessLines(_ lines: AccessLines?) {
+        if (lines == nil) != (accessLog == nil) { accessLog = lines.map(AccessLog.init) }
     }
 
     /// Replaces the capability of a listener.
@@ -223,12 +267,12 @@ package final class Shard: @unchecked Sendable {
 
     func acquireBuffer() -> RequestBuffer {
         spareBuffers.popLast()
-            ?? RequestBuffer(fieldsMax: context.limits.headerFieldsMax, budget: context.buffers)
+            ?? RequestBuffer(fieldsMax: limits.headerFieldsMax, budget: context.buffers)
     }
 
     func release(_ buffer: RequestBuffer) {
         guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
-            !context.buffers.isTight
+            buffer.table.capacity == limits.headerFieldsMax, !context.buffers.isTight
         else { return }
         buffer.used = buffer.count
         buffer.compact()

@@ -1,62 +1,100 @@
 import LanyardFoundations
 
-/// One shard's numbers for `/metrics`. Written on the shard's queue, read from any thread.
-package final class ShardCounters: Sendable {
-    package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
+/// One shard's numbers for one route. Written on the shard's queue, read from any thread.
+package final class RouteCounters: Sendable {
+    /// Who has made the response.
     package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
 
     /// Classes of statuses. The last one is for requests without a response, because the client disconnected before.
     private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"]
-
     private static let serverErrors = 4
     /// The column of class `2xx` and origin `upstream`.
     private static let upstreamSuccesses = 2
 
-    /// By route, with one more row for requests without a route: class × origin.
+    /// Of the route; `none` for requests without one.
+    let name: String
+    /// Class × origin.
     private let requests: [Counter]
-    /// By route as `requests`, × origin.
+    /// By origin.
     private let durations: [Histogram]
-    private let rejections = RejectionReason.allCases.map { _ in Counter() }
-    private let handshakes = HandshakeResult.allCases.map { _ in Counter() }
-    private let droppedFields = DroppedField.allCases.map { _ in Counter() }
-    private let unauthorized: [Counter]
-    private let replayed = Counter()
-    private let obstacles = RefusedResponse.ReplayObstacle.allCases.map { _ in Counter() }
-    package let internalErrors = Counter()
-    /// Tunnels that are open.
-    let upgraded = Counter()
-    private let routeNames: [String]
+    private let unauthorized = Counter()
 
-    private let countsHandshakes: Bool
-
-    /// - Parameter countsHandshakes: a listener has TLS.
-    package init(routeNames: [String], countsHandshakes: Bool = false) {
-        self.countsHandshakes = countsHandshakes
-        self.routeNames = routeNames + ["none"]
-        unauthorized = routeNames.map { _ in Counter() }
-        durations = (0..<((routeNames.count + 1) * 2)).map { _ in Histogram() }
-        requests = (0..<((routeNames.count + 1) * Self.classes.count * 2)).map { _ in Counter() }
+    init(_ name: String) {
+        self.name = name
+        durations = Origin.allCases.map { _ in Histogram() }
+        requests = (0..<(Self.classes.count * 2)).map { _ in Counter() }
     }
 
     /// - Parameters:
     ///   - status: nil if the client disconnected before a response had begun.
     ///   - start: of the request's first byte.
-    func request(route: Int?, status: Int?, origin: Origin, from start: Instant, to end: Instant) {
-        let row = route ?? routeNames.count - 1
-        durations[row * 2 + (origin == .upstream ? 0 : 1)].observe(from: start, to: end)
+    func request(status: Int?, origin: Origin, from start: Instant, to end: Instant) {
+        let column = origin == .upstream ? 0 : 1
+        durations[column].observe(from: start, to: end)
         let none = Self.classes.count - 1
         let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
-        requests[(row * Self.classes.count + place) * 2 + (origin == .upstream ? 0 : 1)].add()
+        requests[place * 2 + column].add()
     }
+
+    /// A response that means "token refused".
+    func unauthorizedResponse() { unauthorized.add() }
+
+    var unauthorizedSample: MetricSample {
+        MetricSample(
+            "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", name)],
+            value: Double(unauthorized.value))
+    }
+
+    /// Of origins that have had a request.
+    var durationSamples: [MetricSample] {
+        zip(Origin.allCases, durations).flatMap { origin, histogram -> [MetricSample] in
+            guard histogram.isUsed else { return [] }
+            let labels: [MetricSample.Label] = [.init("route", name), .init("origin", origin.rawValue)]
+            return histogram.samples("lanyard_request_duration_seconds", labels: labels)
+        }
+    }
+
+    var requestSamples: [MetricSample] {
+        requests.enumerated().compactMap { column, counter in
+            // An alert compares server errors with successes, so these are always reported. Other classes appear with
+            // their first request.
+            let isExpected = column / 2 == Self.serverErrors || column == Self.upstreamSuccesses
+            let value = counter.value
+            if value == 0, !isExpected { return nil }
+            let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
+            let labels: [MetricSample.Label] = [
+                .init("route", name), .init("code_class", Self.classes[column / 2]), .init("origin", origin.rawValue),
+            ]
+            return MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value))
+        }
+    }
+}
+
+/// One shard's numbers for `/metrics` besides those of its routes. Written on the shard's queue, read from any thread.
+package final class ShardCounters: Sendable {
+    package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
+    package typealias Origin = RouteCounters.Origin
+
+    /// Of requests that no route took.
+    let withoutRoute = RouteCounters("none")
+    private let rejections = RejectionReason.allCases.map { _ in Counter() }
+    private let handshakes = HandshakeResult.allCases.map { _ in Counter() }
+    private let droppedFields = DroppedField.allCases.map { _ in Counter() }
+    private let replayed = Counter()
+    private let obstacles = RefusedResponse.ReplayObstacle.allCases.map { _ in Counter() }
+    package let internalErrors = Counter()
+    /// Tunnels that are open.
+    let upgraded = Counter()
+    private let countsHandshakes: Bool
+
+    /// - Parameter countsHandshakes: a listener has TLS.
+    package init(countsHandshakes: Bool = false) { self.countsHandshakes = countsHandshakes }
 
     func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
 
     func handshake(_ result: HandshakeResult) { handshakes[HandshakeResult.allCases.firstIndex(of: result)!].add() }
 
     func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
-
-    /// A response that means "token refused".
-    func unauthorized(route: Int) { unauthorized[route].add() }
 
     func replay() { replayed.add() }
 
@@ -66,16 +104,10 @@ package final class ShardCounters: Sendable {
 
     private var replaySamples: [MetricSample] {
         let results = [("replayed", replayed)] + zip(RefusedResponse.ReplayObstacle.allCases.map(\.rawValue), obstacles)
-        return zip(routeNames, unauthorized).map { route, counter in
+        return results.map { result, counter in
             MetricSample(
-                "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", route)],
-                value: Double(counter.value))
+                "lanyard_replays", suffix: "_total", labels: [.init("result", result)], value: Double(counter.value))
         }
-            + results.map { result, counter in
-                MetricSample(
-                    "lanyard_replays", suffix: "_total", labels: [.init("result", result)],
-                    value: Double(counter.value))
-            }
     }
 
     private var handshakeSamples: [MetricSample] {
@@ -87,38 +119,12 @@ package final class ShardCounters: Sendable {
         }
     }
 
-    /// Of routes that have had a request.
-    private var durationSamples: [MetricSample] {
-        durations.enumerated().flatMap { index, histogram -> [MetricSample] in
-            guard histogram.isUsed else { return [] }
-            let origin: Origin = index % 2 == 0 ? .upstream : .lanyard
-            let labels: [MetricSample.Label] = [
-                .init("route", routeNames[index / 2]), .init("origin", origin.rawValue),
-            ]
-            return histogram.samples("lanyard_request_duration_seconds", labels: labels)
-        }
-    }
-
     /// The shard's counters; the sums over all shards are published.
-    package var samples: [MetricSample] {
-        var samples: [MetricSample] = []
-        for (row, route) in routeNames.enumerated() {
-            for column in 0..<Self.classes.count * 2 {
-                let value = requests[row * Self.classes.count * 2 + column].value
-                // An alert compares server errors with successes, so these are always reported. Other classes appear
-                // with their first request.
-                let isExpected = column / 2 == Self.serverErrors || column == Self.upstreamSuccesses
-                if value == 0, !isExpected { continue }
-                let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
-                let labels: [MetricSample.Label] = [
-                    .init("route", route), .init("code_class", Self.classes[column / 2]),
-                    .init("origin", origin.rawValue),
-                ]
-                samples.append(
-                    MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value)))
-            }
-        }
-        samples += durationSamples
+    ///
+    /// - Parameter routes: the counters of all routes.
+    package func samples(of routes: [RouteCounters]) -> [MetricSample] {
+        let rows = routes + [withoutRoute]
+        var samples = rows.flatMap(\.requestSamples) + rows.flatMap(\.durationSamples)
         for (reason, counter) in zip(RejectionReason.allCases, rejections) {
             samples.append(
                 MetricSample(
@@ -132,7 +138,7 @@ package final class ShardCounters: Sendable {
                     "lanyard_dropped_fields", suffix: "_total", labels: [.init("kind", kind.rawValue)],
                     value: Double(counter.value)))
         }
-        samples += replaySamples
+        samples += routes.map(\.unauthorizedSample) + replaySamples
         samples.append(
             MetricSample("lanyard_internal_errors", suffix: "_total", value: Double(internalErrors.value)))
         samples.append(MetricSample("lanyard_upgraded_connections", value: Double(upgraded.value)))

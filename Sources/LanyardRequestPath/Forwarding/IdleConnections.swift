@@ -15,7 +15,7 @@ package final class IdleConnections: @unchecked Sendable {
 
     /// Connections of the shard, in use or idle, beyond which idle ones are closed, the oldest first. The number of
     /// clients bounds those in use.
-    private let openMax: Int
+    private var openMax: Int
     /// Connections that are open or being opened.
     private var open = 0
     private var list = IdleList(.shard)
@@ -24,6 +24,9 @@ package final class IdleConnections: @unchecked Sendable {
     package var onLimit: () -> Void = {}
 
     package init(openMax: Int = .max) { self.openMax = openMax }
+
+    /// Sets another limit, from the next connection on.
+    func setMax(_ openMax: Int) { self.openMax = openMax }
 
     deinit {
         while let oldest = list.oldest { remove(oldest) }

@@ -33,7 +33,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
     /// `UpstreamTrust.epoch` at which the upstream was verified; 0 without TLS.
-    private let trustEpoch: Int
+    let trustEpoch: Int
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
     /// of one user (http-rules.md 16.1, threats.md T18).
@@ -84,9 +84,6 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         isIdle = false
         loop.set(deadline, at: .never)
     }
-
-    /// The upstream was verified by the present files.
-    var isTrusted: Bool { trustEpoch == pool.target.trust?.epoch.load(ordering: .relaxed) ?? 0 }
 
     /// Closes it early. Only while it is idle.
     func evict() { pool.discard(self) }

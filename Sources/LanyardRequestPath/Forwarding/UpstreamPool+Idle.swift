@@ -11,7 +11,7 @@ extension UpstreamPool {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             removeIdle(connection)
-            if connection.account == account, connection.staysIdle(), connection.isTrusted,
+            if connection.account == account, connection.staysIdle(), isTrusted(connection),
                 hasCurrentAddress(connection)
             {
                 return connection
@@ -59,7 +59,7 @@ extension UpstreamPool {
         var moved: [UpstreamConnection] = []
         var place = idle.oldest
         while let connection = place {
-            if !connection.isTrusted || !hasCurrentAddress(connection) { moved.append(connection) }
+            if !isTrusted(connection) || !hasCurrentAddress(connection) { moved.append(connection) }
             place = idle.next(after: connection)
         }
         // Closing one may end another one: its slot serves a request that waits.

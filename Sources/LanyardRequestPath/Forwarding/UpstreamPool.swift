@@ -64,6 +64,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private lazy var deadline = Deadline(of: self)
     /// When the addresses are looked up again, as long as connections are open.
     private lazy var refreshDeadline = Deadline(of: self)
+    /// A reload has replaced the pool: no connection becomes idle any more.
+    private(set) var isRetired = false
     /// Connections of this shard, in use or idle.
     package let open = Counter()
     /// How long it took to establish each connection of this shard, without the lookup of the name.
@@ -129,7 +131,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard !connection.stream.hasEnded, connection.isTrusted, hasCurrentAddress(connection) else {
+        guard !connection.stream.hasEnded, isTrusted(connection), hasCurrentAddress(connection), !isRetired else {
             return end(connection)
         }
         keepIdle(connection)
@@ -153,12 +155,33 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         return true
     }
 
+    /// The upstream was verified by the present files.
+    func isTrusted(_ connection: UpstreamConnection) -> Bool {
+        connection.trustEpoch == target.trust?.epoch.load(ordering: .relaxed) ?? 0
+    }
+
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
         guard connection.isOpen else { return }
         connection.close()
         open.add(-1)
         freeSlot()
+    }
+
+    /// A reload has replaced the pool. The requests that began before are served by it to their end.
+    func retire() {
+        isRetired = true
+        closeIdle()
+    }
+
+    /// No connection is open, and no request waits for one. A connection that is being opened belongs to an acquisition,
+    /// whose request keeps the pool.
+    var isUnused: Bool { open.value == 0 && waiters.isEmpty && resolving.isEmpty }
+
+    /// Ends a retired pool that is unused and that no request will use again. It can be released then.
+    func finish() {
+        loop.drop(deadline)
+        loop.drop(refreshDeadline)
     }
 
     func publishIdle() { idleNumber.store(idle.count, ordering: .sequentiallyConsistent) }

@@ -15,7 +15,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private static let failuresMax = ListeningSocket.backlog
 
     private let shard: Shard
-    private let rules: ListenerRules
+    private let listener: Int
     private let log: Logger
     private let isTCP: Bool
     /// All shards, this one included.
@@ -29,12 +29,13 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// Failures since the last connection, or since the queue was last empty.
     private var failures: CInt = 0
 
-    package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], rules: ListenerRules, log: Logger) {
+    /// - Parameter listener: its index.
+    package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], listener: Int, log: Logger) {
         self.socket = socket
         self.shard = shard
         self.shards = shards
         others = shards.filter { $0 !== shard }[...]
-        self.rules = rules
+        self.listener = listener
         self.log = log
         isTCP = socket.port != nil
         super.init()
@@ -114,9 +115,9 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         let least = shards.min { $0.expectedLoad < $1.expectedLoad } ?? shard
         let own = shard.expectedLoad
         guard least !== shard, own > least.expectedLoad + 1 + own / 8 else {
-            return shard.adopt(descriptor, rules: rules, isTCP: isTCP, others: others)
+            return shard.adopt(descriptor, listener: listener, isTCP: isTCP, others: others)
         }
-        least.handOver(descriptor, rules: rules, isTCP: isTCP, others: shards[...])
+        least.handOver(descriptor, listener: listener, isTCP: isTCP, others: shards[...])
     }
 
     /// A level-triggered listener that cannot accept would spin, so it is not watched for a while.

@@ -1,7 +1,11 @@
 import LanyardSettings
 
 /// Which hosts and origins requests on one listener may name, and who may send them (http-rules.md 4.2, 4.4).
-package struct ListenerRules: Sendable {
+///
+/// A reload makes other ones.
+package final class ListenerRules: Sendable {
+    /// Of the listener.
+    let index: Int
     private let hosts: AllowedHosts
     /// The bound port; nil: a unix socket.
     private let port: UInt16?
@@ -12,8 +16,9 @@ package struct ListenerRules: Sendable {
 
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
-        callers: CallerPolicy = .everybody, tlsIndex: Int? = nil
+        callers: CallerPolicy = .everybody, index: Int = 0, tlsIndex: Int? = nil
     ) {
+        self.index = index
         self.hosts = hosts
         self.port = port
         self.callers = callers
@@ -27,14 +32,14 @@ package struct ListenerRules: Sendable {
     /// - Parameters:
     ///   - address: what was bound; no port: a unix socket.
     ///   - index: of the listener.
-    package init(of settings: ListenerSettings, at address: (text: String, port: UInt16?), index: Int) {
+    package convenience init(of settings: ListenerSettings, at address: (text: String, port: UInt16?), index: Int) {
         let defaults = address.port.map { [address.text, "localhost:\($0)"] }
         self.init(
             hosts: AllowedHosts(
                 address.port == nil ? nil : settings.allowedHosts ?? defaults,
                 defaultPort: settings.tls == nil ? 80 : 443),
             port: address.port, allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index),
-            tlsIndex: settings.tls == nil ? nil : index)
+            index: index, tlsIndex: settings.tls == nil ? nil : index)
     }
 
     /// The scheme of absolute targets.

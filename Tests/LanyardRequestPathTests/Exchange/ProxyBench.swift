@@ -28,6 +28,8 @@ final class ProxyBench: Sendable {
 
     let upstream: RawServer
     let path: RequestPath
+    /// What the path served first.
+    let settings: RequestPath.Settings
     /// Where clients connect.
     let endpoint: RawEndpoint
     /// Encrypt for the client and for the upstream; nil without TLS.
@@ -68,12 +70,13 @@ final class ProxyBench: Sendable {
         sides = (listener, upstreamRelay?.endpoint ?? upstream.endpoint)
         relays = try upstreamRelay.map { (client: try TLSRelay(.client, before: listener), upstream: $0) }
         endpoint = relays?.client.endpoint ?? listener
+        settings = try RequestPath.Settings(
+            listeners: [plan.listener], routes: [(plan.route, plan.upstream)],
+            upstreamTLS: plan.hasTLS ? [TLSBench.client("127.0.0.1")] : [], limits: plan.limits,
+            tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503)
         path = try RequestPath(
-            listeners: [plan.listener], sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [],
-            routes: [(plan.route, plan.upstream)], upstreamTLS: plan.hasTLS ? [TLSBench.client("127.0.0.1")] : [],
-            names: names,
-            limits: plan.limits, tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503, shardCount: plan.shards,
-            source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
+            settings, sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [], names: names,
+            shardCount: plan.shards, source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
         path.start()
         path.activate(Self.user)
         if plan.publishes { publish(generation: 1) }

@@ -46,7 +46,6 @@ import Testing
         }
         let finished = Milestone()
         let listener = try ListeningSocket(ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0)))
-        let rules = ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: [])
         try await offPool { () throws in
             let busy = try RawClient(bench.endpoint)
             try busy.send("GET /busy HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -64,7 +63,7 @@ import Testing
             var raw: CInt = -1
             while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
             let before = Barrier(on: other)
-            other.handOver(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: [other])
+            other.handOver(OwnedDescriptor(taking: raw), listener: 0, isTCP: true, others: [other])
             accepting.open()
             Self.settle(owner)
             Self.settle(owner)
@@ -94,13 +93,12 @@ import Testing
         }
         let shards = bench.path.shards
         let listener = try ListeningSocket(ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0)))
-        let rules = ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: [])
         @Sendable func connect(to index: Int) throws -> RawClient {
             let client = try RawClient(.tcp(try #require(listener.port)))
             var raw: CInt = -1
             while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
             let others = shards.filter { $0 !== shards[index] }
-            shards[index].handOver(OwnedDescriptor(taking: raw), rules: rules, isTCP: true, others: others[...])
+            shards[index].handOver(OwnedDescriptor(taking: raw), listener: 0, isTCP: true, others: others[...])
             for _ in 0..<2 { for shard in shards { Self.settle(shard) } }
             return client
         }

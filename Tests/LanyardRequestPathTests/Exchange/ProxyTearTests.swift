@@ -129,7 +129,7 @@ struct ProxyTearTests {
 
     private static func run(_ exchange: TornExchange, _ bench: ProxyBench) throws -> Sight {
         // Connections are torn as was planned when they began.
-        for shard in bench.path.shards { shard.loop.post { for pool in shard.pools { pool.closeIdle() } } }
+        for shard in bench.path.shards { shard.loop.post { for pool in shard.served.pools { pool.closeIdle() } } }
         bench.settle()
         let before = bench.upstream.records.count
         let client = try RawClient(bench.endpoint)

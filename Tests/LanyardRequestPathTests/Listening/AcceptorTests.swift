@@ -17,7 +17,7 @@ import Testing
         let socket = try ListeningSocket(settings)
         let acceptor = Acceptor(
             socket, shard: shard, shards: [shard],
-            rules: ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: []),
+            listener: 0,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         // From now on accept(2) says EINVAL, and epoll that there is something.
         _ = shutdown(socket.raw, CInt(SHUT_RD))
@@ -47,7 +47,7 @@ import Testing
         let log = LogRecorder()
         let acceptor = Acceptor(
             socket, shard: shard, shards: [shard],
-            rules: ListenerRules(hosts: AllowedHosts(nil), port: nil, allowedOrigins: []),
+            listener: 0,
             log: log.logger)
         let stopped = Milestone()
         shard.loop.post { acceptor.start() }

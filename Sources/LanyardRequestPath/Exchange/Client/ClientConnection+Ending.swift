@@ -20,9 +20,13 @@ extension ClientConnection {
     ///
     /// - Parameter bytes: of the response's body.
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
-        shard.counters.request(
-            route: intake.route?.index, status: status, origin: origin, from: intake.beganAt, to: shard.loop.now)
+        routeCounters.request(status: status, origin: origin, from: intake.beganAt, to: shard.loop.now)
         logAccess(status, origin, end, bytes: bytes)
+    }
+
+    /// Of the route that the request counts for.
+    var routeCounters: RouteCounters {
+        if let route = intake.route { served.counters[route.index] } else { shard.counters.withoutRoute }
     }
 
     /// Writes the line of a request that was counted before.

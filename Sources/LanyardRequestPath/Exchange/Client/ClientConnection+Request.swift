@@ -23,7 +23,7 @@ extension ClientConnection {
         defer { intake.endParsing() }
         while isWaitingForRequest, stream.isFlushed, intake.hasBytes {
             do throws(HeadError) {
-                guard try intake.readHead(shard.context.headLimits, at: shard.loop.now) else { return awaitRest() }
+                guard try intake.readHead(shard.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
             } catch {
                 return refuse(intake.beginsWithTLS ? .unexpectedTLS : .malformed(error))
@@ -40,22 +40,24 @@ extension ClientConnection {
         // A partial head would have to be buffered, and no memory is left.
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         guard isFirst else { return }
-        if intake.requests > 0 || shard.isDraining { setInbound(shard.context.limits.headerTimeout) }
+        if intake.requests > 0 || shard.isDraining { setInbound(shard.limits.headerTimeout) }
     }
 
     private func beginExchange() {
         phase = .exchange
+        takePresentConfiguration()
         clearInbound()
         exchange = Exchange(intake.head)
         relay.beginExchange()
         closing.setWriteTimeout(ClosingLimits.standardWriteTimeout)
-        if let requestsMax = shard.context.limits.requestsPerConnectionMax, intake.requests >= requestsMax {
+        if let requestsMax = shard.limits.requestsPerConnectionMax, intake.requests >= requestsMax {
             exchange.closeClient()
         }
         if shard.isDraining { exchange.closeClient() }
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         guard let buffer = intake.buffer else { return refuse(.internalError) }
-        let admission = RequestAdmission(intake.head, in: buffer.bytes, buffer.table, shard.context)
+        let admission = RequestAdmission(
+            intake.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
         switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: isNamedClient) {
         case .forward(let route, let target):
             intake.assign(route)
@@ -145,5 +147,7 @@ extension ClientConnection {
         }
     }
 
-    func timeouts(_ route: Route) -> UpstreamSettings.Timeouts { shard.context.targets[route.index].settings.timeouts }
+    func timeouts(_ route: Route) -> UpstreamSettings.Timeouts {
+        served.configuration.targets[route.index].settings.timeouts
+    }
 }

@@ -35,7 +35,7 @@ extension ClientConnection {
     func waitForToken(of user: UserIndex) -> Bool {
         guard shard.context.parked.acquire() else { return false }
         upstream.park()
-        setOutbound(shard.context.tokenWaitMax)
+        setOutbound(served.configuration.tokenWaitMax)
         shard.tokens.park(self, for: user)
         return true
     }
@@ -78,13 +78,13 @@ extension ClientConnection {
 
     private func problem(_ refusal: AccessToken.Refusal, _ user: UserIndex) -> Problem {
         .noToken(
-            refusal, user: shard.context.userName(user), loginRequiredStatus: shard.context.loginRequiredStatus,
+            refusal, user: shard.context.userName(user), loginRequiredStatus: served.configuration.loginRequiredStatus,
             at: shard.loop.now)
     }
 
     // MARK: Connection
 
-    var pool: UpstreamPool? { intake.route.map { shard.pools[$0.index] } }
+    var pool: UpstreamPool? { intake.route.map { served.pools[$0.index] } }
 
     func acquireUpstream(for user: UserIndex, _ token: AccessToken) {
         if !exchange.needsFreshConnection, let connection = pool?.takeIdle(for: user, token.account) {
@@ -135,7 +135,7 @@ extension ClientConnection {
             target: intake.target, upgrade: intake.upgrade, peer: peer)
         shard.out.clear()
         let hasToken = writer.write(
-            into: &shard.out, token: token, authority: shard.context.authorities[route.index],
+            into: &shard.out, token: token, authority: served.configuration.authorities[route.index],
             requestID: intake.requestID(from: shard))
         upstream.recordHead(hasToken: hasToken)
         // The body was sent before: it goes with the head in one write.

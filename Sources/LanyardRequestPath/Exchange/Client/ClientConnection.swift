@@ -53,7 +53,10 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     let shard: Shard
-    let rules: ListenerRules
+    /// What the current request began with.
+    private(set) var served: ShardRoutes
+    /// Of the connection's listener, as the current request began with them.
+    private(set) var rules: ListenerRules
     let slot: ConnectionSlot
     var stream: ByteStream
     var phase: Phase {
@@ -82,11 +85,12 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var tunnel: TunnelRelay?
 
     init(
-        taking socket: consuming OwnedDescriptor, shard: Shard, rules: ListenerRules, slot: ConnectionSlot
+        taking socket: consuming OwnedDescriptor, shard: Shard, listener: Int, slot: ConnectionSlot
     ) throws(SystemError) {
         stream = ByteStream(taking: socket, budget: shard.context.buffers)
         self.shard = shard
-        self.rules = rules
+        served = shard.served
+        rules = shard.served.configuration.rules[listener]
         self.slot = slot
         phase = rules.tlsIndex == nil ? .waiting : .handshake
         relay = ResponseRelay(budget: shard.context.buffers)
@@ -100,7 +104,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
         beginWaiting()
-        setInbound(shard.context.limits.headerTimeout)
+        setInbound(shard.limits.headerTimeout)
     }
 
     /// No request is being processed.
@@ -218,6 +222,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     // MARK: Between requests
 
+    /// The request that begins is served by the present configuration.
+    func takePresentConfiguration() {
+        guard served !== shard.served else { return }
+        served = shard.served
+        rules = served.configuration.rules[rules.index]
+    }
+
     /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting
@@ -241,7 +252,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// During a drain: the time that a request may have been on its way.
     private var currentIdleTimeout: Duration {
-        shard.isDraining ? .milliseconds(500) : shard.context.limits.idleTimeout
+        shard.isDraining ? .milliseconds(500) : shard.limits.idleTimeout
     }
 
     /// Closes after 500 ms without a request.

@@ -16,16 +16,19 @@ package struct RequestAdmission {
     private let head: RequestHead
     private let bytes: Bytes
     private let table: FieldTable
-    private let context: ExchangeContext
+    private let routes: RouteTable
+    private let viaName: [UInt8]
 
     /// - Parameters:
     ///   - bytes: begin with the head.
     ///   - table: of the head.
-    package init(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable, _ context: ExchangeContext) {
+    ///   - viaName: Lanyard's member of `Via`.
+    package init(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable, _ routes: RouteTable, viaName: [UInt8]) {
         self.head = head
         self.bytes = bytes
         self.table = table
-        self.context = context
+        self.routes = routes
+        self.viaName = viaName
     }
 
     /// - Parameters:
@@ -48,7 +51,7 @@ package struct RequestAdmission {
                 return .refuse(.callerNotAllowed(refusal), nil)
             }
             if head.kind == .connect || head.kind == .trace {
-                let allow = String(decoding: context.routes.allowed, as: UTF8.self)
+                let allow = String(decoding: routes.allowed, as: UTF8.self)
                 return .refuse(.methodNotAllowed(allow, closes: head.kind == .connect), nil)
             }
             var isForLanyard = target.targetsServer(head.kind)
@@ -67,15 +70,15 @@ package struct RequestAdmission {
     }
 
     private func decideRoute(_ target: RequestTarget) -> Decision {
-        let names = context.routes.usesHosts && head.host >= 0
+        let names = routes.usesHosts && head.host >= 0
         let host = names ? hostName(table.value(head.host, in: bytes)) : nil
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
         let decision =
             path.isEmpty
             ? Self.rootPath.withUnsafeBufferPointer {
-                context.routes.decide(method: bytes[run: head.method], host: host, path: $0)
-            } : context.routes.decide(method: bytes[run: head.method], host: host, path: path)
+                routes.decide(method: bytes[run: head.method], host: host, path: $0)
+            } : routes.decide(method: bytes[run: head.method], host: host, path: path)
         switch decision {
         case .route(let route):
             if let problem = checkPolicy(route) { return .refuse(problem, route) }
@@ -124,7 +127,7 @@ package struct RequestAdmission {
     }
 
     private func allows(_ host: Bytes, _ rules: ListenerRules) throws(HeadError) -> Bool {
-        switch rules.check(host: host, context.routes) {
+        switch rules.check(host: host, routes) {
         case .malformed: throw .malformed("a Host that is not host[:port]")
         case .unknown: false
         case .allowed: true
@@ -192,7 +195,7 @@ package struct RequestAdmission {
             for member in FieldList(table.value(index, in: bytes)) {
                 guard let space = member.firstIndex(where: ByteClass.isSpace) else { continue }
                 let name = member[run: space..<member.count].trimmed
-                let own = context.viaName
+                let own = viaName
                 if name.count >= own.count,
                     own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name[run: 0..<own.count]) }),
                     name.count == own.count || ByteClass.isSpace(name[own.count])

@@ -32,7 +32,7 @@ struct RequestIntake: ~Copyable {
 
     /// Free space for a read of head bytes.
     mutating func room(in shard: Shard) -> UnsafeMutableRawBufferPointer {
-        ownBuffer(of: shard).room(upTo: shard.context.headLimits.headBytesMax + RequestBuffer.firstCapacity)
+        ownBuffer(of: shard).room(upTo: shard.headLimits.headBytesMax + RequestBuffer.firstCapacity)
     }
 
     private mutating func ownBuffer(of shard: Shard) -> RequestBuffer {

@@ -5,7 +5,7 @@ import Logging
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
 /// (http-rules.md 17.1, 17.2, refresh.md 11).
 extension ClientConnection {
-    private var breaker: RouteBreaker? { intake.route.map { shard.context.breakers[$0.index] } }
+    private var breaker: RouteBreaker? { intake.route.map { served.configuration.breakers[$0.index] } }
 
     /// Decides whether a final response is held for a replay.
     ///
@@ -15,7 +15,7 @@ extension ClientConnection {
         guard response.status >= 200, let route = intake.route, route.reauthenticates(on: response.status),
             let user = upstream.user, let token = upstream.token, let breaker
         else { return false }
-        shard.counters.unauthorized(route: route.index)
+        served.counters[route.index].unauthorizedResponse()
         let refusal = TokenRefusal(table, in: view)
         guard exchange.replays == 0 else {
             if refusal == .token { trip(breaker, route) }
@@ -215,11 +215,11 @@ extension ClientConnection {
                 return attach(connection)
             }
             if !rejected.isEnded {
-                _ = RejectedBodyReader(rejected, of: connection, in: shard.pools[route.index], shard: shard)
+                _ = RejectedBodyReader(rejected, of: connection, in: served.pools[route.index], shard: shard)
                 return acquireUpstream(for: user, token)
             }
         }
-        shard.pools[route.index].discard(connection)
+        served.pools[route.index].discard(connection)
         acquireUpstream(for: user, token)
     }
 

@@ -48,9 +48,7 @@ extension ClientConnection {
     ) {
         phase = .tunnel
         relay.beginRelay(101)
-        shard.counters.request(
-            route: intake.route?.index, status: relay.status, origin: .upstream, from: intake.beganAt,
-            to: shard.loop.now)
+        routeCounters.request(status: relay.status, origin: .upstream, from: intake.beganAt, to: shard.loop.now)
         shard.counters.upgraded.add()
         let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits)
         upstream.releaseToken()

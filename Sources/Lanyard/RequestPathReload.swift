@@ -1,0 +1,140 @@
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardRequestPath
+import LanyardSettings
+import LanyardTelemetry
+import Logging
+
+/// What the request path needs of a new configuration's files, read before anything is changed (architecture.md 7.9).
+struct RequestPathFiles: Sendable {
+    let upstreamTLS: UpstreamTLS
+    let listenerTLS: ListenerTLS
+    /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
+    let capabilities: [Int: Secret?]
+
+    /// Why they cannot be used, with the remedy. A type of its own, because a reload reports it as an error of `check`, and a start
+    /// ends with each of its causes differently.
+    struct ReadError: Error {
+        let message: String
+    }
+
+    /// Reads the files. Blocks as long as the disk does.
+    ///
+    /// - Parameter running: the configuration in use.
+    init(_ configuration: Configuration, running: Configuration?) throws(ReadError) {
+        do throws(UpstreamTLSFiles.FileError) {
+            upstreamTLS = try UpstreamTLS(configuration)
+        } catch {
+            throw ReadError(message: error.message)
+        }
+        do throws(TLSFileContents.FileError) {
+            listenerTLS = try ListenerTLS(configuration.listeners)
+        } catch {
+            throw ReadError(message: error.message)
+        }
+        capabilities = try CapabilityWatches.read(configuration.listeners, changedFrom: running?.listeners ?? [])
+    }
+}
+
+/// Applies a new configuration to the request path and to the watches of its files. On the queue of the reloads.
+final class RequestPathReload: Sendable {
+    private let path: RequestPath
+    private let capabilities: CapabilityWatches
+    private let upstreamTLS: UpstreamTLSWatches
+    private let listenerTLS: ListenerTLSWatches
+    private let accessLog: AccessLogSwitch
+    private let log: Logger
+
+    init(
+        _ path: RequestPath, _ capabilities: CapabilityWatches, _ upstreamTLS: UpstreamTLSWatches,
+        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, log: Logger
+    ) {
+        self.path = path
+        self.capabilities = capabilities
+        self.upstreamTLS = upstreamTLS
+        self.listenerTLS = listenerTLS
+        self.accessLog = accessLog
+        self.log = log
+    }
+
+    func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
+        let fitted = configuration.fittedToDescriptorLimit(log)
+        let changedListeners = listenerTLS.changes(files.listenerTLS, configuration.listeners)
+        for warning in files.listenerTLS.warnings {
+            log.warning("\(warning)", metadata: ["event": "listener.tls.warning"])
+        }
+        let targets = path.apply(
+            RequestPath.Settings(fitted, files.upstreamTLS),
+            capabilities: files.capabilities, listenerTLS: changedListeners,
+            accessLines: accessLog.lines(configuration.log.access))
+        capabilities.apply(configuration.listeners)
+        listenerTLS.apply(files.listenerTLS, configuration.listeners, changedListeners)
+        upstreamTLS.apply(files.upstreamTLS, of: targets)
+    }
+}
+
+/// The rings of the access log. They are made when it is switched on for the first time, and used again when it is
+/// switched on later.
+final class AccessLogSwitch: Sendable {
+    private let pipe: LogPipe
+    private let format: LogSettings.Format
+    private let shardCount: Int
+    private let made = Guarded<[AccessLines]?>(nil)
+
+    init(_ pipe: LogPipe, _ settings: LogSettings, shardCount: Int) {
+        self.pipe = pipe
+        format = settings.format ?? .json
+        self.shardCount = shardCount
+    }
+
+    /// One for each shard; nil: the access log is off.
+    func lines(_ isOn: Bool) -> [AccessLines]? {
+        guard isOn else { return nil }
+        return made.withLock { made in
+            let lines =
+                made
+                ?? (0..<shardCount).map { _ in AccessLines(pipe.makeRing(), format, hasPriorities: pipe.hasPriorities) }
+            made = lines
+            return lines
+        }
+    }
+}
+
+extension RequestPath.Settings {
+    init(_ configuration: Configuration, _ upstreamTLS: UpstreamTLS) {
+        self.init(
+            listeners: configuration.listeners, routes: configuration.routes.map { ($0.route, $0.upstream) },
+            upstreamTLS: upstreamTLS.contexts, limits: configuration.limits,
+            tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus)
+    }
+}
+
+extension Configuration {
+    /// Names of the routes whose upstreams are not verified.
+    var unverifiedRoutes: [String] { routes.filter(\.skipsVerification).map(\.route.name) }
+
+    /// Descriptors for health and admin connections, event loops, files and identity calls.
+    private static let descriptorsKept = 200
+
+    /// Fits the limits to the descriptor limit. Each client needs two descriptors: its own and one for its upstream connection.
+    ///
+    /// All descriptors that clients do not use are for upstream connections. No more of those are in use than there are clients, and the
+    /// rest is for idle ones.
+    func fittedToDescriptorLimit(_ log: Logger) -> Configuration {
+        var configuration = self
+        let descriptors = Machine.raiseDescriptorLimit()
+        let connectionsMax = max((descriptors - Self.descriptorsKept) / 2, 16)
+        if configuration.limits.connectionsMax > connectionsMax {
+            log.warning(
+                "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",
+                metadata: [
+                    "event": "limits.lowered", "connections_max": .stringConvertible(connectionsMax),
+                    "descriptors": .stringConvertible(descriptors),
+                ])
+            configuration.limits.connectionsMax = connectionsMax
+        }
+        configuration.limits.upstreamConnectionsMax = max(
+            descriptors - Self.descriptorsKept - configuration.limits.connectionsMax, connectionsMax)
+        return configuration
+    }
+}

@@ -1,0 +1,97 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// The part of the configuration that requests are served by, and that a reload replaces as a whole (architecture.md 7.9).
+///
+/// All shards share it. It never changes: a reload makes another one. A request is served to its end by the one that it
+/// began with.
+package final class ServedConfiguration: Sendable {
+    package let routes: RouteTable
+    /// By `Route.index`.
+    package let routeList: [Route]
+    /// By `Route.index`.
+    package let targets: [UpstreamTarget]
+    /// The upstream's own `Host`, by `Route.index`.
+    let authorities: [[UInt8]]
+    /// By `Route.index`.
+    package let breakers: [RouteBreaker]
+    /// One for each listener.
+    package let rules: [ListenerRules]
+    package let limits: LimitSettings
+    let headLimits: HeadLimits
+    /// A request waits at most this long for a token.
+    let tokenWaitMax: Duration
+    let loginRequiredStatus: Int
+
+    /// - Parameters:
+    ///   - targets: one for each of `routes`.
+    ///   - breakers: one for each of `routes`; nil: all are new.
+    ///   - rules: one for each listener.
+    package init(
+        routes: [Route], targets: [UpstreamTarget], breakers: [RouteBreaker]? = nil, rules: [ListenerRules],
+        limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int
+    ) {
+        self.routes = RouteTable(routes)
+        routeList = routes
+        self.targets = targets
+        authorities = targets.map { Array($0.settings.authority.utf8) }
+        self.breakers = breakers ?? routes.map { _ in RouteBreaker() }
+        self.rules = rules
+        self.limits = limits
+        headLimits = HeadLimits(limits)
+        self.tokenWaitMax = tokenWaitMax
+        self.loginRequiredStatus = loginRequiredStatus
+    }
+
+    /// The route of this name, if there is one.
+    func route(named name: String) -> Route? { routeList.first { $0.settings.name == name } }
+}
+
+/// What one shard serves requests by: the configuration, with the shard's own connections and counters of each route.
+///
+/// A client's connection keeps the one that its current request began with. Pools and counters of a route that a reload
+/// leaves alone are in both. Belongs to the shard's queue; the counters can be read from any thread.
+package final class ShardRoutes: @unchecked Sendable {
+    package let configuration: ServedConfiguration
+    /// By `Route.index`.
+    package let pools: [UpstreamPool]
+    /// By `Route.index`.
+    package let counters: [RouteCounters]
+
+    init(_ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters]) {
+        self.configuration = configuration
+        self.pools = pools
+        self.counters = counters
+    }
+}
+
+/// What a shard served before a reload, for the requests that began with it. Belongs to the shard's queue.
+///
+/// It is released when no client uses it any more and no connection of a replaced upstream is open. Until then it is looked
+/// at each second.
+final class RetiredRoutes: Watcher, @unchecked Sendable {
+    private static let interval = Duration.seconds(1)
+
+    private let loop: EventLoop
+    private var list: [ShardRoutes] = []
+    private lazy var deadline = Deadline(of: self)
+
+    init(loop: EventLoop) { self.loop = loop }
+
+    /// - Parameter routes: the pools that go on are not retired.
+    func add(_ routes: ShardRoutes) {
+        list.append(routes)
+        // Others still refer to it in this turn.
+        loop.set(deadline, at: loop.now + Self.interval)
+    }
+
+    override func due(_ deadline: Deadline) {
+        for index in list.indices.reversed() where isKnownUniquelyReferenced(&list[index]) {
+            let pools = list[index].pools.filter(\.isRetired)
+            guard pools.allSatisfy(\.isUnused) else { continue }
+            for pool in pools { pool.finish() }
+            list.remove(at: index)
+        }
+        loop.set(deadline, at: list.isEmpty ? .never : loop.now + Self.interval)
+    }
+}

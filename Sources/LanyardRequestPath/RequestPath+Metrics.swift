@@ -1,0 +1,81 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// The samples of the request path for `/metrics`. From any thread.
+extension RequestPath {
+    /// The memory of all buffers.
+    package var buffers: BufferBudget { context.buffers }
+
+    /// The counters of all shards, and the states of what they share.
+    package var samples: [MetricSample] {
+        let served = served.withLock { $0 }
+        guard let configuration = served.first?.configuration else { return [] }
+        var samples = Self.summed(
+            zip(shards, served).flatMap { shard, routes in
+                shard.counters.samples(of: routes.counters) + Self.connectSamples(routes)
+            })
+        let clients = shards.reduce(0) { $0 + $1.load.value }
+        samples += certificateSamples
+        samples.append(MetricSample("lanyard_client_connections", value: Double(clients)))
+        samples.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
+        samples.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
+        for reason in IdleConnections.EvictionReason.allCases {
+            let count = shards.reduce(0) { $0 + $1.idleConnections.evictionCount(reason) }
+            samples.append(
+                MetricSample(
+                    "lanyard_upstream_idle_evictions", suffix: "_total", labels: [.init("reason", reason.rawValue)],
+                    value: Double(count)))
+        }
+        for route in configuration.routeList {
+            samples += Self.routeSamples(route, configuration, served.map { $0.pools[route.index] })
+        }
+        return samples
+    }
+
+    /// One sample for each name with its labels: the sum over all shards.
+    private static func summed(_ all: [MetricSample]) -> [MetricSample] {
+        var sums: [MetricSample] = []
+        var places: [String: Int] = [:]
+        for sample in all {
+            // With the suffix: buckets, sum and count of a histogram are separate samples.
+            let key = sample.name + sample.suffix + sample.labels.map { "|\($0.name)=\($0.value)" }.joined()
+            if let place = places[key] {
+                sums[place].value += sample.value
+            } else {
+                places[key] = sums.count
+                sums.append(sample)
+            }
+        }
+        return sums
+    }
+
+    private static func connectSamples(_ routes: ShardRoutes) -> [MetricSample] {
+        zip(routes.configuration.routeList, routes.pools).flatMap { route, pool -> [MetricSample] in
+            guard pool.connectDuration.isUsed else { return [] }
+            return pool.connectDuration.samples(
+                "lanyard_upstream_connect_seconds", labels: [.init("route", route.settings.name)])
+        }
+    }
+
+    private static func routeSamples(
+        _ route: Route, _ configuration: ServedConfiguration, _ pools: [UpstreamPool]
+    ) -> [MetricSample] {
+        let name = MetricSample.Label("route", route.settings.name)
+        let isOpen = configuration.breakers[route.index].isOpen(at: .now)
+        var samples = [MetricSample("lanyard_route_breaker_open", labels: [name], value: isOpen ? 1 : 0)]
+        for (reason, count) in configuration.targets[route.index].trust?.failureCounts ?? [:] {
+            samples.append(
+                MetricSample(
+                    "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],
+                    value: Double(count)))
+        }
+        let open = pools.reduce(0) { $0 + $1.open.value }
+        let idle = pools.reduce(0) { $0 + $1.idleCount }
+        for (state, value) in [("open", open), ("idle", idle)] {
+            samples.append(
+                MetricSample(
+                    "lanyard_upstream_connections", labels: [name, .init("state", state)], value: Double(value)))
+        }
+        return samples
+    }
+}

@@ -1,0 +1,92 @@
+import Dispatch
+import LanyardFoundations
+import LanyardSettings
+
+/// Replaces what the request path serves, while it serves (architecture.md 7.9).
+extension RequestPath {
+    /// Serves new requests by another settings. Requests under way, tunnels included, go on as they began, and no connection
+    /// of a client is closed.
+    ///
+    /// A route that keeps its name and its upstream keeps the connections to it. Those of other upstreams are closed when
+    /// they become idle.
+    ///
+    /// Returns when all shards have begun, or after 5 s if one is that slow: it begins later. Not from two threads at once,
+    /// and not on a shard's queue.
+    ///
+    /// - Parameters:
+    ///   - capabilities: by listener, those of another file; nil: it asks for none, or its file cannot be used.
+    ///   - listenerTLS: the new contexts by listener; listeners that keep their files are left out.
+    ///   - accessLines: where the access log goes, one for each shard; nil: none is written.
+    /// - Returns: the upstreams, one for each route: the caller replaces the TLS of those that it finds changed.
+    @discardableResult
+    package func apply(
+        _ settings: Settings, capabilities: [Int: Secret?] = [:], listenerTLS: [Int: TLSServerContext] = [:],
+        accessLines: [AccessLines]? = nil
+    ) -> [UpstreamTarget] {
+        let former = served.withLock { $0 }
+        var unknown: [UserIndex] = []
+        let configuration = ServedConfiguration(settings, keeping: former.first?.configuration, addresses, resolver) {
+            let (user, isNew) = names.add($0)
+            if isNew { unknown.append(user) }
+            return user
+        }
+        for user in unknown { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
+        context.setLimits(settings.limits)
+        let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1) }
+        served.withLock { $0 = made }
+        for (index, tls) in listenerTLS { setTLS(tls, ofListener: index) }
+        let begun = DispatchGroup()
+        for (shard, routes) in zip(shards, made) {
+            begun.enter()
+            shard.loop.post {
+                for (index, capability) in capabilities { shard.setCapability(capability, ofListener: index) }
+                shard.serve(routes)
+                shard.setAccessLines(accessLines?[shard.index])
+                begun.leave()
+            }
+        }
+        _ = begun.wait(timeout: .now() + 5)
+        return configuration.targets
+    }
+
+    /// The upstreams that requests are sent to now, one for each route.
+    package var targets: [UpstreamTarget] { served.withLock { $0.first }?.configuration.targets ?? [] }
+
+    /// Which users the present routes send requests for. From any thread.
+    package var usersOfRoutes: (followsActive: Bool, pinned: [String]) {
+        let routes = served.withLock { $0.first }?.configuration.routeList ?? []
+        return (routes.contains { $0.settings.user == nil }, routes.compactMap(\.settings.user))
+    }
+}
+
+extension ServedConfiguration {
+    /// - Parameters:
+    ///   - former: of its routes, those that keep name and upstream keep connections and circuit breaker.
+    ///   - addresses: of the listeners, as bound.
+    ///   - user: the user that a route names.
+    convenience init(
+        _ settings: RequestPath.Settings, keeping former: ServedConfiguration?,
+        _ addresses: [(text: String, port: UInt16?)], _ resolver: Resolver, user: (String) -> UserIndex
+    ) {
+        let routes = settings.routes.enumerated().map { index, pair in
+            Route(pair.route, index: index, user: pair.route.user.map(user))
+        }
+        // The places of those that keep name and upstream.
+        let kept = settings.routes.map { pair -> Int? in
+            guard let former, let place = former.route(named: pair.route.name)?.index else { return nil }
+            return former.targets[place].settings == pair.upstream ? place : nil
+        }
+        let targets = kept.enumerated().map { index, place in
+            place.flatMap { former?.targets[$0] }
+                ?? UpstreamTarget(
+                    settings.routes[index].upstream, resolver: resolver, tls: settings.tls(ofRoute: index))
+        }
+        let breakers = kept.map { place in place.flatMap { former?.breakers[$0] } ?? RouteBreaker() }
+        let rules = zip(settings.listeners, addresses).enumerated().map { index, pair in
+            ListenerRules(of: pair.0, at: pair.1, index: index)
+        }
+        self.init(
+            routes: routes, targets: targets, breakers: breakers, rules: rules, limits: settings.limits,
+            tokenWaitMax: settings.tokenWaitMax, loginRequiredStatus: settings.loginRequiredStatus)
+    }
+}

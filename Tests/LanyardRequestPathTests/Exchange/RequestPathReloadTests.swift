@@ -1,0 +1,105 @@
+import Foundation
+import LanyardFoundations
+import LanyardSettings
+import TestSupport
+import Testing
+
+@testable import LanyardRequestPath
+
+/// What a reload leaves behind in the request path.
+@Suite(.timeLimit(.minutes(1))) struct RequestPathReloadTests {
+    private final class WeakTarget: @unchecked Sendable {
+        weak var target: UpstreamTarget?
+        init(_ target: UpstreamTarget) { self.target = target }
+    }
+
+    @Test("a replaced upstream is released when its last request has ended and its clients have moved on")
+    func released() async throws {
+        let gate = Milestone()
+        let bench = try ProxyBench { request in
+            if request.message.target == "/slow" { gate.wait(for: "the reloads") }
+            return .response()
+        } plan: {
+            $0.shards = 2
+        }
+        let clients = try (0..<8).map { _ in try RawClient(bench.endpoint) }
+        let ask = { (path: String) in
+            try await offPool { for client in clients { _ = try client.exchange("GET", path) } }
+        }
+        try await ask("/")
+        let slow = try RawClient(bench.endpoint)
+        try slow.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await offPool { try bench.awaitRequests(9) }
+        var replaced = bench.path.targets.map(WeakTarget.init)
+        for round in 1...50 {
+            var settings = bench.settings
+            settings.routes[0].upstream.timeouts.connect = .seconds(round)
+            bench.path.apply(settings)
+            replaced.append(WeakTarget(bench.path.targets[0]))
+            if round % 10 == 0 { try await ask("/") }
+        }
+        let present = replaced.removeLast()
+        let held = replaced.removeFirst()
+        try await ask("/")
+        try await eventually("all but the first are released") { replaced.allSatisfy { $0.target == nil } }
+        #expect(held.target != nil && present.target != nil)
+        gate.set()
+        #expect(try await offPool { try slow.response().status } == 200)
+        slow.close()
+        try await eventually("the first one is released") { held.target == nil }
+        #expect(present.target === bench.path.targets[0])
+        try await ask("/")
+    }
+
+    @Test("without any client, what a reload has replaced is released by itself")
+    func releasedWithoutClients() async throws {
+        let bench = try ProxyBench()
+        let former = WeakTarget(bench.path.targets[0])
+        var settings = bench.settings
+        settings.routes[0].upstream.connectionsMax = 7
+        bench.path.apply(settings)
+        try await eventually("it is released") { former.target == nil }
+    }
+
+    @Test("a lowered limit of connections closes no client for a new one that gets no place anyway")
+    func lowered() async throws {
+        let bench = try ProxyBench()
+        let clients = try (0..<4).map { _ in try RawClient(bench.endpoint) }
+        let ask = { (client: RawClient) in try await offPool { try client.exchange("GET", "/").status } }
+        for client in clients { #expect(try await ask(client) == 200) }
+        var settings = bench.settings
+        settings.limits.connectionsMax = 2
+        bench.path.apply(settings)
+        for _ in 0..<3 {
+            let refused = try RawClient(bench.endpoint)
+            #expect(try await offPool { try refused.response().status } == 503)
+        }
+        for client in clients { #expect(try await ask(client) == 200) }
+        for client in clients[..<3] { client.close() }
+        try await eventually("there is room") { bench.path.shards[0].load.value == 1 }
+        #expect(try await ask(try RawClient(bench.endpoint)) == 200)
+    }
+
+    @Test("an upstream that stays keeps its connections, its circuit breaker and its counters")
+    func kept() async throws {
+        let bench = try ProxyBench()
+        let client = try RawClient(bench.endpoint)
+        for round in 0..<5 {
+            #expect(try await offPool { try client.exchange("GET", "/").status } == 200)
+            var settings = bench.settings
+            settings.routes[0].route.replayBodyMax = round
+            settings.routes.append((RouteSettings(name: "other\(round)"), settings.routes[0].upstream))
+            settings.routes[1].route.path = "/other"
+            settings.routes.reverse()
+            bench.path.apply(settings)
+        }
+        #expect(try await offPool { try client.exchange("GET", "/").status } == 200)
+        #expect(bench.upstream.connectionCount == 1)
+        bench.settle()
+        let requests = bench.path.samples.first { sample in
+            sample.name == "lanyard_requests" && sample.labels.contains { $0.value == "all" }
+                && sample.labels.contains { $0.value == "2xx" }
+        }
+        #expect(requests?.value == 6)
+    }
+}
