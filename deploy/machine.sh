@@ -2,6 +2,8 @@
 
 # Without these nothing builds.
 build_packages=(libcurl4-openssl-dev libssl-dev libyaml-dev pkg-config curl)
+# What an unpacked Swift toolchain loads and links with, and its archive does not have.
+toolchain_packages=(git g++ libncurses6 libsqlite3-0 libxml2)
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -40,6 +42,16 @@ need_packages() {
     [ "$kind" = wanted ]
 }
 
+# toolchain_works: swift and git start, and there are headers and libraries of C++ to link with.
+toolchain_works() {
+    local program works
+    swift --version >/dev/null 2>&1 && command -v git >/dev/null && program=$(mktemp) || return 1
+    clang++ -x c++ -o "$program" - <<<$'#include <cstdlib>\nint main() { return 0; }' >/dev/null 2>&1
+    works=$?
+    rm -f "$program"
+    return "$works"
+}
+
 # Puts a Swift toolchain of at least 6.3 on the PATH, or says where to get one.
 find_swift() {
     local folder version
@@ -48,6 +60,14 @@ find_swift() {
             "$HOME/.local/share/swiftly/bin" "$HOME/.swiftly/bin"; do
             [ -x "$folder/swift" ] && export PATH="$folder:$PATH" && break
         done
+    fi
+    if command -v swift >/dev/null && ! toolchain_works; then
+        say "Swift is here, in $(dirname "$(command -v swift)"), and this machine lacks what it needs."
+        need_packages required "${toolchain_packages[@]}" || return 1
+        if ! swift --version >/dev/null 2>&1; then
+            say "It cannot be started: $(swift --version 2>&1 | head -n 1)"
+            return 1
+        fi
     fi
     version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | head -n 1)
     set -- $version

@@ -44,7 +44,7 @@ struct LanyardCommand: ParsableCommand {
         }
         do {
             try MistypedCommand.check(arguments[...], of: Self.self)
-            var command = try parseAsRoot()
+            var command = try parseAsRoot(RouteCommand.withFlagsLast(arguments))
             try command.run()
             Report.exit(0)
         } catch {

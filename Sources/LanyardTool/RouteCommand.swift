@@ -26,6 +26,25 @@ struct RouteCommand: ParsableCommand {
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags.", valueName: "flags"))
     var flags: [String] = []
 
+    /// The command line with the configuration flags of `route` at its end: the parser takes flags that it does not know behind the method
+    /// and the URL only.
+    static func withFlagsLast(_ arguments: [String]) -> [String] {
+        guard arguments.first == configuration.commandName else { return arguments }
+        var words: [String] = []
+        var flags: [String] = []
+        var rest = arguments[...]
+        while let word = rest.popFirst() {
+            guard let flag = ConfigurationFlag.all.first(where: { word == $0.name || word.hasPrefix($0.name + "=") })
+            else {
+                words.append(word)
+                continue
+            }
+            flags.append(word)
+            if word == flag.name, flag.value != .boolean, let value = rest.popFirst() { flags.append(value) }
+        }
+        return words + flags
+    }
+
     func run() throws {
         let configuration = try Report.usable(flags).configuration
         switch try outcome(configuration) {

@@ -73,6 +73,22 @@ import Testing
             other.exit == .code(0) && other.output.first == "route:    rest", "a capability is no matter of a route")
     }
 
+    @Test("configuration flags stand before the method, between, or behind the URL")
+    func placeOfFlags() async throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t")
+        let short = ["--token-file", token, "--upstream=http://127.0.0.1:9000"]
+        let orders = [
+            short + ["--unsafe-plain", "GET", "/x", "--host", "localhost:7400"],
+            ["GET"] + short + ["/x"], ["--host", "localhost:7400", "GET"] + short + ["/x"], ["GET", "/x"] + short,
+        ]
+        for arguments in orders {
+            let process = try ServerProcess("lanyard", ["route"] + arguments)
+            #expect(try await process.waitForExit() == .code(0), "\(arguments): \(process.lines.map(\.text))")
+            #expect(process.output.hasPrefix("route:    default\n"), "\(arguments)")
+        }
+    }
+
     @Test("arguments that are no request: 64; a wrong configuration: 78")
     func unusable() async throws {
         for url in ["orders", "ftp://x/", "http://a b/", "/a b", "http://host:99999/"] {

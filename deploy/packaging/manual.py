@@ -32,13 +32,20 @@ def prose(text):
     return "\n".join("\\&" + line if line[:1] in (".", "'") else line for line in lines)
 
 
+def value(argument):
+    """The name of an option's value as mdoc, such as ` Ar path`. One that repeats the option's name is its last word alone."""
+    if argument["kind"] != "option":
+        return ""
+    name = argument["valueName"]
+    return f" Ar {name.split('-')[-1] if any(each['name'] == name for each in argument['names']) else name}"
+
+
 def flags(argument):
     """The names of an option as mdoc macros, such as `Fl Fl config Ar path`."""
     names = []
     for name in argument["names"]:
         names.append(("Fl " if name["kind"] == "short" else "Fl Fl ") + name["name"])
-    value = f" Ar {argument['valueName']}" if argument["kind"] == "option" else ""
-    return " , ".join(name + value for name in names)
+    return " , ".join(name + value(argument) for name in names)
 
 
 def shown(command, kind):
@@ -51,12 +58,11 @@ def synopsis(command):
     for option in shown(command, ("flag", "option")):
         if option["valueName"] not in ("help", "version"):
             name = option["preferredName"]
-            value = f" Ar {option['valueName']}" if option["kind"] == "option" else ""
-            words.append(("Fl " if name["kind"] == "short" else "Fl Fl ") + name["name"] + value)
+            words.append(("Fl " if name["kind"] == "short" else "Fl Fl ") + name["name"] + value(option))
     lines = [f".Op {word}" for word in words]
     for positional in shown(command, ("positional",)):
-        value = f"Ar {positional['valueName']}" + (" ..." if positional["isRepeating"] else "")
-        lines.append((".Op " if positional["isOptional"] else ".") + value)
+        word = f"Ar {positional['valueName']}" + (" ..." if positional["isRepeating"] else "")
+        lines.append((".Op " if positional["isOptional"] else ".") + word)
     return lines
 
 
@@ -128,7 +134,8 @@ def page(description, date, sections):
         f".Nd {escaped(command.get('abstract', program).rstrip('.'))}", ".Sh SYNOPSIS",
     ]
     for path, each in commands:
-        lines.append(".Nm" + "".join(f" Cm {word}" for word in path))
+        # Without an argument: with one, groff does not begin a line with the command.
+        lines += [".Nm"] + [f".Cm {word}" for word in path]
         lines += synopsis(each)
     lines.append(".Sh DESCRIPTION")
     known = {}

@@ -58,7 +58,9 @@ import Testing
         let blocks = try Self.blocks(of: page)
         #expect(blocks.count { $0.language == "sh" } == commands && blocks.count { $0.language == "text" } == outputs)
         // Each block's output goes into a file of its own; the programs in the background keep none of it open.
-        var script = "set -e -o pipefail\ncd \(folder.path)\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+        // A folder as `mkdir` makes it: others may read it.
+        var script =
+            "set -e -o pipefail\nchmod 755 \(folder.path)\ncd \(folder.path)\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
         var expected: [Int: [String]] = [:]
         for (number, block) in blocks.enumerated() {
             switch block.language {
