@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Connections of the admin listener: bytes that come as they like, clients that are slow, gone or too many.
-@Suite(.timeLimit(.minutes(1))) struct AdminConnectionTests {
+@Suite(.timeLimit(minutes: 1)) struct AdminConnectionTests {
     private static let body = #"{"credential":{"api_key":{"key":"k-1"}}}"#
     private static let login = "POST /v1/users/bob/login HTTP/1.1\r\nHost: x\r\n"
     private static var whole: String { "\(login)Content-Length: \(body.utf8.count)\r\n\r\n\(body)" }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Who may call: over TCP with the token, and never a web page.
-@Suite(.timeLimit(.minutes(1))) struct AdminTCPTests {
+@Suite(.timeLimit(minutes: 1)) struct AdminTCPTests {
     private static let bearer = "Authorization: Bearer \(AdminServer.token)\r\n"
 
     private static func ask(_ server: AdminServer, _ head: String) async throws -> RawMessage {

@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardFoundations
 
 /// Files that hang cost a thread each, and delay no other file.
-@Suite(.timeLimit(.minutes(1))) struct FileReaderTests {
+@Suite(.timeLimit(minutes: 1)) struct FileReaderTests {
     private static let found = FileSnapshot(stamp: nil, outcome: .failure(.notRegular))
 
     private func loop() throws -> EventLoop {

@@ -7,7 +7,7 @@ import Testing
 
 /// How users and the service end: responses are true, and every session at the identity service is held here or
 /// revoked.
-@Suite(.timeLimit(.minutes(1))) struct SessionServiceEndingTests {
+@Suite(.timeLimit(minutes: 1)) struct SessionServiceEndingTests {
     private typealias Life = SessionServiceUserTests.Life
 
     private let bench: SessionServiceBench

@@ -211,13 +211,15 @@ struct SessionServiceTests {
         service.start()
         try await eventually("the token") { published.token()?.generation == 1 }
         #expect(published.token()?.usableUntil == .never && Tokens.text(published.token()?.token) == "one")
-        #expect(service.report.users[0].isReady() && service.report.users[0].nextRefreshAt == nil)
+        // The report follows the publication.
+        try await eventually("it is reported") { service.report.users[0].isReady() }
+        #expect(service.report.users[0].nextRefreshAt == nil)
         _ = try folder.write("token", "two")
         try await eventually("the new token") { published.token()?.generation == 2 }
         try #require(unlink(file) == 0)
         let message = "\(file) does not exist; create it, it is read again by itself"
         try await eventually("refused") { published.refusal() == .credentialRefused(because: message) }
-        #expect(service.report.users[0].reason() == .credentialRefused)
+        try await eventually("the reason") { service.report.users[0].reason() == .credentialRefused }
         _ = try folder.write("token", "three")
         try await eventually("the third") { Tokens.text(published.token()?.token) == "three" }
         service.stop()

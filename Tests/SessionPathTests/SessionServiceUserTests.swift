@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardSettings
 
 /// Users that are added and removed, across restarts: a session service, the emulator, and a store that outlives both.
-@Suite(.timeLimit(.minutes(1))) struct SessionServiceUserTests {
+@Suite(.timeLimit(minutes: 1)) struct SessionServiceUserTests {
     /// One life of a session service on an existing store.
     final class Life: Sendable {
         let service: SessionService

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a new client costs when `limits.connections_max` is reached, so that each one closes the client that waits longest.
-@Suite(.timeLimit(.minutes(4)), .serialized) struct AloneConnectionCapTests {
+@Suite(.timeLimit(minutes: 4), .serialized) struct AloneConnectionCapTests {
     private static let few = 512
     private static let many = 4096
     /// Clients of one turn.

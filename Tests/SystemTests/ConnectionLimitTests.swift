@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Requests that wait for one of few upstream connections.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct ConnectionLimitTests {
+@Suite(.serialized, .timeLimit(minutes: 3)) struct ConnectionLimitTests {
     @Test("requests that compete for one connection in rounds with silence between them: none waits for long")
     func rounds() async throws {
         let bench = try await SilentRounds.start(pairs: 2, shards: 4, isUnix: true)
@@ -64,7 +64,7 @@ import Testing
 }
 
 /// Many rounds of requests that compete for the one connection of a route: each is woken when the connection is free.
-@Suite(.serialized, .timeLimit(.minutes(15))) struct LongConnectionLimitTests {
+@Suite(.serialized, .timeLimit(minutes: 15)) struct LongConnectionLimitTests {
     /// Together they fit into the part's time on two CPUs.
     private static let limit = Duration.seconds(400)
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Idle upstream connections are given up before a client, a request or an identity call goes without a descriptor.
-@Suite(.enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 }, .timeLimit(.minutes(2)))
+@Suite(.enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 }, .timeLimit(minutes: 2))
 struct DescriptorShortageTests {
     private static let routes = 8
     private static let clients = 45

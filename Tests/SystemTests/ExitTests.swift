@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// How the process ends once it has served.
-@Suite(.timeLimit(.minutes(1))) struct ExitTests {
+@Suite(.timeLimit(minutes: 1)) struct ExitTests {
     @Test("no cleanup of a library runs at the end: other threads may still be inside that library")
     func noCleanup() async throws {
         let folder = try TemporaryFolder()

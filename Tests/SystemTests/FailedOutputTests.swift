@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Output that could not be written is a failure: exit 74, and one line on standard error that says so.
-@Suite(.timeLimit(.minutes(1))) struct FailedOutputTests {
+@Suite(.timeLimit(minutes: 1)) struct FailedOutputTests {
     private static let words = "error: standard output cannot be written (No space left on device)"
 
     private let folder: TemporaryFolder

@@ -6,7 +6,7 @@ import Testing
 
 /// "The folder with the secrets is on a network file system that has died."
 @Suite(
-    .timeLimit(.minutes(3)),
+    .timeLimit(minutes: 3),
     // A preloaded library comes before a sanitizer's runtime, which refuses that.
     .enabled("needs a program without sanitizer") { !Sanitizer.isOn }
 )

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `[::]` is every IPv6 address of the machine and no IPv4 one.
-@Suite(.timeLimit(.minutes(1))) struct IPv6ListenerTests {
+@Suite(.timeLimit(minutes: 1)) struct IPv6ListenerTests {
     private static let isThere: Bool = {
         let raw = socket(AF_INET6, CInt(SOCK_STREAM.rawValue), 0)
         guard raw >= 0 else { return false }

@@ -4,7 +4,7 @@ import Testing
 @Suite struct IdentityDownAtStartTests {
     @Test(
         "an identity service that is down at the start: Lanyard runs, says why it is not ready, and recovers by itself",
-        .timeLimit(.minutes(2)))
+        .timeLimit(minutes: 2))
     func recovers() async throws {
         // Whose port is free then, and its own again.
         let first = try await EmulatorProcess.start(tokens: "30m")

@@ -10,7 +10,7 @@ import Testing
 
     @Test(
         "requests pass while the token is valid, then 503 with Retry-After, and all is well again by itself",
-        .timeLimit(.minutes(3)), arguments: Outage.allCases)
+        .timeLimit(minutes: 3), arguments: Outage.allCases)
     func outage(_ outage: Outage) async throws {
         let lifetime = 6.0
         let emulator = try await EmulatorProcess.start(tokens: "6s")

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Variables of the environment that libraries obey: none of them changes what Lanyard does.
-@Suite(.timeLimit(.minutes(2))) struct LibraryEnvironmentTests {
+@Suite(.timeLimit(minutes: 2)) struct LibraryEnvironmentTests {
     /// An App Services identity over TLS, whose logins succeed; it prints the cipher suite of each login.
     private final class TLSIdentity: Sendable {
         let folder: TemporaryFolder

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// `log.format`: lines for programs, and lines of text.
-@Suite(.timeLimit(.minutes(1))) struct LogFormatTests {
+@Suite(.timeLimit(minutes: 1)) struct LogFormatTests {
     /// A start that fails, so that the program ends by itself after it has logged.
     private func arguments(_ folder: TemporaryFolder, _ more: [String] = []) throws -> [String] {
         [

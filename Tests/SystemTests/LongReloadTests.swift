@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Reloads under load.
-@Suite(.timeLimit(.minutes(5))) struct LongReloadTests {
+@Suite(.timeLimit(minutes: 5)) struct LongReloadTests {
     @Test("200 clients in a closed loop through 100 reloads that change all that may change: no failed request")
     func crowd() async throws {
         let lanyard = try await ReloadedLanyard()

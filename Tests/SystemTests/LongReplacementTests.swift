@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Rolling restarts under load.
-@Suite(.timeLimit(.minutes(5))) struct LongReplacementTests {
+@Suite(.timeLimit(minutes: 5)) struct LongReplacementTests {
     @Test("200 clients in a closed loop while the program is replaced 10 times by socket activation: no failed request")
     func crowd() async throws {
         let folder = try TemporaryFolder()

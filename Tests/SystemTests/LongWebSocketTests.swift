@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "Our dashboards speak WebSocket": Debian's python3-websockets on both sides of the built binary.
-@Suite(.timeLimit(.minutes(10))) struct LongWebSocketTests {
+@Suite(.timeLimit(minutes: 10)) struct LongWebSocketTests {
     /// Echoes what comes, to those who come with the token.
     private static let server = """
         import asyncio, json, ssl, sys, websockets

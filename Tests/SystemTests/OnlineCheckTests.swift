@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `lanyard check --online`: each identity service and upstream is connected to, and gets no request.
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs Python"))
+@Suite(.timeLimit(minutes: 3), .enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct OnlineCheckTests {
     private struct Outcome {
         let exit: ServerProcess.Exit

@@ -3,7 +3,7 @@ import Testing
 
 /// Plain http carries tokens only to loopback addresses, whatever a name resolves to, unless the configuration permits more.
 @Suite(
-    .timeLimit(.minutes(2)),
+    .timeLimit(minutes: 2),
     .enabled(if: MountNamespace.isPossible, "needs root and namespaces of its own"))
 struct PlainAddressTests {
     private static let elsewhere = "\(PrivateNetwork.address) localhost"

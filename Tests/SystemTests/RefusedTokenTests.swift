@@ -5,7 +5,7 @@ import Testing
 @Suite struct RefusedTokenTests {
     @Test(
         "two hundred refused at once lead to one refresh; each POST reaches the upstream twice, each client sees one 200",
-        .timeLimit(.minutes(2)))
+        .timeLimit(minutes: 2))
     func crowd() async throws {
         let clients = 200
         let bench = try await ReplayBench.start(refresh: "cooldown: 10s")
@@ -40,7 +40,7 @@ import Testing
         #expect(try await bench.lanyard.process.terminate() == .code(143))
     }
 
-    @Test("tokens that the service has ended by itself cost no request", .timeLimit(.minutes(2)))
+    @Test("tokens that the service has ended by itself cost no request", .timeLimit(minutes: 2))
     func ended() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")
         let lanyard = try await LanyardProcess.start(emulator)

@@ -3,7 +3,7 @@ import Testing
 
 /// Routes, limits, listeners and the access log at a reload: new requests are served by the new configuration, also on
 /// connections that stay, and requests under way end as they began (architecture.md 7.9).
-@Suite(.timeLimit(.minutes(3))) struct ReloadRouteTests {
+@Suite(.timeLimit(minutes: 3)) struct ReloadRouteTests {
     private static func named(_ name: String) -> RawServer.Script { { _ in .response(body: name) } }
 
     /// One request on a connection that stays open.

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// SIGHUP and `POST /v1/reload`: all of a new configuration or nothing of it (architecture.md 7.9).
-@Suite(.timeLimit(.minutes(3))) struct ReloadTests {
+@Suite(.timeLimit(minutes: 3)) struct ReloadTests {
     private let lanyard: ReloadedLanyard
 
     init() async throws { lanyard = try await ReloadedLanyard() }

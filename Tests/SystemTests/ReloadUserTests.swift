@@ -3,7 +3,7 @@ import Testing
 
 /// Users and identities at a reload: each user as a restart would make it, and an unchanged one not touched
 /// (architecture.md 7.9).
-@Suite(.timeLimit(.minutes(3))) struct ReloadUserTests {
+@Suite(.timeLimit(minutes: 3)) struct ReloadUserTests {
     private let bench: ReloadedUsers
 
     init() async throws { bench = try await ReloadedUsers() }

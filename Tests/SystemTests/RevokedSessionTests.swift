@@ -3,7 +3,7 @@ import Testing
 
 /// "The service's session was revoked; it has its password."
 @Suite struct RevokedSessionTests {
-    @Test("a revoked session is replaced by a silent login: no request fails", .timeLimit(.minutes(2)))
+    @Test("a revoked session is replaced by a silent login: no request fails", .timeLimit(minutes: 2))
     func silentLogin() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "4s")
         let lanyard = try await LanyardProcess.start(emulator)

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// `lanyard route`: what would become of a request, told by the code of the request path.
-@Suite(.timeLimit(.minutes(1))) struct RouteCommandTests {
+@Suite(.timeLimit(minutes: 1)) struct RouteCommandTests {
     private static let yaml = """
         listeners:
           - {address: "127.0.0.1:7400", allowed_origins: []}

@@ -26,7 +26,7 @@ struct SecretsInMemoryTests {
 
     @Test(
         "after a logout the memory of the release program holds neither refresh token nor password in any form",
-        .enabled(if: Products.release("lanyard") != nil, "needs the release build"), .timeLimit(.minutes(2)))
+        .enabled(if: Products.release("lanyard") != nil, "needs the release build"), .timeLimit(minutes: 2))
     func afterLogout() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "5s", arguments: ["--rotation", "grace"])
         let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace")

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What the program tells the service manager (sd_notify(3)).
-@Suite(.timeLimit(.minutes(2))) struct ServiceManagerTests {
+@Suite(.timeLimit(minutes: 2)) struct ServiceManagerTests {
     /// The manager's end: a datagram socket, by path or by a name without a file.
     private final class Manager: Sendable {
         let variable: String

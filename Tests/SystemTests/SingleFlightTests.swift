@@ -5,7 +5,7 @@ import Testing
 @Suite struct SingleFlightTests {
     @Test(
         "one login and one refresh per window under load, however slow the response, and whatever the kind of login",
-        .timeLimit(.minutes(2)),
+        .timeLimit(minutes: 2),
         arguments: [(0, .password), (3000, .password), (0, .function), (0, .googleCode)] as [(Int, RefreshLoad.Login)])
     func short(delay: Int, login: RefreshLoad.Login) async throws {
         try await RefreshLoad(
@@ -18,7 +18,7 @@ import Testing
 /// The same in full: closed loop without a pause, for a minute.
 @Suite(.serialized) struct LongSingleFlightTests {
     @Test(
-        "one refresh per window for a minute of closed-loop load", .timeLimit(.minutes(4)),
+        "one refresh per window for a minute of closed-loop load", .timeLimit(minutes: 4),
         arguments: [
             (0, .password), (50, .password), (3000, .password), (50, .function), (50, .facebook), (50, .googleCode),
         ] as [(Int, RefreshLoad.Login)])

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Sockets that the service manager passes (`systemd:NAME`, sd_listen_fds(3)).
-@Suite(.timeLimit(.minutes(3))) struct SocketActivationTests {
+@Suite(.timeLimit(minutes: 3)) struct SocketActivationTests {
     private let folder: TemporaryFolder
     private let upstream: RawServer
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Descriptors 0 to 2 that are closed at the start lead nowhere; they never become a listener, a connection or a file of the store.
-@Suite(.timeLimit(.minutes(2))) struct StandardDescriptorTests {
+@Suite(.timeLimit(minutes: 2)) struct StandardDescriptorTests {
     private static let combinations = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 
     private let folder: TemporaryFolder

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A listener's unix path: its permissions, and whose it is when something else stands there.
-@Suite(.timeLimit(.minutes(2))) struct UnixListenerTests {
+@Suite(.timeLimit(minutes: 2)) struct UnixListenerTests {
     private let folder: TemporaryFolder
     private let path: String
     private let token: String

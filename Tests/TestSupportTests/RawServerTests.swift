@@ -21,7 +21,7 @@ import Testing
         #expect(server.requests[0].framedBody == Array("3;e=1\r\nabc\r\n0\r\nT: t\r\n\r\n".utf8))
     }
 
-    @Test("the script sees connection and index, and may close, reset or tear", .timeLimit(.minutes(1)))
+    @Test("the script sees connection and index, and may close, reset or tear", .timeLimit(minutes: 1))
     func script() async throws {
         let server = try RawServer { request in
             switch request.index {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `deploy/testrun.py`, with a program in the place of the tests that writes their event stream.
-@Suite(.timeLimit(.minutes(1))) struct TestRunTests {
+@Suite(.timeLimit(minutes: 1)) struct TestRunTests {
     private let folder: TemporaryFolder
 
     /// The program: one test, which fails if it runs `beside` others; what else it does is Python.

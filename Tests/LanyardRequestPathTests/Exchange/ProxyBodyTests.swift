@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Bodies, both ways.
-@Suite(.timeLimit(.minutes(1))) struct ProxyBodyTests {
+@Suite(.timeLimit(minutes: 1)) struct ProxyBodyTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     /// An upstream that always sends these bytes.

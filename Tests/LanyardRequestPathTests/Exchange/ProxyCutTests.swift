@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Whole exchanges torn at every byte: no result depends on how the network cuts.
-@Suite(.timeLimit(.minutes(3))) struct ProxyCutTests {
+@Suite(.timeLimit(minutes: 3)) struct ProxyCutTests {
     private static let post = "POST /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 
     /// Our clock and our request ids are not what is compared.

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The end of a request path, and the limits of its connections.
-@Suite(.timeLimit(.minutes(2))) struct ProxyDrainTests {
+@Suite(.timeLimit(minutes: 2)) struct ProxyDrainTests {
     @Test("a drain under load fails no request, and ends", arguments: [1, 2])
     func underLoad(_ shards: Int) async throws {
         let bench = try ProxyBench { _ in

@@ -9,7 +9,7 @@ import Testing
 @testable import LanyardSettings
 
 /// A client that one shard hands to another while the drain begins.
-@Suite(.timeLimit(.minutes(1))) struct ProxyHandOverTests {
+@Suite(.timeLimit(minutes: 1)) struct ProxyHandOverTests {
     /// A shard whose queue is blocked until `open`.
     private final class Barrier: Sendable {
         private let reached = DispatchSemaphore(value: 0)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What a crowd, a greedy peer and slow readers may have (http-rules.md 8, 20.5).
-@Suite(.timeLimit(.minutes(1))) struct ProxyLimitTests {
+@Suite(.timeLimit(minutes: 1)) struct ProxyLimitTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static func bytesHeld(_ bench: ProxyBench) -> Int { bench.count("lanyard_buffer_bytes") }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Exchanges with a refused token, torn at every byte on either side: the result does not depend on the cuts.
-@Suite(.timeLimit(.minutes(3))) struct ProxyReplayCutTests {
+@Suite(.timeLimit(minutes: 3)) struct ProxyReplayCutTests {
     private static func normalized(_ bytes: [UInt8]) -> String {
         String(decoding: bytes, as: UTF8.self).replacing(/Date: [^\r]*/, with: "Date: d")
             .replacing(/lanyard-[0-9a-f]{8}/, with: "lanyard-x").replacing(/token-[0-9]+/, with: "token")

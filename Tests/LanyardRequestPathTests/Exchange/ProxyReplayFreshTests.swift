@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// On which connection a request is sent again after its token was refused: what may not be repeated must not meet a stale one.
-@Suite(.timeLimit(.minutes(1))) struct ProxyReplayFreshTests {
+@Suite(.timeLimit(minutes: 1)) struct ProxyReplayFreshTests {
     private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
     @Test(

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Refused tokens while the request's body still comes, in place of 100, and clients that go meanwhile. The upstream is played by hand.
-@Suite(.timeLimit(.minutes(2))) struct ProxyReplayWaitTests {
+@Suite(.timeLimit(minutes: 2)) struct ProxyReplayWaitTests {
     /// A bench whose upstream the test plays itself.
     private struct Stage: Sendable {
         let bench: ProxyBench

@@ -8,7 +8,7 @@ import Testing
 /// A side that stands still, or turns away, in the middle of an exchange: what of the other side's goes on.
 ///
 /// Over unix sockets, whose buffers hold about 200 KiB and do not grow.
-@Suite(.timeLimit(.minutes(1))) struct ProxyStallTests {
+@Suite(.timeLimit(minutes: 1)) struct ProxyStallTests {
     private static let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
 
     /// A bench before one upstream connection that the test serves by hand.

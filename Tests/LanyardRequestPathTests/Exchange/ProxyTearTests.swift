@@ -6,7 +6,7 @@ import Testing
 import TornSockets
 
 /// Whole exchanges whose every read and write is torn at every byte, on either side: no result depends on how the network cuts.
-@Suite(.timeLimit(.minutes(10)), .enabled(if: !Sanitizer.isThread, "the thread sanitizer needs the calls that tear"))
+@Suite(.timeLimit(minutes: 10), .enabled(if: !Sanitizer.isThread, "the thread sanitizer needs the calls that tear"))
 struct ProxyTearTests {
     /// Which calls of the proxy are torn.
     enum Stream: CaseIterable {
@@ -151,13 +151,13 @@ struct ProxyTearTests {
 }
 
 /// The same over unix sockets at every place.
-@Suite(.timeLimit(.minutes(10)), .serialized) struct LongUnixTearTests {
+@Suite(.timeLimit(minutes: 10), .serialized) struct LongUnixTearTests {
     @Test("torn anywhere, an exchange over unix sockets is the same", arguments: TornExchange.all)
     func unix(_ exchange: TornExchange) async throws { try await ProxyTearTests.checkUnix(exchange, step: 1) }
 }
 
 /// The same with TLS on both sides at many places.
-@Suite(.timeLimit(.minutes(10)), .serialized) struct LongTLSTearTests {
+@Suite(.timeLimit(minutes: 10), .serialized) struct LongTLSTearTests {
     @Test(
         "torn at a hundred places of each stream, an exchange with TLS on both sides is the same",
         arguments: TornExchange.all)

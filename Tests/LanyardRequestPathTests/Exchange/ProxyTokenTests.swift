@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Requests that come while there is no token, or one that is about to end.
-@Suite(.timeLimit(.minutes(1))) struct ProxyTokenTests {
+@Suite(.timeLimit(minutes: 1)) struct ProxyTokenTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static func parked(_ bench: ProxyBench) -> Int { bench.count("lanyard_parked_requests") }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Trailers of responses (http-rules.md 6.5, 6.6).
-@Suite(.timeLimit(.minutes(3))) struct ProxyTrailerTests {
+@Suite(.timeLimit(minutes: 3)) struct ProxyTrailerTests {
     @Test("trailers torn anywhere arrive the same, over TCP and unix sockets", arguments: [false, true])
     func torn(_ isUnix: Bool) async throws {
         let folder = try TemporaryFolder()

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Whole upgrade exchanges torn at every byte, over TCP and unix sockets: no result depends on how the network cuts.
-@Suite(.timeLimit(.minutes(3))) struct ProxyTunnelCutTests {
+@Suite(.timeLimit(minutes: 3)) struct ProxyTunnelCutTests {
     /// What one side says in all.
     struct Exchange: Sendable, CustomTestStringConvertible {
         let name: String

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// How tunnels end, and what they hold while they live.
-@Suite(.timeLimit(.minutes(2))) struct ProxyTunnelEndTests {
+@Suite(.timeLimit(minutes: 2)) struct ProxyTunnelEndTests {
     @Test("a reset is noticed while the other side takes nothing", arguments: [false, true])
     func resetWhileFull(_ byClient: Bool) async throws {
         let tunnels = try TunnelBench()

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Upgrades and the tunnels that follow, through a whole request path (http-rules.md 15).
-@Suite(.timeLimit(.minutes(2))) struct ProxyTunnelTests {
+@Suite(.timeLimit(minutes: 2)) struct ProxyTunnelTests {
     private static let asked =
         """
         GET /ws HTTP/1.1\r\nHost: up.test\r\nSec-WebSocket-Key: k\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardRequestPath
 
 /// What a reload leaves behind in the request path.
-@Suite(.timeLimit(.minutes(1))) struct RequestPathReloadTests {
+@Suite(.timeLimit(minutes: 1)) struct RequestPathReloadTests {
     private final class WeakTarget: @unchecked Sendable {
         weak var target: UpstreamTarget?
         init(_ target: UpstreamTarget) { self.target = target }

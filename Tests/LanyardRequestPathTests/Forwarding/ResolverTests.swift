@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardFoundations
 @testable import LanyardRequestPath
 
-@Suite(.timeLimit(.minutes(1))) struct ResolverTests {
+@Suite(.timeLimit(minutes: 1)) struct ResolverTests {
     private static let address = SocketAddress(host: "127.0.0.1", port: 1)!
 
     @Test("names that no name server answers hold up no other name, seven of them at once")

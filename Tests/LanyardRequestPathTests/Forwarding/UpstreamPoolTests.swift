@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardRequestPath
 @testable import LanyardSettings
 
-@Suite(.timeLimit(.minutes(1))) struct UpstreamPoolTests {
+@Suite(.timeLimit(minutes: 1)) struct UpstreamPoolTests {
     private let server: RawServer
     private let loop: EventLoop
     private let pool: UpstreamPool

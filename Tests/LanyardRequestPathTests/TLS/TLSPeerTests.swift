@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardRequestPath
 
 /// Each end against implementations of others: Python's `ssl`, `openssl s_server` and `openssl s_client`.
-@Suite(.timeLimit(.minutes(2))) struct TLSPeerTests {
+@Suite(.timeLimit(minutes: 2)) struct TLSPeerTests {
     /// A folder with `ca.pem`, `leaf.pem` and `leaf.key`.
     private static func folder(_ issued: TestAuthority.Issued = TLSBench.authority.issue()) throws -> TemporaryFolder {
         let folder = try TemporaryFolder()

@@ -3,7 +3,7 @@ import Testing
 
 /// The calls about an account that the admin API makes at the service, before the checks of the independent client.
 @Suite(
-    .timeLimit(.minutes(2)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"),
+    .timeLimit(minutes: 2), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"),
     .enabled(if: AppServicesBench.hasAccountCalls, "the admin API has no calls about accounts"))
 struct AppServicesAccountRequestTests {
     /// One call of the admin API, and the request that the service must get.

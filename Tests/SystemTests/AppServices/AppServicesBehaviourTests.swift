@@ -3,7 +3,7 @@ import Testing
 
 /// An independent client, in Python and from the protocol's description alone, is the second reader of the emulator and of Lanyard's
 /// requests (docs/app-services.md 10).
-@Suite(.timeLimit(.minutes(5)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 5), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct AppServicesBehaviourTests {
     @Test("the emulator does what the protocol says, asked as core and as realm-web ask", arguments: ["core", "web"])
     func behaviours(_ profile: String) async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The requests of the built Lanyard before the checks of the independent client: path, token, fields and members of each.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 2), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct AppServicesRequestTests {
     /// One kind of login: the user's name, which is also that of the secret's file after `login-`, and what the configuration says.
     private struct Kind: Sendable {

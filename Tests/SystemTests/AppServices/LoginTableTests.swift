@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The table of docs/app-services.md 2.7: each way to give each kind of login, walked through the built programs.
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 3), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct LoginTableTests {
     /// A kind by the first cell of its row: the secret's file, as `emulator_setup.py` names it, and the service's word.
     private struct Kind: Sendable {

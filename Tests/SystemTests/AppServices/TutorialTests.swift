@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// docs/tutorial.md, and the tour of README.md: every command of the page is run, and prints what the page says.
-@Suite(.timeLimit(.minutes(3))) struct TutorialTests {
+@Suite(.timeLimit(minutes: 3)) struct TutorialTests {
     private struct Block {
         var language: String
         var lines: [String]

@@ -5,7 +5,7 @@ import Testing
 /// The commands `account`, `api-keys`, `call` and `link` through a running Lanyard to the emulator.
 ///
 /// They cover what the service refuses, what cannot be sent, and `--json`.
-@Suite(.timeLimit(.minutes(3))) struct AccountCommandTests {
+@Suite(.timeLimit(minutes: 3)) struct AccountCommandTests {
     /// Lanyard with two identities that have logins, and one that has none.
     ///
     /// Alice is logged in at `demo`, carol is configured without a login, robot has a static token. `corp` confirms by mail.

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The commands that call the admin API, against a scripted one: the bytes of each call, and what is printed.
-@Suite(.timeLimit(.minutes(3))) struct AdminCommandTests {
+@Suite(.timeLimit(minutes: 3)) struct AdminCommandTests {
     @Test(
         "each command makes its call",
         arguments: [

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The command line itself: mistyped words, help, versions, completions, and where the admin API is looked for.
-@Suite(.timeLimit(.minutes(3))) struct CommandLineTests {
+@Suite(.timeLimit(minutes: 3)) struct CommandLineTests {
     @Test(
         "a mistyped command gets the nearest name, and 64",
         arguments: [

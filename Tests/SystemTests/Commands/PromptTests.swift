@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Prompts at a terminal: nothing typed is shown, and the echo comes back whatever happens.
-@Suite(.timeLimit(.minutes(2))) struct PromptTests {
+@Suite(.timeLimit(minutes: 2)) struct PromptTests {
     private static let prompt = "Password of a@x: "
 
     /// A login that asks for its password.

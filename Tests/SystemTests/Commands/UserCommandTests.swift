@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The commands against a running Lanyard beside the emulator.
-@Suite(.timeLimit(.minutes(3))) struct UserCommandTests {
+@Suite(.timeLimit(minutes: 3)) struct UserCommandTests {
     private static func flags(_ bench: UsersBench) -> [String] { ["--admin", "\(bench.admin)"] }
 
     @Test("log a new user in by a password file, switch, refresh, log out, remove")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// `lanyard wait`, and what `lanyard health` says on a terminal and of failing checks.
-@Suite(.timeLimit(.minutes(2))) struct WaitCommandTests {
+@Suite(.timeLimit(minutes: 2)) struct WaitCommandTests {
     private static let notReady = RawResponse.response(
         503, "X",
         body: #"{"status":"not_ready","checks":[{"name":"session:alice","ok":false,"reason":"login_required"},"#

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 20.2: one line for each request.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct AccessLogRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 3)) struct AccessLogRuleTests {
     private static let shared = Task {
         try await HTTPBench.start {
             $0.routes = """

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A crowd of refused requests holds four hundred threads of the tests: beside others it starves them.
-@Suite(.timeLimit(.minutes(3))) struct AloneReplayTests {
+@Suite(.timeLimit(minutes: 3)) struct AloneReplayTests {
     @Test("17.1 Two hundred requests that are refused at once cause one refresh; each is sent twice and sees one 200")
     func crowd() async throws {
         let bench = try await ReplayBench.start(routes: "")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 13: a bad upstream.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct BadUpstreamRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct BadUpstreamRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

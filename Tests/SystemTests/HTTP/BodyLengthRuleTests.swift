@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 5: length of a request body.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct BodyLengthRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct BodyLengthRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { $0.route = "timeouts: {request_idle: 300ms}" }
     }

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 8: `buffer_bytes_max`, all buffers together. Over unix sockets, whose own buffers are small.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct BufferLimitRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct BufferLimitRuleTests {
     private static let most = 1 << 20
     private static let size = 1 << 20
 
@@ -37,6 +37,8 @@ import Testing
     func bufferBytesMax() async throws {
         let bench = try await HTTPBench.start {
             $0.limits = "buffer_bytes_max: 1MiB"
+            // The readers stand still for as long as the crowd needs to come, and are not to be cut for it.
+            $0.route = "timeouts: {write: 1h, response_idle: 1h}"
             $0.isUnix = true
         }
         // With memory its copy would be held, and the response say that the token cannot be renewed.

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 4.4 and threats.md T1, T4 as far as they are about who may call: `capability_file`, `required_header`, `peers`.
-@Suite(.timeLimit(.minutes(2))) struct CallerRuleTests {
+@Suite(.timeLimit(minutes: 2)) struct CallerRuleTests {
     private static let capability = "0123456789abcdef0123456789abcdef"
     private static let refused = Refusal.denial(403, "caller-not-allowed", "capability")
     private static let unasked = Refusal.denial(403, "caller-not-allowed", "caller")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 6: chunked bodies and trailers, in both directions.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ChunkedRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct ChunkedRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

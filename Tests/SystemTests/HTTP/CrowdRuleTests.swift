@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 20.3 to 20.5: counters of each route, descriptors, queues, and crowds that must not starve others.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct CrowdRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct CrowdRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 9.6 to 9.9: early responses, failing writes, lingering, and what keeps a connection.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct EarlyResponseRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct EarlyResponseRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

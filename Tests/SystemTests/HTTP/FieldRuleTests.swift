@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 3: one strict parser for the fields of requests, responses and trailers.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct FieldRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 3)) struct FieldRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

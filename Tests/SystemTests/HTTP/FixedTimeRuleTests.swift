@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 8: times that no key shortens. Side by side, since each mostly waits.
-@Suite(.timeLimit(.minutes(2))) struct FixedTimeRuleTests {
+@Suite(.timeLimit(minutes: 2)) struct FixedTimeRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
 
     @Test("8 An idle pooled connection is closed after 30 s")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 10: fields that do not travel, and what is injected.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct HopFieldRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct HopFieldRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
             plan.routes = """

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 4: Host, and who may ask.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct HostRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct HostRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
             plan.listener = """

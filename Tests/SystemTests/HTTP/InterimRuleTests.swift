@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 11: Expect and interim responses.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct InterimRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct InterimRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

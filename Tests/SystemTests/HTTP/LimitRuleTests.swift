@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 8: sizes and counts.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct LimitRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct LimitRuleTests {
     private static let shared = Task {
         try await HTTPBench.start {
             $0.routes = "{name: small, match: {path: /cut}, upstream: \"UP\", body_bytes_max: 1000B},"

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 19: Lanyard's own responses.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct OwnResponseRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct OwnResponseRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
             plan.limits = "header_timeout: 300ms, header_fields_max: 16, request_line_bytes_max: 1KiB"

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 2: paths and routes.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct PathRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct PathRuleTests {
     /// Routes with and without a path of the upstream's, with `deny`, and a strict one.
     private static let shared = Task {
         try await HTTPBench.start { plan in

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 9.1 to 9.5: whether a client's connection goes on, and requests that come one behind the other.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct PersistenceRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct PersistenceRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

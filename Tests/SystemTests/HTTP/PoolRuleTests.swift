@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 16: upstream connections.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct PoolRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct PoolRuleTests {
     private static let shared = Task {
         // Ended at once: nothing listens there, until a test does.
         let dead = try RawServer()

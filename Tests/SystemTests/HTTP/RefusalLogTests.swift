@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 20.5 and docs/operating.md: what the log and the metrics say of requests that Lanyard answers itself.
-@Suite(.timeLimit(.minutes(2))) struct RefusalLogTests {
+@Suite(.timeLimit(minutes: 2)) struct RefusalLogTests {
     private static func ask(_ lanyard: LanyardProcess, _ text: String) async throws -> RawMessage {
         try await offPool {
             let client = try RawClient(lanyard.data)

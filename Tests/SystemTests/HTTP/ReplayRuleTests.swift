@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 17: answers that mean "token refused".
-@Suite(.serialized, .timeLimit(.minutes(3))) struct ReplayRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 3)) struct ReplayRuleTests {
     private static let shared = Task {
         try await ReplayBench.start(
             routes: """

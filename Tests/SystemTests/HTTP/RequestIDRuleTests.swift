@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 10.5, `request_id_header`.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct RequestIDRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct RequestIDRuleTests {
     private func request(_ target: String, _ fields: [String]) -> String {
         "GET \(target) HTTP/1.1\r\nHost: localhost\r\n" + fields.map { $0 + "\r\n" }.joined() + "\r\n"
     }

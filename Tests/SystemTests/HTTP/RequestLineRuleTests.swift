@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 1.1 to 1.5: request line and targets.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct RequestLineRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct RequestLineRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

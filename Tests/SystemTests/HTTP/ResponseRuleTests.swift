@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 12: ordinary responses.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ResponseRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct ResponseRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 7: against smuggling.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct SmugglingRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct SmugglingRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

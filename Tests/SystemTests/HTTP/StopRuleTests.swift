@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 20.1: the drain. Each test ends a process of its own.
-@Suite(.timeLimit(.minutes(2))) struct StopRuleTests {
+@Suite(.timeLimit(minutes: 2)) struct StopRuleTests {
     private static let slow = RawResponse.response(body: "slow").after(.milliseconds(900))
 
     /// A process with time to drain.

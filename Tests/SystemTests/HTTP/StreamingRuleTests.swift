@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 14: streaming.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct StreamingRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct StreamingRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
 

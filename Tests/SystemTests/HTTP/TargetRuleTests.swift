@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 1.6 to 1.10: targets that name a server, and methods of their own kind.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct TargetRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct TargetRuleTests {
     private static let shared = Task {
         try await HTTPBench.start {
             $0.listener = "allowed_hosts: [\"localhost:80\", \"localhost:8080\", \"[::1]:80\"]"

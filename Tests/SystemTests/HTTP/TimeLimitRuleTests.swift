@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 8: times, by short settings of their keys.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct TimeLimitRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 3)) struct TimeLimitRuleTests {
     /// So many milliseconds, by a test's own clock and in a configuration.
     private static func ms(_ count: Int) -> Duration { .milliseconds(count * Sanitizer.stretch) }
     private static func key(_ count: Int) -> String { "\(count * Sanitizer.stretch)ms" }

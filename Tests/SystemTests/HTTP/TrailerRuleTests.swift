@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 6.5 and 6.6.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct TrailerRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct TrailerRuleTests {
     private static let shared = Task { try await HTTPBench.start { $0.route = "inject: {header: X-Key}" } }
     private let bench: HTTPBench
 

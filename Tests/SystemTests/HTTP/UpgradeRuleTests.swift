@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 15.1 to 15.5; http-rules.md 13.4, 4.4 and 8 as far as they are about upgrades.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct UpgradeRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 3)) struct UpgradeRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { $0.route = "upgrades: [websocket, tcp, Foo/2], close_upgraded_on: [logout]" }
     }

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// http-rules.md 18: Via, Forwarded, loops.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ViaRuleTests {
+@Suite(.serialized, .timeLimit(minutes: 2)) struct ViaRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
             plan.routes = ["pass", "append", "reject"]

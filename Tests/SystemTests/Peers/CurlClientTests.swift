@@ -5,7 +5,7 @@ import Testing
 
 /// curl in front of the built binary, nginx behind it.
 @Suite(
-    .timeLimit(.minutes(2)), .serialized,
+    .timeLimit(minutes: 2), .serialized,
     .enabled("needs curl and nginx") { NginxProcess.isInstalled && access("/usr/bin/curl", X_OK) == 0 })
 struct CurlClientTests {
     private let folder: TemporaryFolder

@@ -4,7 +4,7 @@ import Testing
 
 /// wrk in front of the built binary, nginx behind it.
 @Suite(
-    .timeLimit(.minutes(2)), .serialized,
+    .timeLimit(minutes: 2), .serialized,
     .enabled("needs wrk and nginx") { NginxProcess.isInstalled && access("/usr/bin/wrk", X_OK) == 0 })
 struct LongWrkTests {
     @Test(

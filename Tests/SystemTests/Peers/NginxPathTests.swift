@@ -3,7 +3,7 @@ import Testing
 
 /// "Filter and upstream never see different paths": nginx, which decodes once, merges slashes and removes dot segments,
 /// is never led by a path that Lanyard forwards to where the route does not lead.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: NginxProcess.isInstalled, "needs nginx"))
+@Suite(.timeLimit(minutes: 2), .enabled(if: NginxProcess.isInstalled, "needs nginx"))
 struct NginxPathTests {
     private static let pieces = [
         "/", "/", "a", "b", "api", "secret", "..", "..", ".", "%2e", "%2f", "%5c", "\\", ";", "%25", "%252e", "%252f",

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// nginx with a certificate of a private authority behind the built binary.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: NginxProcess.isInstalled, "needs nginx")) struct NginxTLSTests {
+@Suite(.timeLimit(minutes: 2), .enabled(if: NginxProcess.isInstalled, "needs nginx")) struct NginxTLSTests {
     private static let authority = TestAuthority("A private authority")
     private static let token = "walk-token-1~a_b"
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// nginx behind the built binary: what a client gets is what nginx says.
-@Suite(.timeLimit(.minutes(2)), .serialized, .enabled(if: NginxProcess.isInstalled, "needs nginx"))
+@Suite(.timeLimit(minutes: 2), .serialized, .enabled(if: NginxProcess.isInstalled, "needs nginx"))
 struct NginxUpstreamTests {
     private let folder: TemporaryFolder
     private let nginx: NginxProcess

@@ -4,7 +4,7 @@ import Testing
 
 /// Python's http.server behind the built binary, Python's http.client in front of it: asked with Lanyard between them,
 /// the client sees what it sees without.
-@Suite(.timeLimit(.minutes(2)), .serialized, .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 2), .serialized, .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct PythonPeerTests {
     /// A server of the library's own kind that answers in every framing.
     private static let server = #"""

@@ -6,7 +6,7 @@ import Testing
 /// No secret is in anything that Lanyard says: log, metrics, health, problems, admin responses, commands, process table, files, core.
 ///
 /// `SecretSearchTests` show that the search finds planted secrets.
-@Suite(.timeLimit(.minutes(3))) struct CanaryTests {
+@Suite(.timeLimit(minutes: 3)) struct CanaryTests {
     @Test("marked secrets show nowhere, whatever happens", arguments: ["json", "text"])
     func nowhere(_ format: String) async throws {
         let bench = try await CanaryBench.start(format: format)

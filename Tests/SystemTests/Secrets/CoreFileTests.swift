@@ -15,7 +15,7 @@ private enum CorePattern {
 /// No core file holds a secret, because there is none.
 @Suite(
     .enabled(if: getuid() == 0, "needs root, to run as another user"),
-    .enabled("core files go elsewhere here") { CorePattern.isFile }, .timeLimit(.minutes(1)))
+    .enabled("core files go elsewhere here") { CorePattern.isFile }, .timeLimit(minutes: 1))
 struct CoreFileTests {
     private let folder: TemporaryFolder
     private let secret = "a-token-that-a-core-file-would-hold"

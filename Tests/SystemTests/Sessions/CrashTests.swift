@@ -5,7 +5,7 @@ import Testing
 @Suite struct CrashTests {
     @Test(
         "killed at random moments of login, refresh, switch and logout it starts again, logged in where it was",
-        .timeLimit(.minutes(5)), arguments: ["none", "grace", "one_use"])
+        .timeLimit(minutes: 5), arguments: ["none", "grace", "one_use"])
     func short(rotation: String) async throws { try await Self.run(rotation, kills: Sanitizer.isOn ? 8 : 40) }
 
     /// One seed each day would be forgotten; a new one each time finds more, and the failure names it.
@@ -22,18 +22,18 @@ import Testing
 }
 
 @Suite(.serialized) struct LongCrashTests {
-    @Test("killed 200 times it starts again each time, logged in where it was", .timeLimit(.minutes(15)))
+    @Test("killed 200 times it starts again each time, logged in where it was", .timeLimit(minutes: 15))
     func none() async throws { try await CrashTests.run("none", kills: 200) }
 }
 
 @Suite(.serialized) struct LongCrashGraceTests {
     @Test(
         "killed 200 times with rotating refresh tokens it repeats none but once, within the grace time",
-        .timeLimit(.minutes(15)))
+        .timeLimit(minutes: 15))
     func grace() async throws { try await CrashTests.run("grace", kills: 200) }
 }
 
 @Suite(.serialized) struct LongCrashOneUseTests {
-    @Test("killed 200 times with one-use refresh tokens it never repeats one", .timeLimit(.minutes(15)))
+    @Test("killed 200 times with one-use refresh tokens it never repeats one", .timeLimit(minutes: 15))
     func oneUse() async throws { try await CrashTests.run("one_use", kills: 200) }
 }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// "When it is stopped or a user leaves, nothing is lost and nothing is left behind, here or over there."
-@Suite(.timeLimit(.minutes(2))) struct EndingTests {
+@Suite(.timeLimit(minutes: 2)) struct EndingTests {
     private func bench(rotation: String = "none") async throws -> (emulator: EmulatorProcess, device: Device) {
         let emulator = try await EmulatorProcess.start(tokens: "1800s", arguments: ["--rotation", rotation])
         try await emulator.add("carol@example.com", password: "carol-secret-word")

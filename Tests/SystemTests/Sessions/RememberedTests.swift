@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// "I switched to Bob, then the machine was restarted": what a process leaves for the next one beside the tokens.
-@Suite(.timeLimit(.minutes(2))) struct RememberedTests {
+@Suite(.timeLimit(minutes: 2)) struct RememberedTests {
     @Test(
         "who is active is remembered over a crash and a stop, until active_user in the configuration says something else"
     )

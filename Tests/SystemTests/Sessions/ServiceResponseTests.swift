@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "The service said something strange": what its responses to a refresh do, and what an operator sees of it.
-@Suite(.timeLimit(.minutes(2))) struct ServiceResponseTests {
+@Suite(.timeLimit(minutes: 2)) struct ServiceResponseTests {
     struct BadResponse: Sendable, CustomTestStringConvertible {
         let name: String
         let fault: String

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "Why is Alice not logged in any more?": ends of sessions, told ahead and told apart.
-@Suite(.timeLimit(.minutes(2))) struct SessionEndTests {
+@Suite(.timeLimit(minutes: 2)) struct SessionEndTests {
     private struct Bench {
         let emulator: EmulatorProcess
         let device: Device

@@ -4,7 +4,7 @@ import Testing
 /// "Two Lanyards on one store are one session."
 @Suite struct SharedStoreTests {
     @Test(
-        "two processes on one store make the refresh calls of one, however slow the response", .timeLimit(.minutes(2)),
+        "two processes on one store make the refresh calls of one, however slow the response", .timeLimit(minutes: 2),
         arguments: [0, 3000])
     func short(delay: Int) async throws {
         try await SharedLoad(
@@ -12,7 +12,7 @@ import Testing
         ).run()
     }
 
-    @Test("two users whom two processes refresh at once both keep their newest token", .timeLimit(.minutes(2)))
+    @Test("two users whom two processes refresh at once both keep their newest token", .timeLimit(minutes: 2))
     func users() async throws { try await Self.keepNewest(seconds: 12) }
 
     /// One-use tokens: a lost rotation would end the session at the next refresh.
@@ -51,12 +51,12 @@ import Testing
 @Suite(.serialized) struct LongSharedStoreTests {
     @Test(
         "a minute of load on two processes makes one refresh call per window, and none is refused",
-        .timeLimit(.minutes(4)), arguments: [0, 50, 3000])
+        .timeLimit(minutes: 4), arguments: [0, 50, 3000])
     func minute(delay: Int) async throws {
         try await SharedLoad(delayMilliseconds: delay, tokenSeconds: 10, loadSeconds: 60, pause: .zero).run()
     }
 
-    @Test("for a minute two processes refresh two users, and both keep their newest token", .timeLimit(.minutes(4)))
+    @Test("for a minute two processes refresh two users, and both keep their newest token", .timeLimit(minutes: 4))
     func users() async throws { try await SharedStoreTests.keepNewest(seconds: 60) }
 }
 

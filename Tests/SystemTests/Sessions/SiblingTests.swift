@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "What an operator does at one Lanyard holds at the other one on the same store, too."
-@Suite(.timeLimit(.minutes(3))) struct SiblingTests {
+@Suite(.timeLimit(minutes: 3)) struct SiblingTests {
     /// The others' changes are looked for every 30 s.
     private static let look = Duration.seconds(45)
 

@@ -13,7 +13,7 @@ import Testing
     @Test(
         "a refresh's order on the system: write, fsync, rename, fsync of the folder, and only then the new token on the wire",
         .enabled(if: getuid() == 0 && SystemCallTrace.isPossible, "needs root and an strace that may trace"),
-        .timeLimit(.minutes(2)))
+        .timeLimit(minutes: 2))
     func order() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "3s", arguments: ["--rotation", "grace"])
         let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace")

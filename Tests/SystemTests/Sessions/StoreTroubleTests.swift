@@ -54,7 +54,7 @@ import Testing
 
     @Test(
         "a limit on file sizes stops the writing and nothing else; when it is lifted the newest session is stored",
-        .timeLimit(.minutes(3)))
+        .timeLimit(minutes: 3))
     func fileSizeLimit() async throws {
         let (emulator, device) = try await bench()
         let running = try await device.start()
@@ -90,7 +90,7 @@ import Testing
 
     @Test(
         "a full file system stops the writing and nothing else; with room again the newest session is stored",
-        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
+        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(minutes: 3))
     func fullFileSystem() async throws {
         let (emulator, device) = try await bench()
         let (holder, launcher) = try await mount("size=64k", at: device.storeFolder)
@@ -116,7 +116,7 @@ import Testing
 
     @Test(
         "no room for one more file at the start: Lanyard goes on from the stored sessions, and stores again when there is",
-        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(.minutes(3)))
+        .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"), .timeLimit(minutes: 3))
     func fullAtStart() async throws {
         let (emulator, device) = try await bench()
         let (holder, launcher) = try await mount("size=1m,nr_inodes=32", at: device.storeFolder)
@@ -135,7 +135,7 @@ import Testing
 
     @Test(
         "logins and switches say whether a restart would find them",
-        .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(.minutes(3)))
+        .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(minutes: 3))
     func unstoredLogins() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "1800s")
         let device = try await Device.make(emulator, as: .nobody)
@@ -169,7 +169,7 @@ import Testing
 
     @Test(
         "a folder that has become read-only stops the writing and nothing else",
-        .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(.minutes(3)))
+        .enabled(if: getuid() == 0, "needs root, to run as another user"), .timeLimit(minutes: 3))
     func readOnlyFolder() async throws {
         let (emulator, device) = try await bench()
         let running = try await device.start()

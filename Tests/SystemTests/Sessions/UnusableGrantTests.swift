@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The identity service answers 200 with something that cannot be used: whatever session it has made is ended.
-@Suite(.timeLimit(.minutes(2))) struct UnusableGrantTests {
+@Suite(.timeLimit(minutes: 2)) struct UnusableGrantTests {
     /// An App Services identity whose responses a test writes.
     private final class Service: Sendable {
         let server: RawServer

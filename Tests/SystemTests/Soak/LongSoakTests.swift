@@ -5,7 +5,7 @@ import Testing
 
 /// Ten minutes in which everything around Lanyard lies, hangs, changes and runs out; it has to come to rest as it began.
 @Suite(
-    .timeLimit(.minutes(15)), .serialized,
+    .timeLimit(minutes: 15), .serialized,
     .enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 })
 struct LongSoakTests {
     /// What the process holds at rest.

@@ -4,7 +4,7 @@ import Testing
 
 /// How long a piece of a stream is on its way through the built binary. Pieces are sent one after the other, each when the one before has
 /// arrived: what is held back for company would never come.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct AloneStreamTests {
+@Suite(.timeLimit(minutes: 3), .serialized) struct AloneStreamTests {
     private static let most = Duration.milliseconds(50)
     /// Whether a machine is busy elsewhere shows in one turn or another; whether a program waits, in all.
     private static let turns = 3

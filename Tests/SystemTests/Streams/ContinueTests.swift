@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// `Expect: 100-continue` from a client, decided by an upstream whose every byte the test writes.
-@Suite(.timeLimit(.minutes(1)), .serialized) struct ContinueTests {
+@Suite(.timeLimit(minutes: 1), .serialized) struct ContinueTests {
     private static func request(_ framing: String) -> String {
         "PUT /hand/large HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\(framing)\r\n\r\n"
     }

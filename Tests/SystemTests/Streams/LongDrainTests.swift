@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// SIGTERM while clients are at work.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct LongDrainTests {
+@Suite(.timeLimit(minutes: 3), .serialized) struct LongDrainTests {
     private static let clients = 200
     private static let largeBytes = 200_000
 

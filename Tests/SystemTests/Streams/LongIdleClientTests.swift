@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Five thousand clients keep their connections and say nothing.
-@Suite(.timeLimit(.minutes(4))) struct LongIdleClientTests {
+@Suite(.timeLimit(minutes: 4)) struct LongIdleClientTests {
     private static let clients = 5000
     private static let idle = 25
     private static let threads = 4

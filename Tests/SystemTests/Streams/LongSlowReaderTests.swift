@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A thousand clients ask for a body that never ends and hardly read it.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct LongSlowReaderTests {
+@Suite(.timeLimit(minutes: 5), .serialized) struct LongSlowReaderTests {
     private static let readers = 1000
     private static let perConnection = 16 << 10
     /// What an allocator may do by itself.

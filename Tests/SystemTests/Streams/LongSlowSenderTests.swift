@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Hundreds of clients that send one byte of a head a second.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct LongSlowSenderTests {
+@Suite(.timeLimit(minutes: 3), .serialized) struct LongSlowSenderTests {
     private static let timeout = 8
 
     /// A lone request now and then takes so long while nothing else goes on, at worst.

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Large bodies through the built binary, a plain socket behind it, or relays of the tests that speak TLS for both sides.
-@Suite(.timeLimit(.minutes(10))) struct LongTransferTests {
+@Suite(.timeLimit(minutes: 10)) struct LongTransferTests {
     /// How a body is framed, and whether it is encrypted.
     enum Way: String, CaseIterable, CustomTestStringConvertible {
         case length = "1 GiB by length"

@@ -5,7 +5,7 @@ import Testing
 
 /// An upstream's name gets another address while Lanyard runs.
 @Suite(
-    .timeLimit(.minutes(2)), .serialized,
+    .timeLimit(minutes: 2), .serialized,
     .enabled(if: MountNamespace.isPossible, "needs root and a mount namespace of its own"))
 struct MovedNameTests {
     private static let refresh = Duration.seconds(2)

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// A hundred requests sent without waiting for a response.
-@Suite(.timeLimit(.minutes(2))) struct PipelineTests {
+@Suite(.timeLimit(minutes: 2)) struct PipelineTests {
     private static let count = 100
 
     /// The burst, and what each response must say.

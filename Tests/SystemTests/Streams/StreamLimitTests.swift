@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What keeps moving is never cut, however long it takes; what stands still is cut where its route says so, in each direction by itself.
-@Suite(.timeLimit(.minutes(1))) struct StreamLimitTests {
+@Suite(.timeLimit(minutes: 1)) struct StreamLimitTests {
     private let upstream: RawSocket
     private let lanyard: LanyardProcess
 

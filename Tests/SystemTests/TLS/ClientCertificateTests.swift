@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `client_ca_file` and `client_names`: who may call a listener with TLS.
-@Suite(.timeLimit(.minutes(2)), .serialized, .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 2), .serialized, .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct ClientCertificateTests {
     private static let names = "[\"orders.internal\", \"URI:spiffe://demo/billing\", \"IP:10.0.0.5\"]"
     private static let shared = Task {

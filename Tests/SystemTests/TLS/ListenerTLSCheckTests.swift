@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The files of a listener's TLS as `lanyard check` and the start of `lanyard run` judge them.
-@Suite(.timeLimit(.minutes(2))) struct ListenerTLSCheckTests {
+@Suite(.timeLimit(minutes: 2)) struct ListenerTLSCheckTests {
     private let folder: TemporaryFolder
     private let authority = ListenerTLSBench.authority
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Changed files of a listener's TLS are used without a restart, and without a lost request.
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 3), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct ListenerTLSReloadTests {
     /// The serial number that a new connection is shown.
     private func serial(_ bench: ListenerTLSBench) async throws -> String {

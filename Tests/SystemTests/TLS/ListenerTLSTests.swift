@@ -4,7 +4,7 @@ import Testing
 
 /// A listener with TLS as its clients meet it: Python's ssl, curl and openssl s_client in front of the built binary.
 @Suite(
-    .timeLimit(.minutes(2)), .serialized,
+    .timeLimit(minutes: 2), .serialized,
     .enabled("needs Python, curl and openssl") {
         PythonProcess.isInstalled && access("/usr/bin/curl", X_OK) == 0 && access("/usr/bin/openssl", X_OK) == 0
     })

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Thousands of handshakes at once.
-@Suite(.timeLimit(.minutes(5)), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
+@Suite(.timeLimit(minutes: 5), .enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct LongHandshakeTests {
     @Test("5,000 clients that stop in their handshake, and new ones all the time, leave the requests of others fast")
     func slow() async throws {

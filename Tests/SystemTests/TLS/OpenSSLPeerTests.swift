@@ -4,7 +4,7 @@ import Testing
 
 /// curl and `openssl` in front of the built binary, and `openssl s_server` behind it.
 @Suite(
-    .timeLimit(.minutes(2)),
+    .timeLimit(minutes: 2),
     .enabled("needs Python, curl and openssl") {
         PythonProcess.isInstalled && access("/usr/bin/curl", X_OK) == 0 && access("/usr/bin/openssl", X_OK) == 0
     })

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Faults of the network below TLS: what is cut, delayed or replaced is ciphertext.
-@Suite(.timeLimit(.minutes(4))) struct TLSFaultTests {
+@Suite(.timeLimit(minutes: 4)) struct TLSFaultTests {
     private static let large = RawResponse.response(body: String(repeating: "0123456789", count: 10_000))
 
     private static func upstream() throws -> RawServer {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Every file of TLS in every bad state, on both sides, as `lanyard check` judges it; the start uses the same code.
-@Suite(.timeLimit(.minutes(3))) struct TLSFileFaultTests {
+@Suite(.timeLimit(minutes: 3)) struct TLSFileFaultTests {
     /// Whose files they are.
     enum Side: CaseIterable { case listener, upstream }
 

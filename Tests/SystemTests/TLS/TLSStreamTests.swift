@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Streams with TLS on both sides: nothing waits for company in a record.
-@Suite(.timeLimit(.minutes(2))) struct TLSStreamTests {
+@Suite(.timeLimit(minutes: 2)) struct TLSStreamTests {
     @Test(
         "server-sent events come one by one, each when the one before has been read", arguments: ["chunked", "close"])
     func events(_ framing: String) async throws {

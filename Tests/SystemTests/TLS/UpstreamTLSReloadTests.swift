@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Changed files of an upstream's TLS are used under load: authorities, client certificate and key.
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs Python"))
+@Suite(.timeLimit(minutes: 3), .enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct UpstreamTLSReloadTests {
     /// 100 clients: every fifth connects for each request, the others keep their connection.
     private static let load = """

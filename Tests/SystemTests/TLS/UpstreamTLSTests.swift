@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The built binary in front of `https` upstreams (http-rules.md 12.4, 16.1, 16.2).
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PythonProcess.isInstalled, "needs Python"))
+@Suite(.timeLimit(minutes: 3), .enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct UpstreamTLSTests {
     private func lanyard(
         _ upstream: TLSUpstream, _ keys: String? = nil, url: String? = nil, more: String = ""

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// "Link my guest to an account, show its profile, delete it." The binary, before a played service.
-@Suite(.timeLimit(.minutes(3))) struct AccountTests {
+@Suite(.timeLimit(minutes: 3)) struct AccountTests {
     /// Lanyard with a store, and a service whose accounts the test plays.
     private final class Bench: Sendable {
         let service: PlayedService

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// "Any user of the machine can connect to the admin API over TCP."
-@Suite(.timeLimit(.minutes(3))) struct AdminRefusalTests {
+@Suite(.timeLimit(minutes: 3)) struct AdminRefusalTests {
     private static let token = String(repeating: "t", count: 32)
 
     private struct Bench {

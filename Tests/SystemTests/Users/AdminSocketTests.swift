@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// "Where the admin API is, and who may use it."
-@Suite(.timeLimit(.minutes(2))) struct AdminSocketTests {
+@Suite(.timeLimit(minutes: 2)) struct AdminSocketTests {
     private static let yaml = "routes: [{name: all, upstream: \"http://127.0.0.1:1\"}]\n"
 
     private static func mode(_ path: String) -> mode_t? {

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "Guests come and go."
-@Suite(.timeLimit(.minutes(2))) struct AnonymousUserTests {
+@Suite(.timeLimit(minutes: 2)) struct AnonymousUserTests {
     private static let anonymous = #"{"anonymous":{}}"#
 
     @Test("a second anonymous login is the first guest again, without a call and without a new name")

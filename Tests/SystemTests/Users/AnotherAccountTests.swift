@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "Our user is another account over there by now. What was asked before is not done in the new one's name."
-@Suite(.timeLimit(.minutes(2))) struct AnotherAccountTests {
+@Suite(.timeLimit(minutes: 2)) struct AnotherAccountTests {
     private static let why =
         "lanyard; received-status=401; details=\"replay-not-possible: session replaced\""
 

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "All users came in at eight, and the service took a minute for each login."
-@Suite(.timeLimit(.minutes(2))) struct HangingLoginTests {
+@Suite(.timeLimit(minutes: 2)) struct HangingLoginTests {
     @Test("logins that hang take no refresh's place: users that are logged in stay served")
     func refreshesGoFirst() async throws {
         let bench = try await UsersBench.start(tokens: "4s")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "What can go wrong when a user logs in, and what it says."
-@Suite(.timeLimit(.minutes(2))) struct LoginFaultTests {
+@Suite(.timeLimit(minutes: 2)) struct LoginFaultTests {
     @Test("a login that ends in the account of another user who is logged in is refused, and revoked")
     func accountInUse() async throws {
         let bench = try await UsersBench.start()

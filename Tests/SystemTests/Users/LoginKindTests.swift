@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The built program logs users in by each kind of login: the bytes of the requests, and files that change meanwhile.
-@Suite(.timeLimit(.minutes(2))) struct LoginKindTests {
+@Suite(.timeLimit(minutes: 2)) struct LoginKindTests {
     private static func admin(_ folder: TemporaryFolder) -> (setting: String, client: AdminClient) {
         let path = folder.file("admin.sock")
         return ("{address: \"unix:\(path)\"}", AdminClient(endpoint: .unix(path)))

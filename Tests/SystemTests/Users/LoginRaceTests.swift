@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Events that meet: a credential's file that is half written when its session ends, and a link beside refreshes.
-@Suite(.timeLimit(.minutes(3))) struct LoginRaceTests {
+@Suite(.timeLimit(minutes: 3)) struct LoginRaceTests {
     // MARK: Files
 
     @Test(

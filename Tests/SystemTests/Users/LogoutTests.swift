@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// "The shift is over: log out, here and over there, whatever the network does."
-@Suite(.timeLimit(.minutes(2))) struct LogoutTests {
+@Suite(.timeLimit(minutes: 2)) struct LogoutTests {
     private static func revocations(_ bench: UsersBench) async throws -> Int {
         try await bench.emulator.control("GET", "/ledger")["total"]["revocations"].int ?? -1
     }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Names that never became users leave nothing behind.
-@Suite(.timeLimit(.minutes(3))) struct RefusedNameTests {
+@Suite(.timeLimit(minutes: 3)) struct RefusedNameTests {
     private static func bench(_ folder: TemporaryFolder) async throws -> UsersBench {
         try folder.write("key", String(repeating: "k", count: 64))
         return try await UsersBench.start(

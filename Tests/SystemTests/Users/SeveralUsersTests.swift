@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// "Three users share this device, one after the other, without a restart."
-@Suite(.timeLimit(.minutes(2))) struct SeveralUsersTests {
+@Suite(.timeLimit(minutes: 2)) struct SeveralUsersTests {
     @Test("a login adds a user and makes it active; the others stay logged in, in their order")
     func add() async throws {
         let bench = try await UsersBench.start()
