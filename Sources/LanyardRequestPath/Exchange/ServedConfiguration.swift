@@ -86,12 +86,28 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        var left: [UpstreamPool] = []
         for index in list.indices.reversed() where isKnownUniquelyReferenced(&list[index]) {
             let pools = list[index].pools.filter(\.isRetired)
             guard pools.allSatisfy(\.isUnused) else { continue }
-            for pool in pools { pool.finish() }
+            left += pools
             list.remove(at: index)
         }
+        finish(left)
         loop.set(deadline, at: list.isEmpty ? .never : loop.now + Self.interval)
+    }
+
+    /// Ends pools of released configurations. One that another configuration has, too, goes on: a client of that one may still use it.
+    private func finish(_ pools: [UpstreamPool]) {
+        guard !pools.isEmpty else { return }
+        let kept = Set(list.lazy.flatMap(\.pools).map { ObjectIdentifier($0) })
+        for pool in pools where !kept.contains(ObjectIdentifier(pool)) { pool.finish() }
+    }
+
+    /// The shard has ended.
+    func end() {
+        for pool in list.flatMap(\.pools) { pool.finish() }
+        list = []
+        loop.drop(deadline)
     }
 }

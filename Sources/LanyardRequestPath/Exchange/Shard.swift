@@ -206,10 +206,14 @@ package final class Shard: @unchecked Sendable {
         if clients.isEmpty { reportEmpty() }
     }
 
-    /// Closes all connections.
+    /// Closes all connections. The loop is then stopped.
     package func abortAll() {
         for client in clients.values { client.abandon() }
-        for pool in served.pools { pool.closeIdle() }
+        for pool in served.pools {
+            pool.closeIdle()
+            pool.finish()
+        }
+        retired.end()
     }
 
     private func reportEmpty() {

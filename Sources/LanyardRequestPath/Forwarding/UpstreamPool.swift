@@ -178,10 +178,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// whose request keeps the pool.
     var isUnused: Bool { open.value == 0 && waiters.isEmpty && resolving.isEmpty }
 
-    /// Ends a retired pool that is unused and that no request will use again. It can be released then.
-    func finish() {
+    /// Ends a pool that no request will use again. It can be released then.
+    package func finish() {
         loop.drop(deadline)
         loop.drop(refreshDeadline)
+        target.remove(self)
     }
 
     func publishIdle() { idleNumber.store(idle.count, ordering: .sequentiallyConsistent) }

@@ -5,14 +5,10 @@ import Synchronization
 
 /// One route's upstream as all shards share it: its addresses, its number of connections, and its waiting requests.
 package final class UpstreamTarget: Sendable {
-    /// The pools retain their target, and it does not retain them.
-    private struct PoolReference {
-        weak var pool: UpstreamPool?
-    }
-
     private struct State {
         var cache: DNSCache
-        var pools: [PoolReference] = []
+        /// One of each shard. A weak reference would make each retain and release of a pool dearer.
+        var pools: [UpstreamPool] = []
     }
 
     /// The addresses for an acquisition.
@@ -116,7 +112,7 @@ package final class UpstreamTarget: Sendable {
         let pools = state.withLock { state -> [UpstreamPool] in
             guard state.cache.lookupSucceeded(addresses, startedAt: startedAt) else { return [] }
             epoch.add(1, ordering: .relaxed)
-            return state.pools.compactMap(\.pool)
+            return state.pools
         }
         for pool in pools { pool.loop.post { pool.closeStaleConnections() } }
     }
@@ -124,10 +120,13 @@ package final class UpstreamTarget: Sendable {
     /// Changed files: new connections use this context, and idle ones of the previous one are closed.
     package func replaceTLS(_ context: TLSClientContext) {
         trust?.replace(context)
-        for pool in state.withLock({ $0.pools.compactMap(\.pool) }) { pool.loop.post { pool.closeStaleConnections() } }
+        for pool in state.withLock(\.pools) { pool.loop.post { pool.closeStaleConnections() } }
     }
 
-    func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(PoolReference(pool: pool)) } }
+    /// Retains a shard's pool, which retains its target, until `remove`.
+    func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(pool) } }
+
+    func remove(_ pool: UpstreamPool) { state.withLock { $0.pools.removeAll { $0 === pool } } }
 
     /// Calls the other shards' pools on their queues, because a connection slot is needed or free.
     ///
@@ -136,7 +135,7 @@ package final class UpstreamTarget: Sendable {
         than pool: UpstreamPool, where isAffected: (UpstreamPool) -> Bool = { _ in true },
         _ what: @escaping @Sendable (UpstreamPool) -> Void
     ) {
-        let others = state.withLock { $0.pools.compactMap(\.pool) }
+        let others = state.withLock(\.pools)
         for other in others where other !== pool && isAffected(other) { other.loop.post { what(other) } }
     }
 }

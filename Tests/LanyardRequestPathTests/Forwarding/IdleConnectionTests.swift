@@ -48,7 +48,7 @@ import Testing
     /// No event may come once the pools are gone.
     private func end() {
         loop.stop()
-        loop.queue.sync {}
+        loop.queue.sync { for pool in pools { pool.finish() } }
     }
 
     @Test("beyond the bound the connection that is idle longest goes, whatever its pool; those in use do not")

@@ -47,9 +47,9 @@ import Testing
 
         /// No event may come once the pools are gone.
         func end() {
-            for loop in loops {
+            for (pool, loop) in zip(pools, loops) {
                 loop.stop()
-                loop.queue.sync {}
+                loop.queue.sync { pool.finish() }
             }
         }
 
@@ -114,7 +114,7 @@ import Testing
     /// No event may come once the pool is gone.
     private func end() {
         loop.stop()
-        loop.queue.sync {}
+        loop.queue.sync { pool.finish() }
     }
 
     private func giveBack(_ connection: UpstreamConnection) {
