@@ -18,8 +18,8 @@ package final class TLSWorkspace {
     private unowned(unsafe) var newest: TLSSession?
     private unowned(unsafe) var oldest: TLSSession?
 
-    /// - Parameter buffersMax: sessions that keep their buffers, 34 KiB each. With 64, a shard whose 64 clients had a TLS upstream freed and
-    ///   wiped two of them for each request.
+    /// - Parameter buffersMax: sessions that keep their buffers, 34 KiB each. With 64, a shard whose 64 clients had a TLS upstream
+    ///   freed and wiped two of them for each request.
     package init(buffersMax: Int = 160) {
         precondition(buffersMax > 0)
         self.buffersMax = buffersMax

@@ -176,6 +176,7 @@ import Testing
         await #expect(throws: UpstreamError.connectionLimit) { try await connection(for: 0, from: pool) }
         #expect(pool.target.waiting.load(ordering: .relaxed) == 0)
         end()
+        loop.queue.sync { pool.finish() }
     }
 
     private var endpoint: UpstreamSettings.Endpoint { .tcp(host: "127.0.0.1", port: server.endpoint.port, tls: false) }

@@ -37,8 +37,8 @@ import Testing
     func bufferBytesMax() async throws {
         let bench = try await HTTPBench.start {
             $0.limits = "buffer_bytes_max: 1MiB"
-            // The readers stand still for as long as the crowd needs to come, and are not to be cut for it.
-            $0.route = "timeouts: {write: 1h, response_idle: 1h}"
+            // The readers and the POST stand still for as long as the crowd needs to come, and are not to be cut for it.
+            $0.route = "timeouts: {write: 1h, response_header: 1h, response_idle: 1h}"
             $0.isUnix = true
         }
         // With memory its copy would be held, and the response say that the token cannot be renewed.
