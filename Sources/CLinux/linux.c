@@ -30,6 +30,11 @@ int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *
     return 0;
 }
 
+int lanyard_take_read_lease(int descriptor) {
+    if (fcntl(descriptor, F_SETSIG, SIGURG)) return -1;
+    return fcntl(descriptor, F_SETLEASE, F_RDLCK);
+}
+
 int lanyard_cpu_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set)) return -1;

@@ -57,6 +57,54 @@ struct FileWatchTests {
         try await told.expect(["one", "two", "system(2)", "two"])
     }
 
+    @Test("a file that was written just before the first read is read once, unless a process has it open for writing")
+    func justWritten() async throws {
+        let folder = try TemporaryFolder()
+        let reads = Tally()
+        let files = FileReader { path, known in
+            reads.add()
+            return FileSnapshot.read(path, known: known)
+        }
+        let path = try folder.write("secret", "ha")
+        let writer = open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
+        #expect(try !SecretFile.read(path).isComplete)
+        write(writer, "lf", 2)
+        close(writer)
+        // A child of another test may have inherited the descriptor until it executes its program.
+        try await eventually("no process has the file open") {
+            chmod(path, 0o600)
+            return try SecretFile.read(path).isComplete
+        }
+        let told = try Told(path, by: files)
+        try await told.expect(["half"])
+        #expect(reads.value == 1)
+    }
+
+    @Test("a complete content is whole while another process writes the file again and again; its signal ends nobody")
+    func writerDuringRead() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "12345678")
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let code = DetachedThread.start {
+            while !isOver.isSet {
+                let writer = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
+                write(writer, "1234", 4)
+                write(writer, "5678", 4)
+                close(writer)
+                usleep(20)
+            }
+        }
+        #expect(code == 0)
+        var complete = 0
+        try await eventually("50 reads are complete") {
+            guard let content = try? SecretFile.read(path), content.isComplete else { return false }
+            #expect(content.secret.count == 8)
+            complete += 1
+            return complete >= 50
+        }
+    }
+
     @Test("a content is told again when another one was used between two looks, which the watch has never seen")
     func usedBetweenLooks() async throws {
         let folder = try TemporaryFolder()
@@ -168,7 +216,8 @@ struct FileWatchTests {
             guard !text.isEmpty else { return FileSnapshot(stamp: stamp, outcome: .failure(.empty)) }
             var bytes = Array(text.utf8)
             let secret = bytes.withUnsafeMutableBytes { Secret(copying: UnsafeRawBufferPointer($0)) }
-            return FileSnapshot(stamp: stamp, outcome: .success(.init(secret: secret, isWorldReadable: false)))
+            return FileSnapshot(
+                stamp: stamp, outcome: .success(.init(secret: secret, isWorldReadable: false, isComplete: false)))
         }
     }
 

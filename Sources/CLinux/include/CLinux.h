@@ -34,6 +34,12 @@ static const uint32_t lanyard_EPOLLET = 1u << 31;
 /* SO_PEERCRED: 0 and the three ids, or -1. struct ucred needs _GNU_SOURCE. */
 int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid);
 
+/* Takes a read lease (fcntl(2), F_SETLEASE) on a file that is open for reading only: 0 if no process has it open for writing. Until the
+ * descriptor is closed, an open for writing then waits. -1 with errno otherwise: EAGAIN, a process writes it; EACCES, it belongs to
+ * another account; EINVAL, its file system has no leases. The signal about a waiting writer is SIGURG, which is ignored. The default, SIGIO,
+ * would end the process. */
+int lanyard_take_read_lease(int descriptor);
+
 /* CPUs of sched_getaffinity(), or -1. */
 int lanyard_cpu_count(void);
 

@@ -2,6 +2,8 @@
 ///
 /// A writer in place leaves the file empty at first and incomplete after that. So a change counts only when a second read, `pause` later,
 /// finds the same stamp and the same bytes. A writer that pauses longer than that within a file is not detected: only a rename is safe.
+/// The first read of a file needs no second one if the file is at rest. For a watch it needs none either if no process had the file open for
+/// writing. A login has no such exception: a writer may open a file twice, and a wrong password has consequences.
 struct FileSettling {
     /// What a read has found, without the secret itself.
     struct Finding: Equatable {
@@ -28,19 +30,18 @@ struct FileSettling {
 
     /// Between a read that has found something new and the one that confirms it.
     static let pause = Duration.milliseconds(200)
-    /// A file that has not changed for this long needs no second read when it is read for the first time.
-    static let restingAge = Duration.seconds(1)
 
     private var unconfirmed: Finding?
 
     /// A read has found something new, which needs a second read.
     var isWaiting: Bool { unconfirmed != nil }
 
-    /// - Parameter trustsAge: an old file needs no second read. Not for a change, because the clock of a file server may be slow.
+    /// - Parameter isAtRest: a first read found the file at rest, which needs no second read. Never true of a change: the clock of a file
+    ///   server may be slow.
     /// - Returns: whether `finding` is settled; if not, read again after `pause`.
-    mutating func accepts(_ finding: Finding, trustsAge: Bool, at now: WallTime) -> Bool {
-        let isOld = finding.stamp.map { now.nanoseconds - $0.changedAt >= Self.restingAge.nanoseconds } ?? false
-        guard unconfirmed == finding || (trustsAge && unconfirmed == nil && isOld) else {
+    mutating func accepts(_ finding: Finding, isAtRest: Bool) -> Bool {
+        let isUnsettled = finding.content == .failure(.unsettled)
+        guard !isUnsettled, unconfirmed == finding || (isAtRest && unconfirmed == nil) else {
             unconfirmed = finding
             return false
         }

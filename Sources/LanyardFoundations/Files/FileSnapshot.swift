@@ -19,6 +19,18 @@ package struct FileSnapshot: Sendable {
             self.changedAt = changedAt
             self.mode = mode
         }
+
+        init(_ status: stat) {
+            self.init(
+                device: status.st_dev, inode: status.st_ino, size: Int(status.st_size),
+                changedAt: Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec),
+                mode: status.st_mode)
+        }
+
+        /// A file that has not changed for this long is not being written.
+        static let restingAge = Duration.seconds(1)
+
+        func isAtRest(at now: WallTime) -> Bool { now.nanoseconds - changedAt >= Self.restingAge.nanoseconds }
     }
 
     /// The content, or why there is none.
@@ -34,6 +46,12 @@ package struct FileSnapshot: Sendable {
         self.outcome = outcome
     }
 
+    /// The file has not changed for a while, or it holds a secret that no process was writing.
+    func isAtRest(at now: WallTime) -> Bool {
+        if case .success(let content) = outcome, content.isComplete { return true }
+        return stamp?.isAtRest(at: now) ?? false
+    }
+
     /// Calls `stat` and reads the file unless its stamp is `known`. Blocks as long as the file system does.
     ///
     /// - Parameters:
@@ -42,25 +60,17 @@ package struct FileSnapshot: Sendable {
     static func read(
         _ path: String, known: Stamp?, textUpTo textBytesMax: Int = SecretFile.bytesMax, wholeUpTo bytesMax: Int? = nil
     ) -> FileSnapshot {
-        let stamp = stamp(of: path)
-        if stamp != nil, stamp == known { return FileSnapshot(stamp: stamp, outcome: nil) }
+        if let known, known == stamp(of: path) { return FileSnapshot(stamp: known, outcome: nil) }
         do {
-            let content =
-                if let bytesMax {
-                    try SecretFile.readWhole(path, bytesMax: bytesMax)
-                } else { try SecretFile.read(path, bytesMax: textBytesMax) }
-            return FileSnapshot(stamp: stamp, outcome: .success(content))
+            let read = try SecretFile.readStamped(path, isText: bytesMax == nil, bytesMax: bytesMax ?? textBytesMax)
+            return FileSnapshot(stamp: read.stamp, outcome: .success(read.content))
         } catch {
-            return FileSnapshot(stamp: stamp, outcome: .failure(error))
+            return FileSnapshot(stamp: stamp(of: path), outcome: .failure(error))
         }
     }
 
     private static func stamp(of path: String) -> Stamp? {
         var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        let changedAt = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
-        return Stamp(
-            device: status.st_dev, inode: status.st_ino, size: Int(status.st_size), changedAt: changedAt,
-            mode: status.st_mode)
+        return stat(path, &status) == 0 ? Stamp(status) : nil
     }
 }

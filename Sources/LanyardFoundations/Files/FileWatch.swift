@@ -115,7 +115,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         } else if finding.content == reported, !uses.hasOther(than: finding.content, after: usesReported) {
             usesReported = uses.count
             settling.forget()
-        } else if !settling.accepts(finding, trustsAge: !hasRead, at: .now) {
+        } else if !settling.accepts(finding, isAtRest: !hasRead && snapshot.isAtRest(at: .now)) {
             hasRead = true
             loop.set(deadline, at: loop.now + FileSettling.pause)
             return

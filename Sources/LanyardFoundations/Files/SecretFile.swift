@@ -69,19 +69,27 @@ package enum SecretFile {
         package let secret: Secret
         /// Every user of the machine may read the file, which deserves a warning.
         package let isWorldReadable: Bool
+        /// The kernel confirms that no process had the file open for writing while it was read. Asked only of a file that changed less than
+        /// `FileSnapshot.Stamp.restingAge` ago.
+        package let isComplete: Bool
     }
 
     /// The secret of a text file: its content without one final newline. Blocks as long as the disk does.
     package static func read(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
-        try read(path, isText: true, bytesMax: bytesMax)
+        try readStamped(path, isText: true, bytesMax: bytesMax).content
     }
 
     /// The whole file, bit for bit. Blocks as long as the disk does.
     package static func readWhole(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
-        try read(path, isText: false, bytesMax: bytesMax)
+        try readStamped(path, isText: false, bytesMax: bytesMax).content
     }
 
-    private static func read(_ path: String, isText: Bool, bytesMax: Int) throws(ReadError) -> Content {
+    /// The content with the stamp that the file had before and after the read.
+    ///
+    /// - Throws: `.unsettled` if the file changed meanwhile.
+    static func readStamped(
+        _ path: String, isText: Bool, bytesMax: Int
+    ) throws(ReadError) -> (content: Content, stamp: FileSnapshot.Stamp) {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw .system(errno) }
@@ -90,6 +98,9 @@ package enum SecretFile {
         guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
+        // While the lease holds, a writer waits. So it is not taken on a file that is at rest, whose file system may hang.
+        let stamp = FileSnapshot.Stamp(status)
+        let isComplete = !stamp.isAtRest(at: .now) && lanyard_take_read_lease(descriptor.raw) == 0
         // All of the room is wiped afterwards. For a file of authorities the largest allowed size would be 4 MiB of memory in use.
         let roomBytes = min(max(Int(status.st_size), Self.bytesMax), bytesMax)
         let read = try Secret(capacity: roomBytes + 1) { room throws(ReadError) in
@@ -99,10 +110,14 @@ package enum SecretFile {
             guard count <= roomBytes else { throw .unsettled }
             return isText ? withoutFinalNewline(room, count) : count
         }
+        guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
+        guard FileSnapshot.Stamp(status) == stamp else { throw .unsettled }
         guard read.count > 0 else { throw .empty }
         // Frees the room for the largest secret, because this one is kept for as long as a session lives.
-        return Content(
-            secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0)
+        let content = Content(
+            secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0,
+            isComplete: isComplete)
+        return (content, stamp)
     }
 
     private static func withoutFinalNewline(_ room: UnsafeMutableRawBufferPointer, _ count: Int) -> Int {
