@@ -7,6 +7,8 @@ import Testing
 struct DescriptorShortageTests {
     private static let routes = 8
     private static let clients = 45
+    /// Far more free numbers than connections that a probe can leave.
+    private static let holesMax = 32
     private static let evictions = "lanyard_upstream_idle_evictions_total"
 
     private static func routeList(to upstream: RawServer) -> String {
@@ -117,6 +119,34 @@ struct DescriptorShortageTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
+    @Test("a store finds a descriptor for its locks and files in place of an idle connection; its refresh token is stored")
+    func storedRefresh() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "8s", arguments: ["--rotation", "one_use"])
+        let upstream = try RawServer()
+        let folder = try TemporaryFolder()
+        let key = try folder.write("key", String(repeating: "k", count: 32))
+        let identity = Self.identity(emulator).replacing("app_services: {", with: "app_services: {rotation: one_use, ")
+        let lanyard = try await LanyardProcess.start(
+            """
+            \(identity)\(Self.routeList(to: upstream))shards: 2
+            store: {path: \(folder.file("store/sessions")), key_file: \(key)}
+            """)
+        try await lanyard.untilReady()
+        let clients = try await Self.leaveIdle(8, on: lanyard)
+        let before = try await emulator.calls("refresh")
+        try await Starving.starve(lanyard)
+        // The second refresh opens the files again.
+        try await eventually("two refreshes succeed", within: .seconds(30)) {
+            try await emulator.calls("refresh") >= before + 2
+        }
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+        for event in ["session.refresh.failed", "store.lock_failed", "store.write_failed"] {
+            #expect(lanyard.process.log(of: event) == "")
+        }
+    }
+
     private static func start(_ upstream: RawServer) async throws -> LanyardProcess {
         let lanyard = try await LanyardProcess.start(routeList(to: upstream) + "shards: 2\n", token: "a-token")
         try await lanyard.untilReady()
@@ -138,6 +168,7 @@ struct DescriptorShortageTests {
         #expect(idle > 0)
         // A probe's connection that was closed late leaves its number free, below those of the idle connections.
         while try await Starving.hasHole(lanyard) {
+            try #require(clients.count < count + holesMax, "its descriptors never become contiguous")
             let client = try await offPool {
                 let client = try RawClient(data)
                 #expect(try client.exchange("OPTIONS", "*", host: "\(data)").status == 200)

@@ -21,7 +21,9 @@ package final class SystemDisk: StoreDisk {
         if status.st_mode & S_IFMT == S_IFLNK, status.st_uid != 0, status.st_uid != geteuid() {
             throw DiskError(ELOOP, "following another user's symbolic link")
         }
-        let raw = try Self.retryingInterrupted("opening the folder") { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        let raw = try Self.retryingInterrupted("opening the folder") {
+            Self.opened { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        }
         folder = OwnedDescriptor(taking: raw)
     }
 
@@ -42,7 +44,8 @@ package final class SystemDisk: StoreDisk {
 
     package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
-        let raw = openat(folder.raw, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        let flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
+        let raw = Self.opened { openat(folder.raw, name, flags) }
         guard raw >= 0 else {
             let openError = errno
             if openError == ENOENT { return nil }
@@ -63,7 +66,9 @@ package final class SystemDisk: StoreDisk {
 
     package func create(_ name: String) throws(DiskError) -> any DiskWriter {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let raw = try Self.retryingInterrupted("creating a temporary file") { openat(folder.raw, name, flags, 0o600) }
+        let raw = try Self.retryingInterrupted("creating a temporary file") {
+            Self.opened { openat(folder.raw, name, flags, 0o600) }
+        }
         let file = OwnedDescriptor(taking: raw)
         // The umask may have removed even the owner's permissions.
         guard fchmod(raw, 0o600) == 0 else { throw DiskError(errno, "creating a temporary file") }
@@ -105,8 +110,8 @@ package final class SystemDisk: StoreDisk {
     private func locked(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> OwnedDescriptor? {
         let flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
         // Network file systems require a lock's file open for writing. On a read-only file system reading must suffice.
-        var raw = openat(folder.raw, name, O_RDWR | flags, 0o600)
-        if raw < 0, errno == EROFS { raw = openat(folder.raw, name, O_RDONLY | flags, 0o600) }
+        var raw = Self.opened { openat(folder.raw, name, O_RDWR | flags, 0o600) }
+        if raw < 0, errno == EROFS { raw = Self.opened { openat(folder.raw, name, O_RDONLY | flags, 0o600) } }
         guard raw >= 0 else { throw DiskError(errno, "opening \(name)") }
         let file = OwnedDescriptor(taking: raw)
         var status = stat()
@@ -118,6 +123,16 @@ package final class SystemDisk: StoreDisk {
             if errno != EINTR { throw DiskError(errno, "locking \(name)") }
         }
         return file
+    }
+
+    /// Opens a file. If no descriptor is left, idle connections are closed, and the call is repeated once.
+    ///
+    /// Does not use `DescriptorShortage.open`: a file of a dead network file system would hold its lock, and no client could be accepted.
+    private static func opened(_ call: () -> CInt) -> CInt {
+        let raw = call()
+        guard raw < 0, DescriptorShortage.isCause(of: errno) else { return raw }
+        DescriptorShortage.shared.releaseAndWait()
+        return call()
     }
 
     /// Repeats a call that a signal has interrupted.
