@@ -18,10 +18,11 @@ import Testing
     @Test("files that hang hold up no other file, 63 of them at once, and each has one look under way")
     func hanging() async throws {
         let (open, hung, looks, completed) = (Milestone(), Tally(), Tally(), Tally())
+        defer { open.set() }
         let files = FileReader { path, _ in
             if path.hasPrefix("hung") {
                 looks.add()
-                while !open.isSet { usleep(1000) }
+                open.wait(for: "the file is readable again")
             }
             return Self.found
         }
@@ -42,9 +43,10 @@ import Testing
     @Test("no more than 64 threads look at once; what waits for one is looked at later")
     func bound() async throws {
         let (open, busy, completed) = (Milestone(), Tally(), Tally())
+        defer { open.set() }
         let files = FileReader { _, _ in
             busy.add()
-            while !open.isSet { usleep(1000) }
+            open.wait(for: "the file is readable again")
             return Self.found
         }
         let loop = try loop()
@@ -59,10 +61,11 @@ import Testing
     @Test("who knows another stamp than the one that spared the reading has the file read")
     func stamps() async throws {
         let (open, begun) = (Milestone(), Tally())
+        defer { open.set() }
         let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 1, changedAt: 1, mode: 0)
         let files = FileReader { _, known in
             begun.add()
-            while !open.isSet { usleep(1000) }
+            open.wait(for: "the file is readable again")
             return FileSnapshot(stamp: stamp, outcome: known == stamp ? nil : .failure(.empty))
         }
         let loop = try loop()
@@ -80,8 +83,9 @@ import Testing
     @Test("the stop replies to every caller at once, also to later ones; the result of a hanging read is ignored")
     func stops() async throws {
         let (open, stopped) = (Milestone(), Tally())
+        defer { open.set() }
         let files = FileReader { _, _ in
-            while !open.isSet { usleep(1000) }
+            open.wait(for: "the file is readable again")
             return Self.found
         }
         let loop = try loop()
@@ -93,7 +97,6 @@ import Testing
         files.stop()
         files.read(at: "later", on: loop, reply: reply)
         try await eventually("both are answered") { stopped.value == 2 }
-        open.set()
     }
 
     @Test("without a thread a look fails at once as a shortage, and is taken when there are threads again")
@@ -141,13 +144,13 @@ import Testing
     @Test("a settled read is over after 5 s: its file hangs, or changes with each look")
     func settledReads() async throws {
         let (open, count) = (Milestone(), Tally())
+        defer { open.set() }
         let start = ContinuousClock.now
         let hung = FileReader { _, _ in
-            while !open.isSet { usleep(1000) }
+            open.wait(for: "the file is readable again")
             return Self.found
         }
         #expect(try await read(hung) == "delayed")
-        open.set()
         #expect(ContinuousClock.now - start > .seconds(4))
         let restless = FileReader { _, _ in
             count.add()

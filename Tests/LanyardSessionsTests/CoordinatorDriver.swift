@@ -195,6 +195,11 @@ final class CoordinatorDriver {
         handle(.due)
     }
 
+    /// Goes on until `condition` holds, at most 2000 deadlines far.
+    func toDue(until condition: () -> Bool) {
+        for _ in 0..<2000 where !condition() { toDue() }
+    }
+
     /// Goes on to the next call, at most so many deadlines away.
     func toCall(_ deadlines: Int = 20) {
         for _ in 0..<deadlines where call == nil { toDue() }

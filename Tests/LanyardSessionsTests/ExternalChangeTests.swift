@@ -52,7 +52,7 @@ struct ExternalChangeTests {
         driver.lockReply = .busy
         driver.toDue()
         let began = driver.now
-        while driver.state == .refreshing { driver.toDue() }
+        driver.toDue { driver.state != .refreshing }
         #expect(driver.state == .stale && driver.calls.count == 1)
         #expect((35.0...35.3).contains((driver.now - began).inSeconds))
         #expect(driver.stored?.intent == nil)
@@ -66,7 +66,7 @@ struct ExternalChangeTests {
         one.toDue()
         let intent = one.stored?.intent
         two.handle(.login(.given(.anonymous), ticket: 1))
-        while two.replies[1] == nil { two.toDue() }
+        two.toDue { two.replies[1] != nil }
         guard case .failed(let error) = two.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(error.verdict == .transient(retryAfter: nil) && one.stored?.intent == intent && intent != nil)
     }

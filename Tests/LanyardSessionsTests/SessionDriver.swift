@@ -74,6 +74,11 @@ final class SessionDriver {
         handle(.due)
     }
 
+    /// Goes on to the next call, at most so many deadlines away.
+    func toCall(_ deadlines: Int = 20) {
+        for _ in 0..<deadlines where call == nil { toDue() }
+    }
+
     func grant(
         _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
         account: String? = nil, date: WallTime? = nil

@@ -131,7 +131,7 @@ struct SessionScheduleTests {
         try driver.fail(.transient(retryAfter: nil))
         #expect((try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds.rounded() == 30)
         driver.fixedChance = 0
-        while driver.call == nil { driver.toDue() }
+        driver.toCall()
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.dueIn == 0.25)
     }
@@ -250,7 +250,7 @@ struct SessionScheduleTests {
         for _ in 0..<12 {
             try driver.fail(.transient(retryAfter: nil))
             longest = max(longest, (try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds)
-            while driver.call == nil { driver.toDue() }
+            driver.toCall()
         }
         #expect(longest.rounded() == 300)
     }

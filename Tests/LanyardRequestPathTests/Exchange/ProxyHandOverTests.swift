@@ -35,6 +35,16 @@ import Testing
         done.wait()
     }
 
+    /// The client that connects to `listener` now.
+    private static func accept(on listener: borrowing ListeningSocket) throws -> OwnedDescriptor {
+        var raw: CInt = -1
+        try blockUntil("a client is accepted") {
+            raw = lanyard_accept(listener.raw, nil, nil)
+            return raw >= 0
+        }
+        return OwnedDescriptor(taking: raw)
+    }
+
     @Test("at the cap, a client on its way between shards when the drain begins is answered before the drain ends")
     func drainAtCap() async throws {
         let responses = DispatchSemaphore(value: 0)
@@ -60,10 +70,9 @@ import Testing
             // What the owner does while it accepts for the last time: it hands a client over.
             let late = try RawClient(.tcp(try #require(listener.port)))
             try late.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            var raw: CInt = -1
-            while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
+            let accepted = try Self.accept(on: listener)
             let before = Barrier(on: other)
-            other.handOver(OwnedDescriptor(taking: raw), listener: 0, isTCP: true, others: [other])
+            other.handOver(accepted, listener: 0, isTCP: true, others: [other])
             accepting.open()
             Self.settle(owner)
             Self.settle(owner)
@@ -95,10 +104,9 @@ import Testing
         let listener = try ListeningSocket(ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0)))
         @Sendable func connect(to index: Int) throws -> RawClient {
             let client = try RawClient(.tcp(try #require(listener.port)))
-            var raw: CInt = -1
-            while raw < 0 { raw = lanyard_accept(listener.raw, nil, nil) }
+            let accepted = try Self.accept(on: listener)
             let others = shards.filter { $0 !== shards[index] }
-            shards[index].handOver(OwnedDescriptor(taking: raw), listener: 0, isTCP: true, others: others[...])
+            shards[index].handOver(accepted, listener: 0, isTCP: true, others: others[...])
             for _ in 0..<2 { for shard in shards { Self.settle(shard) } }
             return client
         }
@@ -120,10 +128,6 @@ import Testing
     }
 
     private static func awaitNoClients(_ shard: Shard) throws {
-        let end = ContinuousClock.now + .seconds(10)
-        while shard.load.value > 0 {
-            guard ContinuousClock.now < end else { throw TestFailure("a client stays") }
-            usleep(1_000)
-        }
+        try blockUntil("no client is left") { shard.load.value == 0 }
     }
 }
