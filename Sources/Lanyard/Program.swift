@@ -19,6 +19,8 @@ final class Program: Sendable {
     private let identities: EventLoop
     private let memory: MemoryTrimmer
     private let files = FileReader.ofCredentials()
+    /// Reads capabilities and no other file, so that credentials that hang do not delay them.
+    private let capabilityFiles = FileReader()
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
@@ -60,7 +62,7 @@ final class Program: Sendable {
             names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(configuration.log.access), log: log)
         identities = try EventLoop(label: "lanyard.identities")
-        capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
+        capabilities = CapabilityWatches(configuration.listeners, for: path, by: capabilityFiles, on: identities, log: log)
         self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: identities, log: log)
         self.listenerTLS = ListenerTLSWatches(
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
@@ -164,6 +166,7 @@ final class Program: Sendable {
         listenerTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
+        capabilityFiles.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // The supervisor of the process often allows no more time than `drain_max`.
             sessions.drain(within: .seconds(5), operators: min(stop.drainEnd - .now, .seconds(10)))
