@@ -24,6 +24,7 @@ final class Program: Sendable {
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
+    private let identityTLS: IdentityTLSWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -45,7 +46,7 @@ final class Program: Sendable {
     /// - Throws: descriptors cannot be created.
     init(
         _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS, listenerTLS: ListenerTLS,
-        bindings: consuming Bindings,
+        identityTLS: IdentityTLS, bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
         verbosity: LogVerbosity, reloads: ReloadCoordinator, manager: ServiceManager?, commit: String, log: Logger
     ) throws(SystemError) {
@@ -68,8 +69,9 @@ final class Program: Sendable {
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        let sources = SessionSources(by: files, on: identities, warning)
-        let made = sources.make(configuration)
+        self.identityTLS = IdentityTLSWatches(on: identities, log: log)
+        let sources = SessionSources(by: files, on: identities, warning, self.identityTLS)
+        let made = sources.make(configuration, identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
         sessions = try SessionService(
@@ -96,7 +98,7 @@ final class Program: Sendable {
         stop.onHangUp = { reloads.reload() }
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
-        reloads.applySessions = { [sessions] in sources.reload($0, apply: sessions.reload) }
+        reloads.applySessions = { [sessions] in sources.reload($0, $1, apply: sessions.reload) }
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
@@ -155,6 +157,7 @@ final class Program: Sendable {
         capabilities.start()
         upstreamTLS.start()
         listenerTLS.start()
+        identityTLS.start()
         sessions.start()
         admin?.start()
         announce()
@@ -164,6 +167,7 @@ final class Program: Sendable {
         capabilities.stop()
         upstreamTLS.stop()
         listenerTLS.stop()
+        identityTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         capabilityFiles.stop()

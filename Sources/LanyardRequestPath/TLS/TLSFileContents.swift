@@ -1,3 +1,4 @@
+import COpenSSL
 import LanyardFoundations
 
 /// What the files of one side's TLS hold, by path, and what is made of them.
@@ -33,6 +34,22 @@ package struct TLSFileContents: Sendable {
         guard byPath[path] != content else { return false }
         byPath[path] = content
         return true
+    }
+
+    /// Checks the files of a client's side that is not of the request path. Its findings are those of listeners and upstreams.
+    package func checkClientFiles(
+        caFile: String?, certificateFile: String?, keyFile: String?
+    ) throws(FileError) {
+        if let caFile { _ = try authorities(caFile) }
+        guard let certificateFile, let keyFile else { return }
+        let pair = try keyPair(certificateFile, keyFile)
+        do throws(TLSFileError) {
+            guard let context = lanyard_tls_new_context(0) else { throw .noMemory }
+            defer { SSL_CTX_free(context) }
+            try pair.install(in: context)
+        } catch {
+            throw FileError("\(certificateFile) \(error.message)")
+        }
     }
 
     func keyPair(_ certificateFile: String, _ keyFile: String) throws(FileError) -> TLSKeyPair {
