@@ -55,7 +55,7 @@ package enum Lanyard {
         }
         store.announce(on: log)
         let upstreamTLS: UpstreamTLS
-        do throws(UpstreamTLSFiles.FileError) {
+        do throws(TLSFileContents.FileError) {
             upstreamTLS = try UpstreamTLS(configuration)
         } catch {
             log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "upstream_tls"])
@@ -76,6 +76,7 @@ package enum Lanyard {
             return 78
         }
         for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
+        UpstreamTLSWatches.log(upstreamTLS.warnings, by: log)
         do throws(ConfigurationError) {
             try activation.check(configuration, addresses)
         } catch {

@@ -46,7 +46,8 @@ struct CheckCommand: ParsableCommand {
         let tlsWarnings = try checkListeners(loaded.configuration)
         let identityTLS = try checkIdentities(loaded.configuration)
         let hasStoreWarning = try checkStore(loaded.configuration)
-        let warningCount = loaded.warnings.count + tlsWarnings + (hasStoreWarning ? 1 : 0)
+        let warningCount =
+            loaded.warnings.count + (upstreamTLS?.warnings.count ?? 0) + tlsWarnings + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
             Report.error(
                 "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
@@ -83,10 +84,11 @@ struct CheckCommand: ParsableCommand {
 
     /// Checks the files of the upstreams' TLS as `run` would.
     private func checkUpstreams(_ configuration: Configuration?) throws -> UpstreamTLS? {
-        do throws(UpstreamTLSFiles.FileError) {
-            return try configuration.map { configuration throws(UpstreamTLSFiles.FileError) in
-                try UpstreamTLS(configuration)
-            }
+        do throws(TLSFileContents.FileError) {
+            guard let configuration else { return nil }
+            let tls = try UpstreamTLS(configuration)
+            for warning in tls.warnings { Report.error("warning: \(warning)") }
+            return tls
         } catch {
             Report.error("error: \(error.message)")
             throw ExitCode(78)
