@@ -128,8 +128,8 @@ package struct RoutePreview: Sendable {
         return "localhost"
     }
 
-    /// The address as if it were bound: port 0 stays 0. A socket of the service manager with `allowed_hosts` is a TCP socket, whose port only
-    /// the manager knows: the request's own.
+    /// The address as if it were bound: port 0 stays 0. A socket of the service manager with `allowed_hosts` is a TCP socket, whose port
+    /// only the manager knows. Its port is taken from the request.
     private static func boundAddress(of listener: ListenerSettings, for host: String) -> (text: String, port: UInt16?) {
         let text = "\(listener.address)"
         switch listener.address {

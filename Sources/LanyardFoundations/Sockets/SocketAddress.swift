@@ -111,8 +111,8 @@ package struct SocketAddress: Sendable, Equatable {
         }
     }
 
-    /// Where clouds have their metadata services, which give credentials to whoever asks: the link-local ranges 169.254.0.0/16 and
-    /// fe80::/10, and the fixed addresses outside them.
+    /// Where clouds have their metadata services, which give credentials to every process that asks: the link-local ranges
+    /// 169.254.0.0/16 and fe80::/10, and the fixed addresses outside them.
     package var isMetadataService: Bool {
         let octets = mappedV4 ?? octets
         let isLinkLocal =
