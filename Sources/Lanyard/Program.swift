@@ -63,7 +63,8 @@ final class Program: Sendable {
             names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(configuration.log.access), log: log)
         identities = try EventLoop(label: "lanyard.identities")
-        capabilities = CapabilityWatches(configuration.listeners, for: path, by: capabilityFiles, on: identities, log: log)
+        capabilities = CapabilityWatches(
+            configuration.listeners, for: path, by: capabilityFiles, on: identities, log: log)
         self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: identities, log: log)
         self.listenerTLS = ListenerTLSWatches(
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
@@ -83,7 +84,10 @@ final class Program: Sendable {
             configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
         sessions.onFailedStart = { stop.endFailedStart(status: $0) }
-        stop.onForce = { [sessions] in sessions.endDrain() }
+        stop.onForce = { [sessions, store] in
+            sessions.endDrain()
+            store.endClose()
+        }
         let refused = AdminRefusalCounters()
         let healthSources = Self.healthSources(
             sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)

@@ -27,12 +27,16 @@ package protocol SessionStore: AnyObject, Sendable {
 
     /// Finishes the calls made so far, then gives all locks back and ends. Waits for that, at most `limit`.
     func close(within limit: Duration)
+    /// Ends the wait of `close` at once. From any thread.
+    func endClose()
 }
 
 /// The defaults for a store without a file.
 extension SessionStore {
     package var isFailing: Bool { false }
     package func close(within limit: Duration) {}
+
+    package func endClose() {}
     package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { reply(nil) }
 }
 

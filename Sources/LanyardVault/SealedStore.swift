@@ -40,6 +40,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private var isWaiting = false
     private var isClosed = false
     private let isStarted = Atomic<Bool>(false)
+    /// Ends the wait of `close`.
+    private let closed = DispatchSemaphore(value: 0)
 
     /// - Parameters:
     ///   - openFileLock: `PATH.open`, until `close`.
@@ -77,10 +79,11 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     package func unlock(_ user: String) { enqueue(.unlock(user)) }
 
     package func close(within limit: Duration) {
-        let done = DispatchSemaphore(value: 0)
-        enqueue(.close { done.signal() })
-        _ = done.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
+        enqueue(.close { [closed] in closed.signal() })
+        _ = closed.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
     }
+
+    package func endClose() { closed.signal() }
 
     // MARK: The queue's side
 
