@@ -82,7 +82,8 @@ final class Program: Sendable {
         stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
         let healthSources = Self.healthSources(
-            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
+            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused,
+            reloads: reloads)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -124,7 +125,7 @@ final class Program: Sendable {
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
         sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
-        refused: AdminRefusalCounters
+        refused: AdminRefusalCounters, reloads: ReloadCoordinator
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -138,7 +139,7 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples + sessions.report.samples + refused.samples + [dropped]
+                return path.samples + sessions.report.samples + refused.samples + reloads.samples + [dropped]
             },
             controlPlane: { sessions.loop.post($0) })
     }

@@ -12,10 +12,10 @@ extension RequestPath {
         guard let configuration = served.first?.configuration else { return [] }
         var samples = Self.summed(
             zip(shards, served).flatMap { shard, routes in
-                shard.counters.samples(of: routes.counters) + Self.connectSamples(routes)
+                shard.counters.samples(of: routes.counters)
             })
         let clients = shards.reduce(0) { $0 + $1.load.value }
-        samples += certificateSamples
+        samples += certificateSamples + resolver.samples
         samples.append(MetricSample("lanyard_client_connections", value: Double(clients)))
         samples.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
         samples.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
@@ -47,14 +47,6 @@ extension RequestPath {
             }
         }
         return sums
-    }
-
-    private static func connectSamples(_ routes: ShardRoutes) -> [MetricSample] {
-        zip(routes.configuration.routeList, routes.pools).flatMap { route, pool -> [MetricSample] in
-            guard pool.connectDuration.isUsed else { return [] }
-            return pool.connectDuration.samples(
-                "lanyard_upstream_connect_seconds", labels: [.init("route", route.settings.name)])
-        }
     }
 
     private static func routeSamples(
