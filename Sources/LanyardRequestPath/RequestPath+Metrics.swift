@@ -49,13 +49,26 @@ extension RequestPath {
         return sums
     }
 
+    /// When a certificate in use ends.
+    ///
+    /// - Parameter which: whose it is.
+    package static func certificateSample(_ which: String, _ end: WallTime) -> MetricSample {
+        MetricSample(
+            "lanyard_tls_certificate_expiry_timestamp_seconds", labels: [.init("which", which)],
+            value: Double(end.seconds))
+    }
+
     private static func routeSamples(
         _ route: Route, _ configuration: ServedConfiguration, _ pools: [UpstreamPool]
     ) -> [MetricSample] {
         let name = MetricSample.Label("route", route.settings.name)
         let isOpen = configuration.breakers[route.index].isOpen(at: .now)
         var samples = [MetricSample("lanyard_route_breaker_open", labels: [name], value: isOpen ? 1 : 0)]
-        for (reason, count) in configuration.targets[route.index].trust?.failureCounts ?? [:] {
+        let trust = configuration.targets[route.index].trust
+        if let end = trust?.certificateExpiresAt {
+            samples.append(certificateSample("route \(route.settings.name)", end))
+        }
+        for (reason, count) in trust?.failureCounts ?? [:] {
             samples.append(
                 MetricSample(
                     "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],
