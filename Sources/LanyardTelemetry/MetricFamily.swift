@@ -1,9 +1,9 @@
 /// The metadata of a family of samples in `/metrics`: its type, its unit and a sentence.
-struct MetricFamily: Equatable, Sendable {
+package struct MetricFamily: Equatable, Sendable {
     enum Kind: String, Sendable { case counter, gauge, histogram, info }
 
     /// Without `_total` or `_info`, as OpenMetrics names families.
-    var name: String
+    package var name: String
     var kind: Kind
     var help: String
 
@@ -17,7 +17,7 @@ struct MetricFamily: Equatable, Sendable {
     var unit: String? { ["seconds", "bytes"].first { name.hasSuffix("_" + $0) } }
 
     /// Every family that Lanyard knows, in the order of the page.
-    static let all: [MetricFamily] = process + program + sessions + requests + upstreams
+    package static let all: [MetricFamily] = process + program + sessions + requests + upstreams
 
     private static let process: [MetricFamily] = [
         .init("process_cpu_seconds", .counter, "CPU time used, user and system."),
