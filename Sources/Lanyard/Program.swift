@@ -22,6 +22,7 @@ final class Program: Sendable {
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
+    private let identityCertificates: IdentityCertificateWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -64,6 +65,8 @@ final class Program: Sendable {
         self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: identities, log: log)
         self.listenerTLS = ListenerTLSWatches(
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
+        let identityCertificates = IdentityCertificateWatches(configuration.identities, on: identities)
+        self.identityCertificates = identityCertificates
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         let sources = SessionSources(by: files, on: identities, warning)
@@ -82,7 +85,8 @@ final class Program: Sendable {
         stop.onForce = { [sessions] in sessions.endDrain() }
         let refused = AdminRefusalCounters()
         let healthSources = Self.healthSources(
-            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
+            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused,
+            reloads: reloads, identityCertificates)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -100,6 +104,7 @@ final class Program: Sendable {
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
         reloads.apply = { configuration, files, keys in
             requests.apply(configuration, files)
+            identityCertificates.apply(configuration.identities)
             unverified.withLock { $0 = configuration.unverifiedRoutes }
             stop.apply(configuration.shutdown)
             // A level that was set at run time stays if the configured one is the same.
@@ -124,7 +129,8 @@ final class Program: Sendable {
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
         sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
-        refused: AdminRefusalCounters
+        refused: AdminRefusalCounters, reloads: ReloadCoordinator,
+        _ identityCertificates: IdentityCertificateWatches
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -138,7 +144,8 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples + sessions.report.samples + refused.samples + [dropped]
+                return path.samples + sessions.report.samples + refused.samples + reloads.samples
+                    + identityCertificates.samples + [dropped]
             },
             controlPlane: { sessions.loop.post($0) })
     }
@@ -153,6 +160,7 @@ final class Program: Sendable {
         capabilities.start()
         upstreamTLS.start()
         listenerTLS.start()
+        identityCertificates.start()
         sessions.start()
         admin?.start()
         announce()
@@ -162,6 +170,7 @@ final class Program: Sendable {
         capabilities.stop()
         upstreamTLS.stop()
         listenerTLS.stop()
+        identityCertificates.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
         if !stop.isForced.load(ordering: .relaxed) {

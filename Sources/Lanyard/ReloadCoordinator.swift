@@ -24,8 +24,18 @@ final class ReloadCoordinator: Sendable {
         var replies: [Reply] = []
     }
 
+    /// What `/metrics` says of the reloads.
+    private struct Counts {
+        var successes = 0
+        var failures = 0
+        /// The load of the start counts.
+        var lastSuccessAt = WallTime.now
+    }
+
     private let queue = DispatchQueue(label: "lanyard.reload")
     private let state: Guarded<State>
+    /// Apart from `state`, so that a scrape never waits for a comparison of configurations.
+    private let counts = Guarded(Counts())
     private let load: @Sendable () -> LoadedConfiguration
     private let activation: ActivationRules
     private let log: Logger
@@ -74,8 +84,30 @@ final class ReloadCoordinator: Sendable {
         }
         onBegin()
         let outcome = perform()
+        record(outcome)
         onEnd()
         for reply in replies { reply(outcome) }
+    }
+
+    private func record(_ outcome: ReloadOutcome) {
+        counts.withLock { counts in
+            guard case .applied = outcome else { return counts.failures += 1 }
+            counts.successes += 1
+            counts.lastSuccessAt = .now
+        }
+    }
+
+    /// For `/metrics`. From any thread.
+    var samples: [MetricSample] {
+        let counts = counts.withLock { $0 }
+        let results = [("success", counts.successes), ("failure", counts.failures)].map { result, count in
+            MetricSample(
+                "lanyard_config_reloads", suffix: "_total", labels: [.init("result", result)], value: Double(count))
+        }
+        let success = MetricSample(
+            "lanyard_config_last_reload_success_timestamp_seconds",
+            value: Double(counts.lastSuccessAt.nanoseconds) / 1e9)
+        return results + [success]
     }
 
     private func perform() -> ReloadOutcome {

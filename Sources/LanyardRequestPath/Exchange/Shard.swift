@@ -228,14 +228,14 @@ package final class Shard: @unchecked Sendable {
     ///
     /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
     func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
-        let pools = configuration.targets.map { target in
+        let counters = configuration.routeList.map { route in
+            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+        }
+        let pools = zip(configuration.targets, counters).map { target, counters in
             former?.pools.first { $0.target === target }
                 ?? UpstreamPool(
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: tls,
-                    idle: idleConnections)
-        }
-        let counters = configuration.routeList.map { route in
-            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+                    idle: idleConnections, counters: counters.connections)
         }
         return ShardRoutes(configuration, pools: pools, counters: counters)
     }

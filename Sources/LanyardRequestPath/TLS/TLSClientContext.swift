@@ -9,7 +9,9 @@ package final class TLSClientContext: Sendable {
     nonisolated(unsafe) let raw: OpaquePointer
     /// The name for SNI; nil: an address.
     let sentName: String?
-    let hasKeyPair: Bool
+    /// When the client certificate ends; nil: there is none.
+    let certificateExpiresAt: WallTime?
+    var hasKeyPair: Bool { certificateExpiresAt != nil }
     let sessions = TLSSessionCache()
 
     /// - Parameters:
@@ -23,7 +25,7 @@ package final class TLSClientContext: Sendable {
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
         self.raw = raw
-        hasKeyPair = keyPair != nil
+        certificateExpiresAt = keyPair?.chain.expiresAt
         sentName = if case .dns(let text) = name { text } else { nil }
         try name.install(in: raw)
         if let authorities { SSL_CTX_set1_cert_store(raw, authorities.store) }
