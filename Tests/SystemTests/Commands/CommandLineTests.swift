@@ -182,6 +182,25 @@ import Testing
         #expect(variable.errors[0].contains("unix:\(folder.path)/x:"))
     }
 
+    @Test("a reload whose file has another admin API says that this key needs a restart")
+    func reloadElsewhere() async throws {
+        let folder = try TemporaryFolder()
+        let moved = try folder.write("moved.yaml", "admin: {address: \"unix:\(folder.file("new.sock"))\"}\n")
+        let off = try folder.write("off.yaml", "admin: off\n")
+        for (arguments, environment) in [(["--config", moved], [:]), ([], ["LANYARD_CONFIG": moved])] {
+            let run = try await CommandRun(["reload"] + arguments, environment: environment)
+            #expect(run.exit == .code(69) && run.errors[0].contains("no Lanyard answers at unix:"))
+            #expect(
+                run.errors[1]
+                    == "what to do: start it with lanyard run; if admin.address was changed, restart Lanyard or give --admin "
+                    + "with the former address, because that key applies only at a start")
+        }
+        let without = try await CommandRun(["reload", "--config", off])
+        #expect(without.exit == .code(78) && without.errors[1].contains("because admin applies only at a start"))
+        let named = try await CommandRun(["reload", "--admin", "unix:\(folder.file("none.sock"))"])
+        #expect(named.exit == .code(69) && !named.errors[1].contains("admin.address was changed"))
+    }
+
     @Test("the configuration names address and token; one that is off or wrong is 78")
     func configured() async throws {
         let folder = try TemporaryFolder()
