@@ -121,11 +121,11 @@ import Testing
     @Test("a key that needs a restart is named, and nothing is changed")
     func restart() async throws {
         try lanyard.configure(
-            "log: {level: debug, access: false}\nstore: {memory: true}\nshards: 3", listener: ", unsafe: true",
+            "log: {level: debug, access: false}\nsandbox: off\nshards: 3", listener: ", unsafe: true",
             route: ", user: alice")
         let response = try await lanyard.reload()
         #expect(response.status == 422 && response.bodyText.contains("restart-needed"))
-        let names = "store.memory, shards"
+        let names = "sandbox, shards"
         #expect(response.bodyText.contains("only at a start: \(names)."), "\(response.bodyText)")
         try await lanyard.process.process.event("reload.restart_needed") { $0["keys"].string == names }
         try await lanyard.isUnchanged()

@@ -69,7 +69,9 @@ import Testing
         #expect(wait.contains("default: 30s"))
         #expect(try await CommandRun(["status", "--help"]).output.contains("default: 2s"))
         #expect(try await CommandRun(["account", "confirm", "--help"]).output.contains("--token-id <id>"))
-        let level = try await CommandRun(["log", "level", "--help"]).output
+        let level = try await CommandRun(["log", "level", "--help"]).output.split(whereSeparator: \.isWhitespace)
+            .joined(
+                separator: " ")
         #expect(level.contains("values: trace, debug, info, notice, warning, error, critical"), "\(level)")
     }
 
