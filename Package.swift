@@ -216,7 +216,7 @@ let package = Package(
         .tests(
             "SourceTextTests",
             [
-                "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
+                "LanyardAdmin", "LanyardClient", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
                 "LanyardSessions", "LanyardVault", "TestSupport",
             ]),
         // The tests of what tests.

@@ -54,7 +54,7 @@ final class Program: Sendable {
         // Configured users come first, so that a user's index is its position in the configuration.
         let names = UserNames(configuration.users.map(\.name))
         let shardCount = configuration.shards ?? Machine.shardCount
-        let accessLog = AccessLogSwitch(pipe, configuration.log, shardCount: shardCount)
+        let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
             RequestPath.Settings(configuration, upstreamTLS), sockets: bindings.data,
             capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
@@ -103,6 +103,8 @@ final class Program: Sendable {
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
         reloads.apply = { configuration, files, keys in
+            // Before the shards get their access log, which has the format of the pipe.
+            pipe.setFormat(configuration.log.format)
             requests.apply(configuration, files)
             identityCertificates.apply(configuration.identities)
             unverified.withLock { $0 = configuration.unverifiedRoutes }

@@ -5,6 +5,7 @@ import LanyardFoundations
 import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardSettings
+import LanyardTelemetry
 import LanyardVault
 import Logging
 
@@ -39,6 +40,8 @@ final class ReloadCoordinator: Sendable {
     private let load: @Sendable () -> LoadedConfiguration
     private let activation: ActivationRules
     private let log: Logger
+    /// Writes the outcome of a reload whatever the level of the log is, which the reload can change.
+    private let auditLog: Logger
     /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
     /// nothing has changed. On the queue, before `apply`. Set before the first request.
     nonisolated(unsafe) var applySessions: @Sendable (Configuration) -> [String] = { _ in [] }
@@ -62,6 +65,7 @@ final class ReloadCoordinator: Sendable {
         self.load = load
         self.activation = activation
         self.log = log
+        auditLog = log.forAudit
     }
 
     /// Requests a reload that begins after this call. From any thread; it does not wait.
@@ -116,7 +120,7 @@ final class ReloadCoordinator: Sendable {
         guard let files, let configuration = loaded.configuration else { return failed(errors) }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
-            log.error(
+            auditLog.error(
                 "nothing was changed: keys of the new configuration need a restart",
                 metadata: [
                     "event": "reload.restart_needed", "keys": .string(changes.restartOnly.joined(separator: ", ")),
@@ -130,7 +134,7 @@ final class ReloadCoordinator: Sendable {
         }
         apply(configuration, files, changes.live)
         state.withLock { $0.running = loaded }
-        log.notice(
+        auditLog.notice(
             changes.live.isEmpty
                 ? "the configuration was read again: nothing differs" : "the configuration was reloaded",
             metadata: ["event": "reload.applied", "keys": .string(changes.live.joined(separator: ", "))])
@@ -139,7 +143,7 @@ final class ReloadCoordinator: Sendable {
 
     private func failed(_ errors: [String]) -> ReloadOutcome {
         for error in errors {
-            log.error(
+            auditLog.error(
                 "the new configuration cannot be used",
                 metadata: ["event": "reload.failed", "reason": .string(error)])
         }

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardRequestPath
+import LanyardTelemetry
 import Logging
 
 /// Counts refused admin calls by reason. Counted on the operators' loop, read from any thread.
@@ -38,14 +39,14 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
 
     private let loop: EventLoop
     private let counters: AdminRefusalCounters
-    private let log: Logger
+    private let auditLog: Logger
     private var sample = RefusalLogThrottle(linesMax: linesMax, interval: interval)
     private let summary = Deadline()
 
     init(_ counters: AdminRefusalCounters, on loop: EventLoop, log: Logger) {
         self.counters = counters
         self.loop = loop
-        self.log = log
+        auditLog = log.forAudit
         super.init()
         summary.owner = self
     }
@@ -59,7 +60,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
         if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        log.warning("an admin call was refused", metadata: metadata)
+        auditLog.warning("an admin call was refused", metadata: metadata)
     }
 
     override func due(_ deadline: Deadline) { summarize() }
@@ -73,7 +74,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     private func summarize() {
         let leftOut = sample.takeSuppressedCount()
         guard leftOut > 0 else { return }
-        log.warning(
+        auditLog.warning(
             "further admin calls were refused",
             metadata: ["event": "admin.refused", "reason": "several", "left_out": .stringConvertible(leftOut)])
     }

@@ -256,9 +256,10 @@ package final class Shard: @unchecked Sendable {
         spareBuffers.removeAll()
     }
 
-    /// Writes the lines of the access log there from the next request on; nil: writes none.
+    /// Writes the lines of the access log there, in that format, from the next request on; nil: writes none.
     func setAccessLines(_ lines: AccessLines?) {
-        if (lines == nil) != (accessLog == nil) { accessLog = lines.map(AccessLog.init) }
+        // The rings stay the same: only on, off and the format can differ.
+        if lines?.format != accessLog?.format { accessLog = lines.map(AccessLog.init) }
     }
 
     /// Replaces the capability of a listener.
