@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/tutorial.md, and the tour of README.md: every command of the page is run, and prints what the page says.
+/// docs/accounts.md, and the tour of README.md: every command of the page is run, and prints what the page says.
 @Suite(.timeLimit(minutes: 3)) struct TutorialTests {
     private struct Block {
         var language: String
@@ -52,7 +52,7 @@ import Testing
 
     @Test(
         "every command of a page works, and prints what the page says",
-        arguments: [("docs/tutorial.md", 9, 7), ("README.md", 5, 5)])
+        arguments: [("docs/accounts.md", 9, 7), ("README.md", 5, 5)])
     func page(_ page: String, _ commands: Int, _ outputs: Int) async throws {
         let folder = try TemporaryFolder()
         let blocks = try Self.blocks(of: page)
